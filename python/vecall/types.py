@@ -172,6 +172,10 @@ class Filter:
             kind pass.
         not_session_id: No memories of this session, or of any of 1 to 64; memories
             without a session pass.
+        session_prefix: Only memories of a session whose id begins with this text, or
+            with one of 1 to 64.
+        kind_prefix: Only memories whose kind begins with this text, or with one of 1 to
+            64.
         not_id: No memory with this id, or with any of 1 to 512.
         trust: Only memories that were stored with this trust, or with one of 1 to 64.
         source: Only memories with this source, or with one of 1 to 64.
@@ -205,6 +209,8 @@ class Filter:
     min_trust: str | None = None
     not_session_id: Names | None = None
     not_id: Names | None = None
+    session_prefix: Names | None = None
+    kind_prefix: Names | None = None
 
 
 FilterLike = Filter | Mapping[str, Any]

@@ -20,7 +20,10 @@ from vecall.limits import Limits
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, Names, several
 
-LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source", "not_session_id")
+LABEL_FIELDS = (
+    *("author", "kind", "not_kind", "trust", "source", "not_session_id"),
+    *("session_prefix", "kind_prefix"),
+)
 """Fields of a `Filter` that take one name or several."""
 
 MOST_NAMES = 64

@@ -17,6 +17,12 @@ NAMES = st.one_of(
     st.lists(st.sampled_from([*WORDS, "absent"]), min_size=1, max_size=3),
     st.sets(st.sampled_from(WORDS), min_size=1).map(frozenset),
 )
+PREFIXES = st.one_of(
+    st.none(),
+    st.none(),
+    st.sampled_from(["us", "user", "userx", "a,", "O'", "Ü", "%", "_", "u%"]),
+    st.lists(st.sampled_from(["u", "g", "Ün", "\x01"]), min_size=1, max_size=2),
+)
 VALUES: list[Any] = [None, True, False, 0, 1, 1.0, 2**53 + 1, -3.5, "", "1", "b", "ä"]
 VALUE = st.sampled_from(VALUES)
 ORDERED = st.sampled_from([v for v in VALUES if v is not None and v is not True])
@@ -69,6 +75,7 @@ ENTRY = st.fixed_dictionaries(
 ASKED = st.fixed_dictionaries(
     {
         **dict.fromkeys((*LABELS, "not_kind", "not_session_id"), NAMES),
+        **dict.fromkeys(("session_prefix", "kind_prefix"), PREFIXES),
         "not_id": st.one_of(
             st.none(), st.sampled_from(["m0", "absent"]), st.sets(IDS, min_size=1)
         ),
@@ -128,6 +135,11 @@ def passes(memory: MemoryEntry, asked: dict[str, Any]) -> bool:
             return False
     if asked.get("not_kind") is not None and memory.kind in listed(asked["not_kind"]):
         return False
+    for name, prefix in (("session_id", "session_prefix"), ("kind", "kind_prefix")):
+        if asked.get(prefix) is not None:
+            stored, wanted = getattr(memory, name), listed(asked[prefix])
+            if stored is None or not any(stored[: len(w)] == w for w in wanted):
+                return False
     for name in ("id", "session_id"):
         hidden = asked.get(f"not_{name}")
         if hidden is not None and getattr(memory, name) in listed(hidden):

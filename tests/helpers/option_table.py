@@ -51,7 +51,7 @@ FACTORS = {
     "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
     "authors": ("none", "two"),
     "include": ("none", "both"),
-    "filter": ("none", "fields", "floor", "left_out"),
+    "filter": ("none", "fields", "floor", "left_out", "prefix"),
     "import": ("copy", "gate"),
     "vectors": ("embedder", "given"),
     "metadata": ("convention", "verbatim"),
@@ -68,6 +68,7 @@ FILTERS = {
     },
     "floor": {"min_trust": "unknown"},
     "left_out": {"not_session_id": ["other", "none"]},
+    "prefix": {"kind_prefix": ["fac", "episode", "summ"]},
 }
 
 

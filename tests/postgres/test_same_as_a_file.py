@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
-from vecall import Filter, FunctionEmbedder, MemoryService
+from vecall import Filter, FunctionEmbedder, MemoryEntry, MemoryService
 from vecall.store.postgres import transaction as transactions
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
@@ -144,3 +144,37 @@ def test_an_add_takes_three_round_trips_and_a_search_one_statement(
     asyncio.run(at_once())
     assert made == []
     assert checker.statements - before <= 5
+
+
+def test_prefixes_of_kinds_and_sessions_select_the_same(schema):
+    """Also with characters that PostgreSQL stores as two."""
+    told = [
+        MemoryEntry(f"zebra {n}", id=f"m{n}", kind=kind, session_id=session)
+        for n, (kind, session) in enumerate(
+            [("p/\x01a", "Chat 1"), ("p/x", "chat 1"), ("p", None), (None, "%hat")]
+        )
+    ]
+    filters: list[dict[str, Any]] = [
+        {"kind_prefix": "p/\x01"},
+        {"kind_prefix": ["p/x", "q"]},
+        {"session_prefix": ["Ch", "%"]},
+        {"kind_prefix": "p", "session_prefix": "c"},
+    ]
+
+    def selected(memory: MemoryService) -> list[Any]:
+        sync = memory.sync
+        sync.add_memory(**ME, memories=told)
+        answers: list[Any] = []
+        for each in filters:
+            listed = [entry.id for entry in sync.list_memories(**ME, filter=each)]
+            found = sync.search_memory(**ME, query="zebra", filter=each)
+            assert {entry.id for entry in found} == set(listed)
+            answers.append((listed, sync.count_memories(**ME, filter=each)))
+        return [*answers, sync.delete_where(**ME, filter=filters[2])]
+
+    with (
+        MemoryService(embedder=None) as file,
+        MemoryService(schema.url, embedder=None) as database,
+    ):
+        assert selected(database) == selected(file)
+        assert selected(file)[:2] == [(["m0"], 1), (["m1"], 1)]

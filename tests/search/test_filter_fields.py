@@ -118,6 +118,10 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"kind": ["a", "b"]}, {"kind": "b"}, {"kind": "c"}),
     ({"not_kind": "c"}, {"kind": "b"}, {"kind": "c"}),
     ({"not_kind": ("c", "d")}, {}, {"kind": "d"}),
+    ({"kind_prefix": "project-7/"}, {"kind": "project-7/plan"}, {"kind": "project-77"}),
+    ({"kind_prefix": ("%", "x_")}, {"kind": "%a"}, {"kind": "xa"}),
+    ({"session_prefix": "Chat"}, {"session_id": "Chat 1"}, {"session_id": "chat 1"}),
+    ({"session_prefix": "a"}, {"session_id": "a"}, {}),
     ({"trust": "first-party"}, {"trust": "first-party"}, {"trust": "unknown"}),
     ({"source": {"web", "crm"}}, {"source": "crm"}, {}),
     (
@@ -160,7 +164,8 @@ def test_each_field_works_with_the_other_options_of_a_search(
 
 @pytest.mark.parametrize(
     ("asked", "right", "wrong"),
-    [each for each in FIELDS if "trust" not in each[0]],  # an update cannot lower it
+    # An update cannot lower the trust or move a memory to another session.
+    [each for each in FIELDS if not each[0].keys() & {"trust", "session_prefix"}],
 )
 def test_an_update_between_the_two_looks_cannot_bring_in_what_does_not_pass(
     open_service, tmp_path, asked, right, wrong
@@ -181,7 +186,9 @@ def test_an_update_between_the_two_looks_cannot_bring_in_what_does_not_pass(
     assert found(one, asked) == ["zebra 1"]
 
 
-@pytest.mark.parametrize("name", ["author", "kind", "not_kind", "trust", "source"])
+@pytest.mark.parametrize(
+    "name", ["author", "kind", "not_kind", "trust", "source", "kind_prefix"]
+)
 def test_names_that_cannot_be_are_refused_with_the_name_of_the_field(
     open_service, name
 ):

@@ -47,6 +47,7 @@ FACT_ONLY: list[dict[str, Any]] = [
     {"source": ["crm", "mail"]},
     {"author": ["user", "nobody"]},
     {"kind": "fact", "not_kind": ["episode"]},
+    {"kind_prefix": "fa"},
     {"metadata": {"year": {"$gte": 2025}}},
     {"metadata": {"year": {"$in": [2025, 2026]}, "draft": {"$ne": True}}},
 ]

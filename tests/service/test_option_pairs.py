@@ -121,7 +121,10 @@ def texts_of(service: MemoryService) -> set[str]:
 def tell(run: Run, service: MemoryService) -> None:
     """Facts, a session, turns that wait for a trigger."""
     sync = service.sync
-    facts = [MemoryEntry(text, author="user") for text in (TEA, CAR, HELD, PHONE)]
+    facts = [
+        MemoryEntry(text, author="user", kind="fact")
+        for text in (TEA, CAR, HELD, PHONE)
+    ]
     more: dict[str, Any] = {"custom_metadata": METADATA}
     more["verbatim"] = run["metadata"] == "verbatim"
     if run["vectors"] == "given" and run["service"] != "stored":
@@ -147,13 +150,15 @@ def tell(run: Run, service: MemoryService) -> None:
         run.texts.add(HELD)
     assert texts_of(service) == run.texts
     if run["scopes"] == "both":
-        sync.add_memory(**ALICE, memories=["shared violet umbrella"], scope="shared")
+        sync.add_memory(**ALICE, memories=[UMBRELLA], scope="shared")
     elif run["service"] != "stored":  # which has no scopes at all
         with pytest.raises(VecallError, match="scope"):
             sync.add_memory(**ALICE, memories=["x"], scope="shared")
 
 
 NAMES = {"app_name": ALICE["app_name"], "user_id": ALICE["user_id"]}
+
+UMBRELLA = MemoryEntry("shared violet umbrella", kind="fact")
 
 
 def event(number: int, text: str, *more: dict[str, Any]) -> dict[str, Any]:
@@ -274,7 +279,7 @@ def correct(run: Run, service: MemoryService) -> None:
     ids = {entry.text: entry.id for entry in listed(service)}
     if run["service"] == "stored":  # told again under its id
         for old, new in ((TEA, "Alice prefers black tea"), (CAR, CAR.upper() + "!")):
-            entry = MemoryEntry(new, id=ids[old], author="user")
+            entry = MemoryEntry(new, id=ids[old], author="user", kind="fact")
             assert sync.add_memory(**ALICE, memories=[entry]) == [ids[old]]
             run.texts = {*run.texts - {old}, new}
         assert texts_of(service) == run.texts
@@ -293,7 +298,8 @@ def correct(run: Run, service: MemoryService) -> None:
     assert texts_of(service) == run.texts - {CAR}
     sync.restore_memory(**ALICE, memory_id=ids[CAR])
     assert sync.mark_used(**ALICE, memory_ids=[ids[CAR]]) == 1
-    sync.add_memory(**ALICE, memories=[MemoryEntry(CAR.upper() + "!", author="user")])
+    again = MemoryEntry(CAR.upper() + "!", author="user", kind="fact")
+    sync.add_memory(**ALICE, memories=[again])
     assert sync.consolidate(**ALICE, dry_run=True).merged == 1
     assert sync.consolidate(**ALICE).merged == 1
     run.texts = {*run.texts - {CAR}, CAR.upper() + "!"}

@@ -53,6 +53,7 @@ FILTERS: list[dict[str, Any]] = [
     {"author": "user"},
     {"author": ["user", "guide"], "kind": "fact"},
     {"not_kind": "note"},
+    {"kind_prefix": ["no", "x"], "session_prefix": "s1"},
     {"source": "book"},
     {"trust": ("high", "low"), "author": "guide"},
     {"metadata": {"n": 1}},

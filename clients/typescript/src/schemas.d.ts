@@ -66,6 +66,8 @@ export interface Filter {
   trust?: Name | readonly Name[];
   source?: Name | readonly Name[];
   not_session_id?: Name | readonly Name[];
+  session_prefix?: Name | readonly Name[];
+  kind_prefix?: Name | readonly Name[];
   not_id?: Name | readonly Name[];
   metadata?: MetadataConditions;
   min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
@@ -83,6 +85,8 @@ export interface DeleteWhere {
     trust?: Name | readonly Name[];
     source?: Name | readonly Name[];
     not_session_id?: Name | readonly Name[];
+    session_prefix?: Name | readonly Name[];
+    kind_prefix?: Name | readonly Name[];
     not_id?: Name | readonly Name[];
     metadata?: MetadataConditions;
     min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";

@@ -43,6 +43,8 @@ def add_commands(commands: Any) -> None:
         ("not-kind", "none of this kind"),
         ("trust", "only with this trust"),
         ("source", "only with this source"),
+        ("session-prefix", "only of sessions whose id begins so"),
+        ("kind-prefix", "only of kinds that begin so"),
     ):
         shown = f"{what}; given again, one more"
         search.add_argument(f"--{name}", action="append", help=shown)
@@ -80,6 +82,8 @@ def run_search(options: argparse.Namespace) -> int:
         trust=options.trust,
         min_trust=options.min_trust,
         source=options.source,
+        session_prefix=options.session_prefix,
+        kind_prefix=options.kind_prefix,
         metadata=_metadata(options.metadata),
     )
     with opened(options.path, options.embedder) as memory:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from vecall.filters.metadata import has_values
-from vecall.types import Filter, several
+from vecall.types import Filter, Names, several
 
 EVERY = Filter()
 """The filter that every memory passes."""
@@ -40,13 +40,23 @@ def has_labels(row: Labelled, conditions: Filter) -> bool:
         and (conditions.source is None or row.source in several(conditions.source))
         and (conditions.trust is None or row.trust in several(conditions.trust))
         and row.kind not in several(conditions.not_kind)
+        and begins_with(row.kind, conditions.kind_prefix)
     )
+
+
+def begins_with(name: str | None, prefixes: Names | None) -> bool:
+    """Whether a name begins with one of the prefixes, if there are any."""
+    if prefixes is None:
+        return True
+    return name is not None and name.startswith(several(prefixes))
 
 
 def is_left_out(id_: str, session: str | None, conditions: Filter) -> bool:
     """Whether a filter leaves out a memory by its id or its session."""
-    return id_ in several(conditions.not_id) or (
-        session is not None and session in several(conditions.not_session_id)
+    return (
+        id_ in several(conditions.not_id)
+        or (session is not None and session in several(conditions.not_session_id))
+        or not begins_with(session, conditions.session_prefix)
     )
 
 

@@ -23,6 +23,8 @@ def needs_rows(wanted_labels: Filter) -> bool:
         or wanted_labels.trust is not None
         or wanted_labels.source is not None
         or wanted_labels.not_kind is not None
+        or wanted_labels.session_prefix is not None
+        or wanted_labels.kind_prefix is not None
         or len(several(wanted_labels.author)) > 1
         or len(several(wanted_labels.kind)) > 1
     )

@@ -26,11 +26,11 @@ class VectorStoreFilter:
         session_id: Only this session.
         after: Only rows of this time or later.
         before: Only rows before this time.
-        where: Only rows that meet the author, kind, not_kind, not_session_id, source,
-            trust and metadata of this filter, which has no other field. Only stores
-            whose attribute `applies_where` is True receive it. A row's metadata holds
-            these fields under the same names, and custom metadata as JSON under "meta".
-            `meets` tests a row.
+        where: Only rows that meet the labels, prefixes, left-out sessions and metadata
+            of this filter, which has no other field. Only stores whose attribute
+            `applies_where` is True receive it. A row's metadata holds author, kind,
+            source, trust and session_id under these names, and custom metadata as JSON
+            under "meta". `meets` tests a row.
 
     The time of a row is its metadata's timestamp or, without one, when it was stored.
     Times are compared in whole microseconds.

@@ -85,6 +85,15 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
         marks = ", ".join("?" * len(names))
         condition += f" AND (session IS NULL OR session NOT IN ({marks}))"
         values += names
+    for name, prefixes in (
+        ("session", several(wanted_labels.session_prefix)),
+        ("kind", several(wanted_labels.kind_prefix)),
+    ):
+        if prefixes:
+            # The database measures: PostgreSQL stores some characters as two.
+            begins = f"substr({name}, 1, length(CAST(? AS TEXT))) = ?"
+            condition += f" AND ({' OR '.join([begins] * len(prefixes))})"
+            values += [prefix for each in prefixes for prefix in (each, each)]
     if names := several(wanted_labels.not_id):
         condition += f" AND id NOT IN ({', '.join('?' * len(names))})"
         values += names
