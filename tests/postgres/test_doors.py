@@ -54,6 +54,7 @@ def test_commands_that_take_a_path_take_the_url_of_a_database(url, run, tmp_path
     assert TURN["text"] in copy.read_text()
     assert run("consolidate", *who, *plain)[0] == 0
     assert run("purge", *given)[0] == 0
+    assert "warn" not in run("purge", *given)[1].lower()
     about = {each["about"] for each in json.loads(run("doctor", *given)[1])["findings"]}
     assert {"schema", "memories"} <= about
     assert not list(tmp_path.glob("*postgres*"))

@@ -49,7 +49,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         """Record that it has just been opened."""
         self.generation = generation
         self._opened_at = monotonic()
-        self.add_notice_handler(self._note_warning)
+        self.add_notice_handler(self.note_warning)
 
     def is_usable(self, generation: int) -> bool:
         """Whether it can be borrowed: not lost, nor old, nor ended by the server."""
@@ -80,7 +80,8 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             if not self._is_each:
                 self._left -= monotonic() - begin
 
-    def _note_warning(self, notice: psycopg.errors.Diagnostic) -> None:
+    def note_warning(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Record a warning of the server."""
         self.warned |= notice.severity_nonlocalized == "WARNING"
 
     def _until(

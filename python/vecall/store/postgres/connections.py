@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -20,7 +20,14 @@ from vecall.store.postgres.connector import Connector
 from vecall.store.postgres.errors import MISPLACED, database_errors, is_lost
 from vecall.store.postgres.pool import Pool
 from vecall.store.postgres.pooler import set_for_transaction
+from vecall.store.postgres.rights import SHARED
 from vecall.store.postgres.url import DatabaseUrl
+
+# Of users, and so what may have data that was deleted.
+_TABLES = """
+SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s))
+AND relkind IN ('r', 'p') AND relname <> ALL (CAST(%s AS name[])) ORDER BY relname
+"""
 
 _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 _of_parent: list[Any] = []  # connections that a forked child must not close
@@ -59,13 +66,11 @@ class Connections:
                     pass  # the first connection, or why there is none
         _opened.add(self)
 
-    def connect(self, conninfo: str | None = None) -> BoundedConnection:
-        """Return a new connection outside of the pools.
-
-        Raises:
-            psycopg.Error: The database cannot be reached, or refuses access.
-        """
-        connection = self._connector.connect(conninfo)
+    def connect(
+        self, conninfo: str | None = None, session: Mapping[str, str] | None = None
+    ) -> BoundedConnection:
+        """Return a new connection outside of the pools; see `Connector.connect`."""
+        connection = self._connector.connect(conninfo, session)
         self._single.add(connection)
         return connection
 
@@ -124,21 +129,35 @@ class Connections:
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
 
-    def vacuum(self) -> None:
-        """Return the space of deleted rows, as far as the keeper may."""
+    def vacuum(self) -> str | None:
+        """Return the space of deleted rows, as far as the keeper may.
+
+        VACUUM runs in no transaction, so its settings are those of a session, which
+        must be vecall's own.
+
+        Returns:
+            Why tables were not vacuumed; None if all of them were.
+        """
+        session = {"role": "vecall_keeper", "statement_timeout": "0"}
         with (
             database_errors(),
-            self.connect(self.url.keeper or self.url.conninfo) as connection,
+            self.connect(self.url.keeper or self.url.conninfo, session) as connection,
         ):
+            if connection.settings is not None:
+                return "a pooler is between: set keeper_url to the server itself"
             connection.allow(math.inf, each=True)
-            connection.execute(b"SET statement_timeout = 0")
-            connection.execute(b"SET ROLE vecall_keeper")
-            for table in ("mem", "item", "chg", "tomb", "told", "hist", "idem", "part"):
+            connection.warned = False
+            connection.add_notice_handler(connection.note_warning)
+            tables = connection.execute(_TABLES, (self.url.schema, list(SHARED)))
+            for (table,) in tables.fetchall():
                 connection.execute(
                     sql.SQL("VACUUM {}.{}").format(
                         sql.Identifier(self.url.schema), sql.Identifier(table)
                     )
                 )
+            if connection.warned:  # the server skips a table, and reports success
+                return "vecall_keeper may not VACUUM, as before PostgreSQL 17"
+        return None
 
     def close(self) -> None:
         """Close all connections; idempotent."""

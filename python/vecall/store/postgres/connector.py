@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -47,25 +48,29 @@ class Connector:
         self.prepares = url.prepares
         self._url = url
         self._durable = durable
-        self._sends_options = True
+        self._refused: set[str] = set()  # URLs of poolers that refuse `options`
 
-    def connect(self, conninfo: str | None = None) -> BoundedConnection:
+    def connect(
+        self, conninfo: str | None = None, session: Mapping[str, str] | None = None
+    ) -> BoundedConnection:
         """Return a new connection.
 
         Args:
             conninfo: Another URL than that of the database, such as the keeper's.
+            session: Further settings of the session. A connection through a pooler,
+                whose `settings` is not None, does not have them.
 
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
             ConfigError: A pooler is between, and `options` has more than settings.
         """
         conninfo = conninfo or self._url.conninfo
-        connection = self._opened(conninfo)
+        connection = self._opened(conninfo, session or {})
         try:
             if is_pooled(connection):
                 connection.settings = self._of_session(conninfo)
                 if self.prepares:
-                    with self._opened(conninfo) as asking:
+                    with self._opened(conninfo, {}) as asking:
                         self.prepares &= renames_statements(asking)
         except BaseException:
             connection.close()
@@ -74,33 +79,36 @@ class Connector:
             connection.prepare_threshold = None
         return connection
 
-    def _opened(self, conninfo: str) -> BoundedConnection:
+    def _opened(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
         try:
             connection = BoundedConnection.connect(
-                self._with_settings(conninfo), autocommit=True
+                self._with_settings(conninfo, session), autocommit=True
             )
         except psycopg.OperationalError as error:
-            if not self._sends_options or not refuses_options(error):
+            if conninfo in self._refused or not refuses_options(error):
                 raise
-            self._sends_options = False  # each transaction has its own settings
-            return self._opened(conninfo)
+            self._refused.add(conninfo)  # each transaction has its own settings
+            return self._opened(conninfo, session)
         connection.allow(self._url.timeout, each=True)
         prepare_connection(connection)
         return connection
 
-    def _with_settings(self, conninfo: str) -> str:
+    def _with_settings(self, conninfo: str, session: Mapping[str, str]) -> str:
         """Return a URL with vecall's settings; those that it has take precedence."""
         given = conninfo_to_dict(conninfo)
         hosts = str(given.get("host") or "").count(",") + 1
         timeout = self._url.timeout
-        own = [f"-c {name}={value}" for name, value in self._limits().items()]
-        options = " ".join([*own, _options_of(given)]).strip()
+        own, more = (
+            [f"-c {name}={value}" for name, value in each.items()]
+            for each in (self._limits(), session)
+        )
+        options = " ".join([*own, _options_of(given), *more]).strip()
         settings: dict[str, Any] = {
             "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
             "tcp_user_timeout": math.ceil(1000 * timeout),
             **_SETTINGS,
             **given,
-            "options": options if self._sends_options else "",
+            "options": "" if conninfo in self._refused else options,
         }
         return make_conninfo("", **settings)
 

@@ -87,7 +87,6 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
     ):
         prepare_connection(opened)
-        opened.execute(f"SET statement_timeout = '{_LONGEST}'".encode())
         findings = list(_server(opened, url))
         try:
             require_member(opened)
@@ -106,7 +105,6 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
             ) as keeping,
         ):
             prepare_connection(keeping)
-            keeping.execute(f"SET statement_timeout = '{_LONGEST}'".encode())
             findings += _contents(keeping, url)
     except VecallError as error:
         message = f"not examined: {error}"
@@ -268,6 +266,8 @@ def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL ROLE vecall_keeper")
+        # Of the transaction: a pooler gives the session to other programs.
+        connection.execute(f"SET LOCAL statement_timeout = '{_LONGEST}'".encode())
         connection.execute(
             "SELECT set_config('search_path', quote_ident(%s), true)", (url.schema,)
         )

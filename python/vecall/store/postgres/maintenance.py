@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from vecall.caller_warnings import warn_caller
 from vecall.errors import ConfigError
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.transaction import PostgresTransaction
@@ -14,6 +15,10 @@ from vecall.store.writes.purge_digests import hide_what_is_gone
 from vecall.store.writes.record_snapshot import count_purge
 from vecall.store.writes.row_diff import shorten_digests
 
+_REMEDY = (
+    "deleted rows stay in the files of the server until autovacuum, or VACUUM by an "
+    "administrator, removes them"
+)
 _MAX_LOGGED = 16  # changes of a partition that a purge keeps
 _Begin = Callable[[], AbstractContextManager[PostgresTransaction]]
 _SIZES = """
@@ -28,14 +33,14 @@ class PostgresMaintenance:
     """Implements `Maintenance`."""
 
     def __init__(
-        self, reading: _Begin, altering: _Begin, vacuum: Callable[[], None]
+        self, reading: _Begin, altering: _Begin, vacuum: Callable[[], str | None]
     ) -> None:
         """Maintain a database.
 
         Args:
             reading: Begins a transaction that reads across users.
             altering: Begins one that writes across users.
-            vacuum: Returns the space of deleted rows.
+            vacuum: Returns the space of deleted rows; says why if it could not.
         """
         self._reading = reading
         self._altering = altering
@@ -56,7 +61,8 @@ class PostgresMaintenance:
     def purge(self) -> int:
         """Erase deleted data from the tables; return the bytes freed.
 
-        WAL, replicas and backups keep them for their own retention.
+        WAL, replicas and backups keep them for their own retention. If the tables were
+        not vacuumed, the call warns and says why.
         """
         before = sum(self.sizes().values())
         with database_errors(), self._altering() as transaction:
@@ -70,7 +76,9 @@ class PostgresMaintenance:
             drop_digests(transaction)
             shorten_digests(transaction)
             hide_what_is_gone(transaction, transaction.expiry_clock.wall())
-        self._vacuum()
+        lacking = self._vacuum()
+        if lacking is not None:
+            warn_caller(f"purge: the tables were not vacuumed: {lacking}; {_REMEDY}")
         return max(0, before - sum(self.sizes().values()))
 
     def backup(self, target: Path) -> None:

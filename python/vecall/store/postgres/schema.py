@@ -89,6 +89,7 @@ def migrate(url: DatabaseUrl) -> int:
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
                 connection.execute(_script(f"{kind}_{number}.sql"))
+        _grant_vacuum(connection, url.schema)
         if before == 0:
             facts = {
                 "uuid": secrets.token_hex(16),
@@ -111,6 +112,16 @@ def migrate(url: DatabaseUrl) -> int:
             (stored_digests(catalog_digests(connection, url.schema)),),
         )
         return before
+
+
+def _grant_vacuum(connection: Connection, schema: str) -> None:
+    """Let the keeper VACUUM. The server may have been upgraded since the last call."""
+    if connection.info.server_version >= 170_000:
+        connection.execute(
+            sql.SQL(
+                "GRANT MAINTAIN ON ALL TABLES IN SCHEMA {} TO vecall_keeper"
+            ).format(sql.Identifier(schema))
+        )
 
 
 def require_schema(connection: Connection, schema: str) -> None:
