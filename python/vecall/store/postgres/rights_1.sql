@@ -81,13 +81,16 @@ BEGIN
   PERFORM set_config('vecall.part', coalesce(found::text, ''), true);
   RETURN found;
 END $$;
--- heads: the versions of users, by the place of their names in the arrays.
+-- heads: the versions of users, by the place of their names in the arrays. OFFSET 0 keeps
+-- the look-up of each name apart: a plan for unknown arrays joined them with a scan of all
+-- users.
 CREATE FUNCTION heads(apps text[], users text[])
   RETURNS TABLE (n bigint, part bigint, seq bigint, head bigint)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
   SELECT k.n, p.id, p.seq, p.head
-    FROM unnest(apps, users) WITH ORDINALITY AS k(app, "user", n)
-    JOIN part p ON p.app = k.app AND p."user" = k."user" $$;
+    FROM unnest(apps, users) WITH ORDINALITY AS k(app, "user", n),
+    LATERAL (SELECT o.id, o.seq, o.head FROM part o
+      WHERE o.app = k.app AND o."user" = k."user" OFFSET 0) p $$;
 REVOKE ALL ON FUNCTION enter, look, heads FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enter TO vecall_app, vecall_keeper;
 GRANT EXECUTE ON FUNCTION look, heads TO vecall_app, vecall_keeper, vecall_reader;
