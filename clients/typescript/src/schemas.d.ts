@@ -53,6 +53,7 @@ export interface MetadataConditions {
   /** At least 1 item(s); at most 64 items. */
   "$or"?: readonly MetadataConditions[];
   "$not"?: MetadataConditions;
+  readonly [key: `$${string}`]: readonly MetadataConditions[] | MetadataConditions | undefined;
   readonly [key: string]: string | number | bigint | boolean | null | Operators | readonly MetadataConditions[] | MetadataConditions | undefined;
 }
 

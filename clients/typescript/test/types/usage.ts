@@ -40,6 +40,8 @@ export async function requests(signal?: AbortSignal): Promise<void> {
   await alice.markUsed({ ids: readonlyIds });
   const conditions = { year: { $gte: 2025, $in: [1n, "x", null] }, topic: "tea", none: null };
   await alice.searchMemories({ query: "x", filter: { metadata: conditions, kind: ["a", "b"] } });
+  await alice.searchMemories({ query: "x", filter: { metadata: { $or: [conditions, { $not: { "a.b": 1 } }] } } });
+  await alice.deleteWhere({ filter: { metadata: conditions } });
   await alice.listMemories();
   await alice.listMemories({ state: "archived", limit: 5 }, { timeoutMs: 5, maxRetries: 0 });
   await alice.consolidate({ fold: ["sessions"], dry_run: false });
@@ -60,8 +62,6 @@ export async function requests(signal?: AbortSignal): Promise<void> {
   await alice.deleteUser();
   // @ts-expect-error deleting everything must be confirmed
   await alice.deleteUser({ confirm: false });
-  // @ts-expect-error deleting takes no metadata
-  await alice.deleteWhere({ filter: { metadata: { a: 1 } } });
   // @ts-expect-error a text is no memory's field
   await alice.updateMemory("1", { importance: "high" });
   // @ts-expect-error a function is no JSON
