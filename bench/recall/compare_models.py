@@ -104,9 +104,18 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
     parser.add_argument("--sets", help="comma-separated names; default: all")
+    parser.add_argument("--without", default="", help="sets that no model embeds")
+    parser.add_argument("--users", type=int, help="of LoCoMo and BEAM; default: all")
     parser.add_argument("--vectors", type=Path, help="a folder for vectors")
     options = parser.parse_args()
-    sets = list(all_sets(locomo=options.locomo, beam=options.beam))
+    unwanted = options.without.split(",")
+    sets = [
+        one._replace(conversations=one.conversations[: options.users])
+        if one.name.partition(",")[0] in ("locomo", "beam")
+        else one
+        for one in all_sets(locomo=options.locomo, beam=options.beam)
+        if one.name.partition(",")[0] not in unwanted
+    ]
     wanted = None if options.sets is None else options.sets.split(",")
     rows, times = [], []
     for name in options.models:

@@ -108,6 +108,7 @@ def probability(weights, memory):
         told["relative"],
         float(told["query_coverage"] > 0),
         math.log(told["factor"]),
+        math.sqrt(told["query_coverage"]) * math.log1p(len(memory.text) / 500),
         told["vectors"],
         unsaid,
     ]
@@ -128,7 +129,7 @@ def test_an_embedder_that_nobody_calibrated_has_the_confidence_of_any(open_servi
 
 def test_a_calibration_of_ones_own_gives_any_embedder_a_confidence(open_service):
     """S2.12: recalibrated per embedder."""
-    weights = Weights(-1.0, (1.0, -0.5, 0.5, 0.3, 0.7, 2.0, 1.5))
+    weights = Weights(-1.0, (1.0, -0.5, 0.5, 0.3, 0.7, -0.2, 2.0, 1.5))
     own = Calibration.shipped().with_model("mine", weights)
     embedder = Eye()
     service = open_service(embedder=embedder, calibration=own, min_confidence=0.01)
@@ -172,8 +173,8 @@ class Eye:
 
 def test_a_calibration_survives_its_file(tmp_path, open_service):
     own = Calibration(
-        Weights(-2.5, (1.0, -0.25, 0.125, 1.5, 2.5)),
-        {"mine": Weights(0.5, (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0))},
+        Weights(-2.5, (1.0, -0.25, 0.125, 1.5, 2.5, -0.5)),
+        {"mine": Weights(0.5, (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0))},
     )
     own.save(tmp_path / "c.json")
     assert Calibration.load(tmp_path / "c.json") == own
@@ -219,11 +220,15 @@ MODEL = dict.fromkeys(("bias", *Signals._fields), 1.0)
     ("words", "model", "what"),
     [
         # The first signals: three by words, four with vectors.
-        ({"matched", "place", "relative"}, MODEL, "lacks covered_root, seen, factor"),
+        (
+            {"matched", "place", "relative"},
+            MODEL,
+            "lacks covered_root, seen, factor, size",
+        ),
         (
             WORDS,
             {"matched", "place", "relative", "vectors"},
-            "lacks covered_root, seen, factor",
+            "lacks covered_root, seen, factor, size",
         ),
         # The five that followed: the first was the covered share, times `relative`.
         (
@@ -231,6 +236,9 @@ MODEL = dict.fromkeys(("bias", *Signals._fields), 1.0)
             MODEL,
             "lacks covered_root",
         ),
+        # Those before the length of the memory was one.
+        ({*WORDS} - {"bias", "size"}, MODEL, "lacks size"),
+        (WORDS, {*MODEL} - {"bias", "size"}, "lacks size"),
         (WORDS, {*MODEL} - {"unsaid"}, "lacks unsaid"),
         (WORDS, {*MODEL, "s3cret"}, "has signals besides"),
     ],
@@ -254,15 +262,15 @@ def test_a_file_of_other_signals_says_what_it_lacks_and_what_to_do(
 def test_fitted_weights_find_the_law_that_made_the_data(vectors):
     """A logistic law with known weights is found again, and its probabilities."""
     random = np.random.default_rng(7)
-    scale = [0.3, 0.6, 0.2, 0.5, 0.2, 0.1, 0.2]
-    signals = random.normal(size=(20_000, 7)) * scale
-    law = np.array([2.0, -1.0, 0.5, 1.0, 1.5, 3.0, 2.0])
+    scale = [0.3, 0.6, 0.2, 0.5, 0.2, 1.0, 0.1, 0.2]
+    signals = random.normal(size=(20_000, 8)) * scale
+    law = np.array([2.0, -1.0, 0.5, 1.0, 1.5, -0.4, 3.0, 2.0])
     if not vectors:
-        law[5:] = 0.0
+        law[6:] = 0.0
     chance = 1 / (1 + np.exp(-(signals @ law - 1.5)))
     relevant = random.random(20_000) < chance
     weights = fit(signals, relevant, vectors=vectors)
-    count = 7 if vectors else 5
+    count = 8 if vectors else 6
     assert len(weights.weights) == count
     assert weights.weights == pytest.approx(law[:count], abs=0.35)
     assert weights.bias == pytest.approx(-1.5, abs=0.1)
@@ -274,7 +282,7 @@ def test_fitted_weights_find_the_law_that_made_the_data(vectors):
 
 def test_a_hit_that_counts_twice_is_as_good_as_two_hits():
     random = np.random.default_rng(3)
-    signals = random.normal(size=(400, 7))
+    signals = random.normal(size=(400, 8))
     relevant = (random.random(400) < 0.3).astype(float)
     counts = random.integers(1, 4, 400)
     repeated = fit(

@@ -6,9 +6,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import EmbedderError
 
@@ -76,7 +73,7 @@ class SingleFlight:
                     others[at] = coming.awaited()
         return others
 
-    def sent(self, keys: Sequence[Key], batch: Future[NDArray[np.float32]]) -> None:
+    def sent(self, keys: Sequence[Key], batch: Future[list[bytes | None]]) -> None:
         """Give up the claims and resolve their futures when the batch is done.
 
         A done callback does this, so it does not depend on the caller's event loop,
@@ -84,7 +81,8 @@ class SingleFlight:
 
         Args:
             keys: The keys of the batch's texts, in order.
-            batch: The future of the vectors, float32 (len(keys), dim).
+            batch: The future of the vectors, one for each key; None for a zero vector,
+                which has no direction.
         """
         batch.add_done_callback(lambda done: self._arrived(keys, done))
 
@@ -110,16 +108,14 @@ class SingleFlight:
             if promise is not None and not promise.done():
                 promise.set_exception(_failed())
 
-    def _arrived(self, keys: Sequence[Key], done: Future[NDArray[np.float32]]) -> None:
+    def _arrived(self, keys: Sequence[Key], done: Future[list[bytes | None]]) -> None:
         if done.cancelled() or done.exception() is not None:
             self.dropped(keys)
             return
         for key, vector in zip(keys, done.result(), strict=True):
             promise = self._take(key)
-            if promise is None:
-                continue
-            data = vector.astype("<f4", copy=False).tobytes() if vector.any() else None
-            promise.set_result(data)  # a zero vector has no direction
+            if promise is not None:
+                promise.set_result(vector)
 
     def _take(self, key: Key) -> Future[bytes | None] | None:
         """Give up a claim; return its future if another caller waits for it."""

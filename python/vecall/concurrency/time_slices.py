@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -59,6 +59,12 @@ def in_slices(items: Iterable[T], *, gives_way: bool = False) -> Iterator[T]:
         items: The items to yield.
         gives_way: See `Slices`.
     """
+    if isinstance(items, Sized) and len(items) < 2:
+        return iter(items)  # most writes have one item, and there is no "between"
+    return _in_slices(items, gives_way)
+
+
+def _in_slices(items: Iterable[T], gives_way: bool) -> Iterator[T]:
     slices = Slices(gives_way=gives_way)
     for item in items:
         yield item

@@ -48,7 +48,7 @@ _PASSING = (  # until Python 3.11 the three timeouts are classes of their own
 
 class _Batch(NamedTuple):
     texts: list[str]
-    vectors: Future[Vectors]
+    vectors: Future[list[bytes | None]]
 
 
 class EmbeddingQueue:
@@ -93,7 +93,7 @@ class EmbeddingQueue:
             EmbedderError: The embedder failed.
         """
         self._refuse_nested()
-        vectors: Vectors = await Join(self._submit([query], is_query=True))
+        vectors: Vectors = await Join(self._submit_query(query))
         vector: Vectors = vectors[0]
         self._queries.put(app, user, query, vector)
         return vector
@@ -125,7 +125,7 @@ class EmbeddingQueue:
                 batch = running.pop(0)
                 vectors = await Join(batch.vectors)
                 for text, vector in zip(batch.texts, vectors, strict=True):
-                    found[text] = as_bytes(vector)
+                    found[text] = vector
         for text, promise in elsewhere.items():
             try:
                 found[text] = await Join(promise)
@@ -173,24 +173,22 @@ class EmbeddingQueue:
         self._in_flight.dropped(needless)
         if not batch:
             return _Batch([], Future())
-        vectors = self._submit(batch)
+        vectors = self._submit_texts(batch)
         vectors.add_done_callback(partial(self._keep, claimed))
         self._in_flight.sent(claimed, vectors)
         return _Batch(batch, vectors)
 
-    def _keep(self, keys: Sequence[Key], done: Future[Vectors]) -> None:
+    def _keep(self, keys: Sequence[Key], done: Future[list[bytes | None]]) -> None:
         if done.cancelled() or done.exception() is not None:
             return
         for (app, user, name), vector in zip(keys, done.result(), strict=True):
-            data = as_bytes(vector)
-            if data is not None:
-                self._texts.put(app, user, name, data)
+            if vector is not None:
+                self._texts.put(app, user, name, vector)
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes | None]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
         self._refuse_nested()
-        vectors = self._submit(list(texts)).result()
-        return [as_bytes(vector) for vector in vectors]
+        return self._submit_texts(list(texts)).result()
 
     def _refuse_nested(self) -> None:
         """Raise EmbedderError if the embedder itself is the caller."""
@@ -222,12 +220,23 @@ class EmbeddingQueue:
         several = self._at_once > 1 or self._texts_async
         return _AHEAD if several else 1
 
-    def _submit(self, texts: list[str], *, is_query: bool = False) -> Future[Vectors]:
-        concurrent = self._queries_async if is_query else self._texts_async
-        embed = self._embed_queries if is_query else self.embedder.embed
+    def _submit_texts(self, texts: list[str]) -> Future[list[bytes | None]]:
+        work = self._work(self._texts_async, self.embedder.embed, texts, _all_as_bytes)
+        return self.thread.run(work, concurrent=self._texts_async)
+
+    def _submit_query(self, query: str) -> Future[Vectors]:
+        work = self._work(self._queries_async, self._embed_queries, [query], None)
+        return self.thread.run(work, concurrent=self._queries_async)
+
+    def _work(
+        self,
+        concurrent: bool,
+        embed: Callable[[list[str]], Any],
+        texts: list[str],
+        convert: Callable[[Vectors], Any] | None,
+    ) -> Callable[[], Any]:
         tried = _tried_async if concurrent else _tried
-        work = partial(tried, embed, texts, self.embedder.dimensions)
-        return self.thread.run(work, concurrent=concurrent)
+        return partial(tried, embed, texts, self.embedder.dimensions, convert)
 
 
 class _UserLru(Generic[K, V]):
@@ -267,9 +276,12 @@ class _UserLru(Generic[K, V]):
 
 
 def _tried(
-    embed: Callable[[list[str]], Any], texts: list[str], dimensions: int
-) -> Vectors | Awaitable[Vectors]:
-    """Embed and check; retry after a pause if the failure may be temporary.
+    embed: Callable[[list[str]], Any],
+    texts: list[str],
+    dimensions: int,
+    convert: Callable[[Vectors], Any] | None,
+) -> Any:
+    """Embed, check and convert; retry after a pause if the failure may be temporary.
 
     A plain function may return an awaitable, which its thread awaits.
     """
@@ -281,13 +293,17 @@ def _tried(
             _raise_unless_passing(error, attempt)
         time.sleep(_pause(attempt))
     if isinstance(result, Awaitable):
-        return _awaited(result, len(texts), dimensions)
-    return checked_vectors(result, len(texts), dimensions)
+        return _awaited(result, len(texts), dimensions, convert)
+    vectors = checked_vectors(result, len(texts), dimensions)
+    return vectors if convert is None else convert(vectors)
 
 
 async def _tried_async(
-    embed: Callable[[list[str]], Awaitable[Any]], texts: list[str], dimensions: int
-) -> Vectors:
+    embed: Callable[[list[str]], Awaitable[Any]],
+    texts: list[str],
+    dimensions: int,
+    convert: Callable[[Vectors], Any] | None,
+) -> Any:
     for attempt in range(1, _TRIES + 1):
         try:
             result = await embed(list(texts))
@@ -295,15 +311,22 @@ async def _tried_async(
         except Exception as error:
             _raise_unless_passing(error, attempt)
         await asyncio.sleep(_pause(attempt))
-    return checked_vectors(result, len(texts), dimensions)
+    vectors = checked_vectors(result, len(texts), dimensions)
+    return vectors if convert is None else convert(vectors)
 
 
-async def _awaited(result: Awaitable[Any], count: int, dimensions: int) -> Vectors:
+async def _awaited(
+    result: Awaitable[Any],
+    count: int,
+    dimensions: int,
+    convert: Callable[[Vectors], Any] | None,
+) -> Any:
     try:
         vectors = await result
     except Exception as error:
         raise _failure(error, 1) from None
-    return checked_vectors(vectors, count, dimensions)
+    checked = checked_vectors(vectors, count, dimensions)
+    return checked if convert is None else convert(checked)
 
 
 def _raise_unless_passing(error: BaseException, attempt: int) -> None:
@@ -344,6 +367,10 @@ def as_bytes(vector: NDArray[np.float32]) -> bytes | None:
     if not vector.any():
         return None
     return vector.astype("<f4", copy=False).tobytes()
+
+
+def _all_as_bytes(vectors: Vectors) -> list[bytes | None]:
+    return [as_bytes(vector) for vector in vectors]
 
 
 def embedded_text(author: str | None, text: str) -> str:

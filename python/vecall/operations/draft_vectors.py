@@ -92,7 +92,9 @@ def _to_embed(
             continue
         if not known.needs_vector(draft, restore=restore, again=again):
             continue
-        draft.vec = known.vectors.get((draft.hash, draft.author))
+        draft.vec = None
+        if known.vectors:
+            draft.vec = known.vectors.get((draft.hash, draft.author))
         if draft.vec is None:
             text = embedded_text(draft.author, draft.text)
             new.setdefault(text, []).append(draft)

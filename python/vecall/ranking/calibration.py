@@ -30,6 +30,9 @@ _STEPS = 50
 LEAST_FACTOR = 0.01
 """The lower bound of a score's factor, which may be 0, before its log is taken."""
 
+SIZE = 500.0
+"""The characters of a text above which its length counts much in `Signals.size`."""
+
 
 class Signals(NamedTuple):
     """The features of a hit, comparable between users.
@@ -43,6 +46,8 @@ class Signals(NamedTuple):
         seen: 1 if the memory has a word of the query, else 0.
         factor: Log of the factor on the score for authors, questions and texts that
             name a time.
+        size: `covered_root` times log(1 + characters of the memory's text / 500). A
+            long text has words of a query by chance.
         vectors: The part of the score from vectors; 0 without a query vector.
         unsaid: The cosine if the memory has no word of the query, else 0.
     """
@@ -52,6 +57,7 @@ class Signals(NamedTuple):
     relative: float
     seen: float = 0.0
     factor: float = 0.0
+    size: float = 0.0
     vectors: float = 0.0
     unsaid: float = 0.0
 
@@ -68,12 +74,14 @@ class Signals(NamedTuple):
             raise InvalidMemoryError(msg)
         covered = explanation["query_coverage"]
         seen = covered > 0.0
+        root = math.sqrt(covered)
         return Signals(
-            math.sqrt(covered),
+            root,
             math.log1p(explanation["rank"]),
             explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),
+            root * math.log1p(len(memory.text) / SIZE),
             explanation["vectors"],
             0.0 if seen else memory.similarity or 0.0,
         )
@@ -91,7 +99,7 @@ def cosine_signals(similarity: float, best: float, place: int) -> Signals:
     return Signals(0.0, math.log1p(place), relative)
 
 
-WORD_SIGNALS = 5
+WORD_SIGNALS = 6
 """The number of signals in searches without vectors: the first fields of `Signals`."""
 
 
@@ -101,7 +109,7 @@ class Weights:
 
     Attributes:
         bias: The log-odds if all signals are 0.
-        weights: One weight per signal, in the order of `Signals`: five or seven.
+        weights: One weight per signal, in the order of `Signals`: six or eight.
     """
 
     bias: float
@@ -246,7 +254,7 @@ def fit(
     method.
 
     Args:
-        signals: (n, 7), rows of `Signals`.
+        signals: (n, 8), rows of `Signals`.
         relevant: (n,), 1 for a relevant memory and 0 for any other.
         vectors: Whether the searches had vectors.
         importance: (n,), the weight of each hit, above 0; None for equal weights. A

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vecall.errors import InvalidMemoryError
-from vecall.ranking.calibration import LEAST_FACTOR, Calibration, Weights
+from vecall.ranking.calibration import LEAST_FACTOR, SIZE, Calibration, Weights
 from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry
@@ -83,17 +83,24 @@ class Hit:
         """Return the engine's score as a share of its best one."""
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
-    def signals(self, answer: QueryStats) -> tuple[float, ...]:
-        """Return the inputs of the confidence model, in the order of `Signals`."""
+    def signals(self, answer: QueryStats, size: int) -> tuple[float, ...]:
+        """Return the inputs of the confidence model, in the order of `Signals`.
+
+        Args:
+            answer: The statistics of the query.
+            size: The number of characters of the memory's text.
+        """
         relative = self.relative(answer)
         rank, (covered, _, vectors, _, _, factor) = self.rank, self.score_parts
         seen, similarity = covered > 0.0, self.similarity
+        root = math.sqrt(covered)
         return (
-            math.sqrt(covered),
+            root,
             _LOG_RANKS[rank] if rank < len(_LOG_RANKS) else math.log1p(rank),
             relative,
             1.0 if seen else 0.0,
             math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+            root * math.log1p(size / SIZE),
             vectors * answer.scale if answer.has_vector else 0.0,
             0.0 if seen or math.isnan(similarity) else similarity,
         )
@@ -133,22 +140,26 @@ class Scoring:
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
 
-    def confidence(self, hit: Hit, answer: QueryStats) -> float:
-        """Return the probability that a hit is relevant."""
+    def confidence(self, hit: Hit, answer: QueryStats, size: int) -> float:
+        """Return the probability that a hit is relevant; its text has `size` chars."""
         hybrid = self._hybrid if answer.has_vector else None
         weights = self._words if hybrid is None else hybrid
-        return weights.probability(hit.signals(answer))
+        return weights.probability(hit.signals(answer, size))
 
-    def confidence_of_match(self, share: float, best: float, rank: int) -> float:
+    def confidence_of_match(
+        self, share: float, best: float, rank: int, size: int
+    ) -> float:
         """Return the probability that a text that matches the query is relevant.
 
         Args:
             share: Share of the query's words that the text contains, in (0, 1].
             best: The best share in the result.
             rank: Position in the result, from 0.
+            size: The number of characters of the text.
         """
         relative = share / best
-        signals = (math.sqrt(share), math.log1p(rank), relative, 1.0, 0.0)
+        root, place = math.sqrt(share), math.log1p(rank)
+        signals = (root, place, relative, 1.0, 0.0, root * math.log1p(size / SIZE))
         return self._matches.probability(signals)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:

@@ -301,7 +301,7 @@ class Searcher:
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
-                scoring.confidence(hit, answer),
+                scoring.confidence(hit, answer, len(row.text)),
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)

@@ -123,7 +123,9 @@ class _MatchingRecall(Searcher):
                 importance_of(row, now),
                 score,
                 math.nan,
-                self._scoring.confidence_of_match(score, found[0][0], place),
+                self._scoring.confidence_of_match(
+                    score, found[0][0], place, len(row.text)
+                ),
                 _explained(score, found[0][0], place) if request.explain else None,
             )
             memory = self._scoring.rescore(memory, request.query)

@@ -127,4 +127,5 @@ class ExistingMemories:
             old = self.corrected.get(draft.id)
             if old is not None and was_overwritten(draft, old):
                 return False
-        return self.texts.get(draft.id) != (draft.hash, draft.author)
+        stored = self.texts.get(draft.id)
+        return stored is None or stored != (draft.hash, draft.author)
