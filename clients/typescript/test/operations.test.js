@@ -60,6 +60,12 @@ test("every operation returns what the server stores", async () => {
   assert.equal(truncated, undefined);
   assert.equal((await alice.listMemories({ limit: 1, state: "live" })).memories.length, 1);
   assert.equal((await all(alice.allMemories({ limit: 2 }))).length, 3);
+  const ofSession = { session_id: "s" };
+  assert.equal((await alice.listWhere({ filter: ofSession })).memories.length, 1);
+  assert.deepEqual(await alice.countMemories({ filter: ofSession }), { count: 1 });
+  assert.deepEqual(await alice.touchMemories({ ids: ["1", "unknown"], ttl: 3600 }), {
+    touched: 1,
+  });
   assert.equal((await alice.getMemory("1")).kind, memories[0].kind);
   const changed = await alice.updateMemory("1", { content: "Likes coffee.", author: null });
   assert.equal(changed.content, "Likes coffee.");
