@@ -40,7 +40,12 @@ def program() -> str | None:
 
 
 class Pgbouncer:
-    """One pgbouncer in transaction mode, before the server of a schema."""
+    """One pgbouncer in transaction mode, before the server of a schema.
+
+    Attributes:
+        folder: Where its configuration is, in the file `ini`.
+        port: Its port on localhost.
+    """
 
     def __init__(self, schema: Schema, **settings: object) -> None:
         """Start it.
@@ -50,17 +55,17 @@ class Pgbouncer:
             settings: Further lines of its configuration.
         """
         self._schema = schema
-        self._folder = Path(tempfile.mkdtemp(prefix="pgb"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pgb"))
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         form = _FORM.format(
-            server=schema.server.folder, port=self.port, folder=self._folder
+            server=schema.server.folder, port=self.port, folder=self.folder
         )
         more = "".join(f"{name} = {value}\n" for name, value in settings.items())
-        (self._folder / "ini").write_text(form + more)
-        (self._folder / "users").write_text('"server" ""\n"admin" ""\n')
+        (self.folder / "ini").write_text(form + more)
+        (self.folder / "users").write_text('"server" ""\n"admin" ""\n')
         ids = as_other_user()
-        for path in (self._folder, *self._folder.iterdir()):
+        for path in (self.folder, *self.folder.iterdir()):
             if ids:
                 os.chown(path, ids["user"], ids["group"])
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,8 +76,8 @@ class Pgbouncer:
         found = program()
         assert found is not None
         self._process = subprocess.Popen(
-            [found, str(self._folder / "ini")],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder,
+            [found, str(self.folder / "ini")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
             **as_other_user(),
         )  # fmt: skip
         deadline = time.monotonic() + 20
@@ -81,7 +86,7 @@ class Pgbouncer:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((self._folder / "log").read_text()[-2000:])
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -90,13 +95,13 @@ class Pgbouncer:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
-        for left in (self._folder / "pid", *self._folder.glob(".s.*")):
+        for left in (self.folder / "pid", *self.folder.glob(".s.*")):
             left.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Kill it and delete its folder."""
         self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, host: str = "127.0.0.1", **options: object) -> str:
         """The URL of the schema through it."""
@@ -108,4 +113,4 @@ class Pgbouncer:
 
     def log(self) -> str:
         """What it has logged."""
-        return (self._folder / "log").read_text()
+        return (self.folder / "log").read_text()

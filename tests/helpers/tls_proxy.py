@@ -38,6 +38,12 @@ class Authority:
 
     def server(self, host: str, days: int = 1) -> ssl.SSLContext:
         """The context of a server for a host name, valid for some more days."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.file_of(host, days))
+        return context
+
+    def file_of(self, host: str, days: int = 1) -> Path:
+        """The file of the key and the certificate of a server."""
         from cryptography import x509
         from cryptography.hazmat.primitives import serialization as form
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -49,9 +55,7 @@ class Authority:
             form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
         )
         path.write_bytes(private + self._signed(key, name, [host], days=days))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+        return path
 
     def _signed(self, key, name, hosts, *, days, is_authority=False) -> bytes:
         from cryptography import x509

@@ -18,6 +18,8 @@ from vecall import (
 )
 
 psycopg = pytest.importorskip("psycopg")
+from vecall.store.postgres.schema import initialize  # noqa: E402
+from vecall.store.postgres.url import parse_url  # noqa: E402
 
 PASSWORD = "geheim"
 
@@ -31,8 +33,7 @@ def login(schema):
     rules.write_text(f"local all other scram-sha-256\n{before}")
     server.execute("SELECT pg_reload_conf()")
     server.execute(f"CREATE ROLE other LOGIN PASSWORD '{PASSWORD}'")
-    server.execute("GRANT vecall_app TO other; GRANT vecall_keeper TO other "
-                   "WITH INHERIT FALSE")  # fmt: skip
+    initialize(parse_url(server.url(schema=schema.name)), login="other")
 
     def url(password=PASSWORD, **options):
         made = server.url("other", schema=schema.name, **options)

@@ -94,7 +94,7 @@ def test_a_service_refuses_a_table_without_a_policy_by_name(schema, change):
         ("ALTER ROLE other SUPERUSER", "superuser"),
         ("ALTER ROLE other BYPASSRLS", "BYPASSRLS"),
         ("GRANT vecall_owner TO other", "member of vecall_owner"),
-        ("GRANT vecall_keeper TO other WITH INHERIT TRUE", "inherits"),
+        ("GRANT vecall_keeper TO other", "inherits"),
         ("REVOKE vecall_app FROM other", "no member of vecall_app"),
         ("ALTER TABLE mem OWNER TO other", "owns tables"),
     ],

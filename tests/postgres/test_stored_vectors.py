@@ -21,6 +21,10 @@ def embedded(texts):
 @pytest.fixture
 def place(schema):
     """Returns where the vector of a memory is stored."""
+    if not schema.server.execute(
+        "SELECT 1 FROM pg_proc WHERE proname = 'pg_column_toast_chunk_id'"
+    ):
+        pytest.skip("needs pg_column_toast_chunk_id, of PostgreSQL 17")
 
     def found(id_):
         ((chunk,),) = schema.server.execute(

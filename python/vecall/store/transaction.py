@@ -9,6 +9,7 @@ Jobs and reads are written once, in SQL that SQLite executes as it is.
   not NULL, and `LIMIT ?`, where -1 is no limit.
 - `INDEXED BY` is a hint that only SQLite follows.
 - A condition is 0 or 1 in SQLite and a boolean in PostgreSQL: compare it with neither.
+- A subquery in FROM has a name: PostgreSQL 15 demands it.
 - A lone value, as in `? IS NULL`, has a `CAST`.
 """
 

@@ -55,6 +55,8 @@ _REFUSED = (
     "no password supplied",
     "authentication failed",
     "no pg_hba.conf entry",
+    "pg_hba.conf rejects",
+    "requires a valid client certificate",
     "is not permitted to log in",
     "permission denied for database",
     "does not exist",  # the role or the database
@@ -80,6 +82,11 @@ _UNVERIFIED = (
         "expired",
     ),
     ("root certificate file", "the file of sslrootcert does not exist"),
+    (
+        "channel binding",
+        "the server offers no channel binding, and channel_binding demands it",
+    ),
+    ("SSL required", "the pooler demands TLS, and sslmode disables it"),
     ("does not support SSL", "the server has no TLS, and sslmode demands it"),
     ("unsupported startup parameter", "the pooler refuses a startup parameter of the "
      "URL or the environment; see its ignore_startup_parameters"),

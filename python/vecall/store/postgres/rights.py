@@ -159,7 +159,9 @@ def role_faults(
 
 def group_faults(connection: Connection) -> list[str]:
     """Return which of vecall's own roles log in, or pass row-level security."""
-    groups = ["vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader"]
+    groups = [
+        f"vecall_{each}" for each in ("owner", "app", "keeper", "reader", "login")
+    ]
     found = connection.execute(_GROUPS, {"groups": groups})
     return [
         f"the role {name} can log in, is a superuser or has BYPASSRLS"

@@ -23,6 +23,8 @@ OLDEST_SERVER = 150_000
 """PostgreSQL 15."""
 
 ROLES = ("vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader")
+BEHIND = "vecall_login"
+"""Before PostgreSQL 16: the role through which servers may become the keeper."""
 _LOCK = 0x7663616C  # of migrations, in the whole database
 
 Connection = psycopg.Connection[Any]
@@ -218,18 +220,39 @@ def _grant_login(connection: Connection, login: str) -> None:
     if found is None:
         msg = "login: there is no role of that name; create it with its password first"
         raise ConfigError(msg)
-    if connection.info.server_version >= 160_000:
-        # Only the rights of vecall_app come by themselves: with those of the keeper,
-        # the role would see all users.
-        inherited, other = (
-            " WITH INHERIT TRUE, SET TRUE",
-            " WITH INHERIT FALSE, SET TRUE",
-        )
-    else:
-        connection.execute(sql.SQL("ALTER ROLE {} NOINHERIT").format(name))
-        inherited = other = ""
+    if connection.info.server_version < 160_000:
+        _grant_login_of_15(connection, login)
+        return
+    # Only the rights of vecall_app come by themselves: with those of the keeper, the
+    # role would see all users.
     for role in ("vecall_app", "vecall_keeper", "vecall_reader"):
-        how = inherited if role == "vecall_app" else other
+        inherits = "TRUE" if role == "vecall_app" else "FALSE"
         connection.execute(
-            sql.SQL("GRANT {} TO {}" + how).format(sql.Identifier(role), name)
+            sql.SQL(f"GRANT {{}} TO {{}} WITH INHERIT {inherits}, SET TRUE").format(
+                sql.Identifier(role), name
+            )
         )
+
+
+def _grant_login_of_15(connection: Connection, login: str) -> None:
+    """Do so before PostgreSQL 16, where a role inherits from all its roles or none.
+
+    The roles that it may become, but does not inherit, are behind one that inherits
+    nothing.
+    """
+    found = connection.execute(
+        "SELECT rolinherit FROM pg_roles WHERE rolname = %s", (login,)
+    ).fetchone()
+    if found is None or not found[0]:
+        msg = "login: before PostgreSQL 16 the role must have INHERIT"
+        raise ConfigError(msg)
+    if not connection.execute(
+        "SELECT 1 FROM pg_roles WHERE rolname = %s", (BEHIND,)
+    ).fetchone():
+        connection.execute(f"CREATE ROLE {BEHIND} NOLOGIN NOINHERIT".encode())
+    connection.execute(f"GRANT vecall_keeper, vecall_reader TO {BEHIND}".encode())
+    connection.execute(
+        sql.SQL("GRANT vecall_app, {} TO {}").format(
+            sql.Identifier(BEHIND), sql.Identifier(login)
+        )
+    )

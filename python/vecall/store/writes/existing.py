@@ -21,7 +21,7 @@ SELECT (
   SELECT rid FROM (
     SELECT rid, author, vec FROM mem WHERE part = ? AND hash = said.hash
     ORDER BY rid DESC LIMIT ?
-  ) WHERE author IS said.author AND vec NOTNULL LIMIT 1
+  ) AS same WHERE author IS said.author AND vec NOTNULL LIMIT 1
 ) FROM said
 """
 
