@@ -101,6 +101,10 @@ def test_the_newest_revision_of_the_protocol_is_served(open_service):
                 assert client.protocol_version == "2026-07-28"
                 read = fields(await client.read_resource("memory://recent"))
                 assert "okapi" in read["contents"][0]["text"]
+                with pytest.raises(Exception, match="no such resource") as raised:
+                    await client.read_resource("memory://nope")
+                assert raised.value.error.code == -32602
+                assert raised.value.error.data == {"uri": "memory://nope"}
 
         asyncio.run(use())
 

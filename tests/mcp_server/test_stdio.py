@@ -107,7 +107,8 @@ def test_what_is_no_message_is_answered_and_the_next_is_served(tmp_path):
         assert client.ask("ping")["result"] == {}
         unknown = client.ask("tools/call", name="nope", arguments={})["error"]
         assert unknown["code"] == -32602
-        assert client.ask("resources/read", uri="memory://nope")["error"]["code"]
+        error = client.ask("resources/read", uri="memory://nope")["error"]
+        assert (error["code"], error["data"]) == (-32002, {"uri": "memory://nope"})
 
 
 def test_the_end_of_the_input_answers_what_was_asked(tmp_path):

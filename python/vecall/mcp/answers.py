@@ -56,13 +56,17 @@ class ProtocolError(Exception):
     Args:
         code: The code of JSON-RPC.
         message: One sentence.
+        data: Further fields for the client.
     """
 
-    def __init__(self, code: int, message: str) -> None:
-        """Set both parts."""
+    def __init__(
+        self, code: int, message: str, data: Mapping[str, str] | None = None
+    ) -> None:
+        """Set the parts."""
         super().__init__(message)
         self.code = code
         self.message = message
+        self.data = None if data is None else dict(data)
 
 
 class Answers:
@@ -134,7 +138,7 @@ class Answers:
             _failed(error)
             raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
         if found is None:
-            raise ProtocolError(unknown, "There is no such resource.")
+            raise ProtocolError(unknown, "There is no such resource.", {"uri": uri})
         return found
 
     def list_prompts(self) -> Result:

@@ -92,13 +92,13 @@ def _second(answers: Answers, instructions: str) -> Any:
                 answers.get_prompt(params.name, params.arguments)
             )
         except ProtocolError as error:
-            raise MCPError(error.code, error.message) from None
+            raise MCPError(error.code, error.message, error.data) from None
 
     async def call_tool(_: object, params: Any) -> Any:
         try:
             answer = await answers.call_tool(params.name, params.arguments)
         except ProtocolError as error:
-            raise MCPError(error.code, error.message) from None
+            raise MCPError(error.code, error.message, error.data) from None
         return types.CallToolResult.model_validate(answer)
 
     async def read_resource(context: Any, params: Any) -> Any:
@@ -107,7 +107,7 @@ def _second(answers: Answers, instructions: str) -> Any:
         try:
             found = await answers.read_resource(str(params.uri), unknown)
         except ProtocolError as error:
-            raise MCPError(error.code, error.message) from None
+            raise MCPError(error.code, error.message, error.data) from None
         return types.ReadResourceResult.model_validate(found)
 
     return Server(
@@ -170,7 +170,7 @@ def _first(answers: Answers, instructions: str) -> Any:
         return result(types.ReadResourceResult, found)
 
     def _data(error: ProtocolError) -> Any:
-        return types.ErrorData(code=error.code, message=error.message)
+        return types.ErrorData(code=error.code, message=error.message, data=error.data)
 
     server = Server("vecall", version=vecall.__version__, instructions=instructions)
     server.request_handlers.update(
