@@ -83,7 +83,7 @@ def test_every_public_name_says_what_it_is():
 
 
 def test_importing_vecall_imports_no_framework():
-    """S1.11: every extra is lazy. The tests of doors repeat it beside each framework."""
+    """S1.11: every extra is lazy; test_doors.py repeats it beside each framework."""
     loaded = child("import json, sys, vecall; print(json.dumps(sorted(sys.modules)))")
     for name in (
         "google",
