@@ -60,6 +60,16 @@ DOOR_CHANGES = [
 ]
 
 
+def test_the_tables_here_are_all_that_have_data_of_users(schema):
+    from vecall.store.postgres.rights import SHARED
+
+    found = schema.server.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') "
+        f"AND relnamespace = '{schema.name}'::regnamespace"
+    )
+    assert {name for (name,) in found} == {*TABLES, *SHARED}
+
+
 def test_each_policy_and_function_that_is_dropped_or_widened_is_noticed(schema):
     from vecall.store.postgres.rights import table_faults
 
