@@ -16,19 +16,21 @@ from helpers.clocks import SettableClock
 from helpers.memories import texts as found_texts
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-NEWEST = 4
-OLD = [1, 2, 3]
-MADE_AT = 1_795_355_200.0  # a minute after the files of schema 2 and 3 were made
+NEWEST = 5
+OLD = [1, 2, 3, 4]
+MADE_AT = 1_795_355_200.0  # a minute after the files of schemas 2 to 4 were made
 # How many memories each user has, by the file's schema.
 USERS = {
     1: {"alice": 8, "bob": 6, "carol": 1},
     2: {"alice": 8, "bob": 1},
     3: {"alice": 8, "bob": 1},
+    4: {"alice": 8, "bob": 1},
 }
 ZEBRAS = {
     1: [f"alice says zebra number {number}" for number in range(6)],
     2: ["zebra number zero, corrected", *(f"zebra number {n}" for n in range(1, 5))],
     3: [f"zebra number {number}" for number in range(5)],
+    4: [f"zebra number {number}" for number in range(5)],
 }
 # What schema 1 knew; idem and vec_next of the old files are empty, or of schema 2.
 TABLES = {

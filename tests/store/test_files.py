@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.memories import ALICE, texts
+from helpers.old_files import OLD, copied, opener_of
 from vecall import ConfigError, IncompatibleFileError, StorageError
 
 
@@ -24,7 +25,7 @@ def test_an_empty_file_is_migrated_to_the_newest_schema(open_service, tmp_path):
             "SELECT name FROM sqlite_master WHERE type = 'table'"
         )
     }
-    assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (5,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
     assert tables >= set("meta model part mem vec_next chg tomb hist idem trig".split())
@@ -34,9 +35,13 @@ def test_an_empty_file_is_migrated_to_the_newest_schema(open_service, tmp_path):
 def test_the_schema_fits_on_the_first_page(open_service, tmp_path):
     """A second page with a part of it would be one more that nothing survives."""
     path = tmp_path / "m.db"
-    open_service(path).close()
     leaf_of_a_table = 13
+    open_service(path).close()
     assert path.read_bytes()[100] == leaf_of_a_table
+    for schema in OLD:
+        old = copied(schema, tmp_path / f"{schema}.db")
+        opener_of(old, open_service)().close()
+        assert old.read_bytes()[100] == leaf_of_a_table
 
 
 def test_only_the_owner_may_read_a_new_file(open_service, tmp_path):
@@ -57,12 +62,12 @@ def test_a_file_of_a_newer_version_is_refused_with_both_numbers(open_service, tm
     connection.commit()
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(IncompatibleFileError, match=r"99.*\b4\b"):
+    with pytest.raises(IncompatibleFileError, match=r"99.*\b5\b"):
         open_service(path)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [0, 1, 5])
+@pytest.mark.parametrize("version", [0, 1, 6])
 def test_the_file_of_another_program_is_refused_and_unchanged(
     open_service, tmp_path, version
 ):

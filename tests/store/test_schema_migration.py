@@ -171,7 +171,12 @@ def test_a_file_of_schema_3_keeps_what_was_corrected_and_what_ends(open_old, old
 
 @pytest.mark.parametrize(
     ("schema", "query"),
-    [(1, "user: bob says zebra number 4"), (2, "bob's zebra"), (3, "bob's zebra")],
+    [
+        (1, "user: bob says zebra number 4"),
+        (2, "bob's zebra"),
+        (3, "bob's zebra"),
+        (4, "bob's zebra"),
+    ],
     indirect=["schema"],
 )
 def test_the_vectors_of_an_old_file_are_used(open_old, query):
@@ -224,6 +229,7 @@ def test_what_was_deleted_before_the_migration_stays_deleted(open_old, old):
         (1, "bob", ("user", "agent"), [f"bob says zebra number {n}" for n in range(6)]),
         (2, "alice", ("user", "model"), ZEBRAS[2]),
         (3, "alice", ("user", "model"), ZEBRAS[3]),
+        (4, "alice", ("user", "model"), ZEBRAS[4]),
     ],
     indirect=["schema"],
 )

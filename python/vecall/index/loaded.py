@@ -19,7 +19,7 @@ class LoadedPartition:
     Attributes:
         part: The partition's number.
         seq: Its newest change that the engine has.
-        head: Random bits of that change; 0 in a file.
+        head: Random bits of that change.
         rows: The number of its rows in the engine.
         steps: A counter that is odd while the engine's rows are being changed.
         nbytes: Its memory in the engine, in bytes.

@@ -142,8 +142,8 @@ class PartitionCache:
         part, seq, head = target
         if entry.part != part or entry.seq < seq:
             return None
-        # Where history can go back, an entry that is ahead may be of the lost history.
-        return entry if entry.head == head or not head else None
+        # An entry that is ahead may be of a lost history.
+        return entry if entry.head == head else None
 
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether a partition did not change in the engine since `loaded` was called.

@@ -92,7 +92,7 @@ class PartitionLoader:
             if (newest.seq, newest.head) == (entry.seq, entry.head):
                 return 0
             if newest.seq <= entry.seq:
-                return None if newest.head else 0
+                return None  # of another history
             changed = reads.changed_since(*entry.version)
             if changed is None:
                 return None

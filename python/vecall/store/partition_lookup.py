@@ -8,6 +8,8 @@ from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
 from vecall.store.values import require_counts
 
+_FIND = "SELECT id, seq, coalesce(head, 0) FROM part WHERE app = ? AND user = ?"
+
 
 def partition_state(
     connection: Transaction, part: int, app: str, user: str
@@ -21,16 +23,17 @@ def partition_state(
             returned the number is damaged.
     """
     found = connection.execute(
-        "SELECT seq, snap, live, app, user FROM part WHERE id = ?", (part,)
+        "SELECT seq, snap, live, coalesce(head, 0), app, user FROM part WHERE id = ?",
+        (part,),
     ).fetchone()
     if found is None:
         return None
-    if found[3:] != (app, user):
-        if is_hidden_user(connection, found[3:], app, user):
+    if found[4:] != (app, user):
+        if is_hidden_user(connection, found[4:], app, user):
             return None
         raise CorruptFileError(WRONG_USER)
-    require_counts(found[0], found[2])
-    return PartitionState(*found[:3])
+    require_counts(found[0], found[2], found[3])
+    return PartitionState(*found[:4])
 
 
 WRONG_USER = (
@@ -57,9 +60,7 @@ def require_gone(connection: Transaction, app: str, user: str) -> None:
 
 def find_part(connection: Transaction, app: str, user: str) -> Version | None:
     """Look up a partition in a few microseconds."""
-    row: Version | None = connection.execute(
-        "SELECT id, seq, 0 FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
+    row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
     row = row or find_surely(connection, app, user)
     require_counts(*(row or ()))
     return row
@@ -75,9 +76,7 @@ def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
     if own:
         connection.execute("BEGIN")
     try:
-        row: Version | None = connection.execute(
-            "SELECT id, seq, 0 FROM part WHERE app = ? AND user = ?", (app, user)
-        ).fetchone()
+        row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
         if row is None:
             require_absent(connection, app, user)
     finally:

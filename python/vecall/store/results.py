@@ -10,7 +10,8 @@ from vecall.store.rows import Draft, Row
 
 Version = tuple[int, int, int]
 """(part, seq, head): a partition's number, the number of its newest change, and random
-bits of that change. `head` is 0 in a storage whose history cannot go back."""
+bits of that change. A change of a lost history may have the same number, and has other
+bits. `head` is 0 before the first change."""
 
 
 class PartitionState(NamedTuple):
@@ -20,13 +21,13 @@ class PartitionState(NamedTuple):
         seq: Its newest change.
         snap: The record of its snapshot; None if it has no snapshot.
         live: The number of its live memories.
-        head: Random bits of its newest change; 0 in a file.
+        head: Random bits of its newest change; 0 before the first one.
     """
 
     seq: int
     snap: bytes | None
     live: int
-    head: int = 0
+    head: int
 
 
 class ChangedRows(NamedTuple):

@@ -15,6 +15,7 @@ Jobs and reads are written once, in SQL that SQLite executes as it is.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple, Protocol
@@ -74,7 +75,7 @@ class PartitionEntry(NamedTuple):
         seq: Its newest change.
         live: The number of its live memories.
         nbytes: The bytes of their texts.
-        head: Random bits of its newest change; 0 in a file.
+        head: Random bits of its newest change; 0 before the first one.
         is_hidden: Whether a purge replaced its names by digests.
     """
 
@@ -123,13 +124,19 @@ def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
         nbytes: The change in the bytes of their texts.
 
     Returns:
-        The random bits that identify the change; 0 in a file.
+        The random bits that identify the change.
     """
+    head = secrets.randbits(63) | 1
     transaction.execute(
-        "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
-        (seq, live, nbytes, part),
+        "UPDATE part SET seq = ?, head = ?, live = live + ?, bytes = bytes + ? "
+        "WHERE id = ?",
+        (seq, head, live, nbytes, part),
     )
-    return 0
+    # Caches have states between transactions, so the changes before need none.
+    transaction.execute(
+        "UPDATE chg SET head = ? WHERE part = ? AND seq = ?", (head, part, seq)
+    )
+    return head
 
 
 @singledispatch

@@ -100,8 +100,6 @@ def test_an_older_snapshot_does_not_take_the_place_of_a_newer_one(
     """Two servers take one, and the one that was taken first is stored last."""
     add(storage, "a", "1")
     older = take(storage, snapshots, "a")
-    if not older.tag.head:
-        pytest.skip("this storage has no random bits of its changes")
     add(storage, "a", "2")
     newer, same = take(storage, snapshots, "a"), take(storage, snapshots, "a")
     assert snapshots.write(APP, "a", *newer)
@@ -122,8 +120,6 @@ def test_a_snapshot_of_another_history_is_not_recorded(
     """Its number is right, and its random bits are those of a lost change."""
     add(storage, "a", "1")
     tag, data, generation = take(storage, snapshots, "a")
-    if not tag.head:
-        pytest.skip("this storage has no random bits of its changes")
     for wrong in (tag._replace(head=tag.head ^ 2), tag._replace(seq=tag.seq + 1)):
         assert not snapshots.write(APP, "a", wrong, data, generation)
     add(storage, "a", "2")

@@ -9,7 +9,10 @@ from vecall.store.partition_lookup import partition_state, require_absent
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import PartitionEntry, enter
 
-_FIND = "SELECT id, seq, live, bytes FROM part WHERE app = ? AND user = ?"
+_FIND = (
+    "SELECT id, seq, live, bytes, coalesce(head, 0) FROM part "
+    "WHERE app = ? AND user = ?"
+)
 _MISSING = PartitionEntry(0, 0, 0, 0)
 
 

@@ -71,6 +71,18 @@ class SnapshotFolder:
         finally:
             os.close(handle)
 
+    def header(self, part: int) -> bytes:
+        """Return the first bytes of a partition's snapshot; none if it is missing."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        with suppress(OSError), self._opened() as folder:
+            handle = os.open(f"{part}.vs", flags, dir_fd=folder)
+            try:
+                if stat.S_ISREG(os.fstat(handle).st_mode):
+                    return os.read(handle, _TABLE)
+            finally:
+                os.close(handle)
+        return b""
+
     def write(self, part: int, data: bytes) -> None:
         """Store a snapshot atomically, also across a power cut.
 

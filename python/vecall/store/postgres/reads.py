@@ -51,13 +51,7 @@ class PostgresReads(SqlReads[PostgresTransaction]):
             raise CorruptFileError(WRONG_USER)
 
     def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
-        if seq > 0:
-            known = self._connection.execute(
-                "SELECT head FROM chg WHERE part = ? AND seq = ?", (part, seq)
-            ).fetchone()
-            if known is None or known[0] != head:
-                return None  # pruned, or a change of a lost history
-        return partition_reads.changed_since(self._connection, part, seq)
+        return partition_reads.changed_since(self._connection, part, seq, head)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
         found = self.version(app, user)

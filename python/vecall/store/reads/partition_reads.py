@@ -92,12 +92,16 @@ def load_rows(
     return rows
 
 
-def changed_since(connection: Transaction, part: int, seq: int) -> ChangedRows | None:
-    """Return the rows that changed after `seq`, deleted rows included.
-
-    `seq` must be older than the partition's newest change. None if some of these
-    changes were pruned from the change log.
-    """
+def changed_since(
+    connection: Transaction, part: int, seq: int, head: int
+) -> ChangedRows | None:
+    """Return the rows that changed after a change; see `OwnerReads.changed_since`."""
+    if seq > 0:
+        known = connection.execute(
+            "SELECT head FROM chg WHERE part = ? AND seq = ?", (part, seq)
+        ).fetchone()
+        if known is None or known[0] != head:
+            return None  # pruned, or a change of a lost history
     oldest: int | None = connection.execute(
         "SELECT min(seq) FROM chg WHERE part = ?", (part,)
     ).fetchone()[0]

@@ -33,8 +33,7 @@ class SqliteReads(SqlReads[sqlite3.Connection]):
         require_gone(self._connection, app, user)
 
     def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
-        del head  # a file's history does not go back
-        return partition_reads.changed_since(self._connection, part, seq)
+        return partition_reads.changed_since(self._connection, part, seq, head)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
         found = find_part(self._connection, app, user)

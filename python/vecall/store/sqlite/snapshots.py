@@ -16,7 +16,11 @@ from vecall.store.snapshot_tag import (
     recorded,
 )
 from vecall.store.write_job import WriteJob
-from vecall.store.writes.record_snapshot import RecordSnapshot, purges
+from vecall.store.writes.record_snapshot import (
+    RecordSnapshot,
+    newer_is_recorded,
+    purges,
+)
 
 
 class SqliteSnapshots:
@@ -63,6 +67,10 @@ class SqliteSnapshots:
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
         """Store a snapshot and put it on record; see `Snapshots.write`."""
+        header = self._folder.header(tag.part)
+        with self._database.read_transaction() as connection:
+            if newer_is_recorded(connection, tag, header):
+                return False
         self._folder.write(tag.part, data)
         record = recorded(tag.nonce, data)
         job = RecordSnapshot(app, user, record, tag, generation)

@@ -72,8 +72,6 @@ def is_in_history(
     """
     if tag.seq >= seq:
         return (tag.seq, tag.head) == (seq, head)
-    if not tag.head:
-        return True
     known = connection.execute(
         "SELECT head FROM chg WHERE part = ? AND seq = ?", (tag.part, tag.seq)
     ).fetchone()
