@@ -15,6 +15,7 @@ A million users take 5 GB of disk.
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import sys
@@ -36,7 +37,13 @@ from bench.service.file_and_database import text
 
 REAL, FIRST = 40, 1_000
 """Users of the service, and the number of the first of the others."""
-DESIGN = {"a user": 325, "a row": 750, "check by names": 62, "check by number": 37}
+DESIGN = {
+    "GB for 1,000,000": 4.07,
+    "a user": 325,
+    "a row": 750,
+    "check by names": 62,
+    "check by number": 37,
+}
 TEXTS = [text(random.Random(n), 12) for n in range(2_000)]
 SCHEMA, APP, SESSION = "many", "app", "session-1"
 
@@ -239,13 +246,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5, help="of each user")
     parser.add_argument("--block", type=int, default=5_000, help="users a transaction")
     parser.add_argument("--checks", type=int, default=5_000)
+    parser.add_argument("--json", type=Path, help="for bench.service.capacity")
     parser.add_argument("--folder", type=Path, help="keep the data, or continue")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="pg"))
     server = Server(folder)
     server.start()
     try:
-        measure(server, options.users, options.rows, options.block, options.checks)
+        found = measure(
+            server, options.users, options.rows, options.block, options.checks
+        )
+        if options.json is not None:
+            options.json.write_text(json.dumps(found))
     finally:
         if options.folder is None:
             server.remove()
@@ -253,8 +265,10 @@ def main() -> None:
             server.stop()
 
 
-def measure(server: Server, users: int, rows: int, block: int, times: int) -> None:
-    """Fill the server and print its figures."""
+def measure(
+    server: Server, users: int, rows: int, block: int, times: int
+) -> dict[str, float]:
+    """Fill the server, print its figures, and return those of a plan."""
     if not server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'"):
         server.execute("CREATE ROLE server LOGIN")
         initialize(parse_url(server.url(schema=SCHEMA)), login="server")
@@ -287,6 +301,7 @@ def measure(server: Server, users: int, rows: int, block: int, times: int) -> No
     ]
     print(tables.table(("bytes of", "each"), lines))
     found = {
+        "GB for 1,000,000": total / users / 1e3,
         "a user": sum(size["part"]) / users,
         "a row": (sum(size["mem"]) + sum(size["chg"])) / (users * rows),
         "check by names": many[0][0],
@@ -308,6 +323,11 @@ def measure(server: Server, users: int, rows: int, block: int, times: int) -> No
     ]
     lines.append(("first search and list of a user", *first))
     print(tables.table(("us", "p50", "least"), lines))
+    return {
+        "user_bytes": found["a user"],
+        "row_bytes": found["a row"],
+        "check_us": many[0][0],
+    }
 
 
 if __name__ == "__main__":
