@@ -90,6 +90,38 @@ def test_work_that_is_handed_over_while_interrupted_leaves_the_pool_to_others(in
     assert every_step(at) > 10
 
 
+def test_a_pool_runs_calls_as_a_thread_pool_does(in_time):
+    """Results, errors, calls that are cancelled before they run, and its end."""
+    pool = Pool(1, thread_name_prefix="test")
+    gate = threading.Event()
+    first = pool.submit(gate.wait, timeout=10)
+    cancelled = pool.submit(int)
+    failed = pool.submit(int, "no number")
+    last = pool.submit(int, "ff", base=16)
+    assert cancelled.cancel()
+    gate.set()
+    assert in_time(first.result) is True
+    with pytest.raises(ValueError, match="no number"):
+        failed.result(timeout=5)
+    assert last.result(timeout=5) == 255
+    assert not first.cancel()
+    with pytest.raises(CancelledError):
+        cancelled.result(timeout=5)
+    several = Pool(3, thread_name_prefix="test")
+    meeting = threading.Barrier(3)
+    met = [several.submit(meeting.wait, timeout=10) for _ in range(3)]
+    assert {each.result(timeout=10) for each in met} == {0, 1, 2}
+    waiting = pool.submit(time.sleep, 0.01)
+    dropped = [pool.submit(int) for _ in range(3)]
+    pool.shutdown(wait=True, cancel_futures=True)
+    assert waiting.done()
+    assert all(each.done() for each in dropped)
+    several.shutdown()
+    for closed in (pool, several):
+        with pytest.raises(RuntimeError):
+            closed.submit(int)
+
+
 def test_a_promise_has_the_attributes_of_a_future():
     """It does not call `Future.__init__`, so a newer Python might add one."""
     promise: InterruptibleFuture[int] = InterruptibleFuture()

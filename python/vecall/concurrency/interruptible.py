@@ -12,7 +12,7 @@ import queue
 import threading
 from _thread import RLock
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -85,6 +85,32 @@ class _Count:
         return True
 
 
+class _Work:
+    """A call in the queue of a pool.
+
+    `ThreadPoolExecutor.submit` would make a plain future for it, beside the promise.
+    """
+
+    __slots__ = ("_call", "future")
+
+    def __init__(
+        self, future: InterruptibleFuture[Any], call: Callable[[], Any]
+    ) -> None:
+        self.future = future
+        self._call = call
+
+    def run(self, *_context: object) -> None:
+        """Run the call; since Python 3.14 a pool passes a context of its thread."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
 class Pool(ThreadPoolExecutor):
     """A thread pool that stays usable if a signal handler interrupts `submit`."""
 
@@ -107,16 +133,11 @@ class Pool(ThreadPoolExecutor):
             RuntimeError: The pool is shut down.
         """
         promise: InterruptibleFuture[T] = InterruptibleFuture()
-        super().submit(_keep, promise, partial(fn, *args, **kwargs))
+        work: Any = _Work(promise, partial(fn, *args, **kwargs))
+        with self._shutdown_lock, thread._global_shutdown_lock:
+            if self._shutdown or thread._shutdown:
+                msg = "the pool is shut down"
+                raise RuntimeError(msg)
+            self._work_queue.put(work)
+            self._adjust_thread_count()
         return promise
-
-
-def _keep(promise: InterruptibleFuture[Any], work: Callable[[], Any]) -> None:
-    if not promise.set_running_or_notify_cancel():
-        return
-    try:
-        result = work()
-    except BaseException as error:
-        promise.set_exception(error)
-    else:
-        promise.set_result(result)
