@@ -45,6 +45,7 @@ NEVER = np.iinfo(np.int64).max
 PLAIN = {**NO_NEIGHBOURS, **NO_MARKS, "session": 0.0, "coverage_power": 0.0}
 BESIDE = {**PLAIN, "coverage_power": 0.5, "next": 0.5,
           "previous": PREVIOUS, "after_question": PREVIOUS}  # fmt: skip
+NO_ROLES = {"favoured": 1.0, "reply": 1.0}
 ANALYSIS = ("stop", "stem", "irregular", "languages", "author", "date")
 """Steps of the words' side, in the order of the rows; after them comes the real one."""
 
@@ -68,7 +69,7 @@ class Setting:
         name: What it adds to the row before.
         steps: How many of `ANALYSIS` there are; None is `vecall.lexical` itself.
         weights: Other than the engine's own.
-        vectors: "none", "local" or "random".
+        vectors: "none", "local", "local, no map" or "random".
         fusion: "engine", "min-max" or "rrf".
     """
 
@@ -80,7 +81,7 @@ class Setting:
 
 
 SETTINGS = [
-    Setting("BM25, k1 = 0.9, b = 0.4", 0, PLAIN),
+    Setting("BM25, k1 = 0.9, b = 0.75", 0, PLAIN),
     Setting("+ English stop list", 1, PLAIN),
     Setting("+ English stems", 2, PLAIN),
     Setting("+ irregular forms", 3, PLAIN),
@@ -93,17 +94,20 @@ SETTINGS = [
     Setting("+ second neighbour", None, {**BESIDE, "second": 0.3}),
     Setting("+ answer after question", None, {**NO_MARKS, "session": 0.0}),
     Setting("+ session", None, NO_MARKS),
-    Setting("+ question factor", None, {"time": 1.0, "author": 1.0}),
-    Setting("+ time factor", None, {"author": 1.0}),
-    Setting("+ author factor = words alone"),
+    Setting("+ question factor", None, {"time": 1.0, "author": 1.0, **NO_ROLES}),
+    Setting("+ time factor", None, {"author": 1.0, **NO_ROLES}),
+    Setting("+ author factor", None, NO_ROLES),
+    Setting("+ users favoured, replies lowered = words alone"),
+    Setting("local vectors alone, no map", None, COSINE_ALONE, "local, no map"),
     Setting("local vectors alone", None, COSINE_ALONE, "local"),
     Setting("RRF of words and local, no neighbours", None, PLAIN, "local", "rrf"),
     Setting("min-max 0.4, no neighbours", None, PLAIN, "local", "min-max"),
-    Setting("ours 0.4, no more than that", None, PLAIN, "local"),
-    Setting("ours 0.4, neighbours 0.5", None, FIRST, "local"),
+    Setting("fusion as above, no more than that", None, PLAIN, "local"),
+    Setting("fusion as above, neighbours 0.5", None, FIRST, "local"),
+    Setting("words and local, no map", None, {}, "local, no map"),
     Setting("words and local", None, {}, "local"),
     Setting("random vectors: min-max 0.4", None, PLAIN, "random", "min-max"),
-    Setting("random vectors: ours 0.4, no more", None, PLAIN, "random"),
+    Setting("random vectors: fusion as above, no more", None, PLAIN, "random"),
     Setting("words and random vectors", None, {}, "random"),
 ]
 
@@ -176,11 +180,14 @@ class Ablation:
             def noise(texts: list[str]) -> np.ndarray:
                 return random.standard_normal((len(texts), 512)).astype(np.float32)
 
-            embed = LocalEmbedder().embed if kind == "local" else noise
+            embed = ask = noise
+            if kind != "random":
+                local = LocalEmbedder("shipped" if kind == "local" else None)
+                embed, ask = local.embed, local.embed_queries
             self._vectors[kind] = [
                 (
                     embed([embedded_text(turn.author, turn.text) for turn in turns]),
-                    embed([question.text for question in asked]),
+                    ask([question.text for question in asked]),
                 )
                 for turns, asked in zip(self.turns, self.asked, strict=True)
             ]
@@ -216,10 +223,13 @@ class Ablation:
             np.array([int(1e6 * turn.time) for turn in turns]),
             np.full(len(turns), NEVER),
             np.array([name_key(turn.session) for turn in turns], np.uint64),
-            np.array([turn.position for turn in turns], np.int32),
+            np.array([turn.position for turn in turns], np.float64),
             np.array([term for found in terms for term in found], np.uint64),
             np.cumsum([0, *map(len, terms)]).astype(np.int64),
             vectors,
+            authors=np.array(
+                [name_key(turn.author or "") for turn in turns], np.uint64
+            ),
         )
         return engine
 
@@ -249,6 +259,8 @@ def _rank(
         question_mark=QUESTION,
         time_mark=marks.time,
         author_marks=list(marks.authors),
+        favoured_authors=[name_key("user")],
+        known_model=setting.vectors.startswith("local"),
         ranking=Ranking(weights=setting.weights).engine_ranking,
         candidates=50,
     )
