@@ -145,3 +145,28 @@ def test_the_doctor_names_what_is_not_as_the_migration_made_it(
     (finding,) = tables()
     assert finding.level == "warning"
     assert finding.message.endswith(f": {name}")
+
+
+def test_functions_of_the_owner_use_no_temporary_table_of_their_caller(schema):
+    """A trigger of such a table would run with the rights of the owner."""
+    with open_service(schema) as memory:
+        memory.user("hotel", "alice").add(["Prefers a quiet room."])
+    with psycopg.connect(schema.server.url("server")) as connection:
+        run = connection.execute
+        heads = f"SELECT * FROM {schema.name}.heads('{{hotel}}', '{{alice}}')"
+        before = run(heads).fetchall()
+        run(
+            "SET LOCAL search_path = pg_temp; "
+            'CREATE TEMP TABLE part (id bigint, app text, "user" text, seq bigint, '
+            "head bigint, live bigint, bytes bigint, created_at float8, crc bigint); "
+            "INSERT INTO part VALUES (99, 'hotel', 'alice', 7, 7, 1, 1, 1, 1); "
+            "GRANT ALL ON part TO public; "
+            "CREATE FUNCTION pg_temp.run() RETURNS trigger LANGUAGE plpgsql "
+            "AS $$ BEGIN RAISE 'as %', current_user; END $$; "
+            "CREATE TRIGGER one BEFORE INSERT OR UPDATE ON part FOR EACH ROW "
+            "EXECUTE FUNCTION pg_temp.run()"
+        )
+        assert run(heads).fetchall() == before
+        look = run(f"SELECT {schema.name}.look('hotel', 'alice', '')").fetchone()
+        assert look == (before[0][1],)
+        run(f"SELECT * FROM {schema.name}.enter('hotel', 'bob', '', true, 0)")

@@ -26,6 +26,9 @@ ROLES = ("vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader")
 BEHIND = "vecall_login"
 """Before PostgreSQL 16: the role through which servers may become the keeper."""
 _LOCK = 0x7663616C  # of migrations, in the whole database
+# Functions of the owner take it over. Without pg_temp at its end, they would use
+# temporary tables of their caller, whose triggers would run with the owner's rights.
+_SEARCH_PATH = sql.SQL("SET LOCAL search_path = {}, pg_temp")
 
 Connection = psycopg.Connection[Any]
 
@@ -85,9 +88,7 @@ def migrate(url: DatabaseUrl) -> int:
         before = schema_number(connection, url.schema)
         if before > NEWEST:
             raise IncompatibleFileError(_other_schema(before))
-        connection.execute(
-            sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(url.schema))
-        )
+        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
                 connection.execute(_script(f"{kind}_{number}.sql"))
