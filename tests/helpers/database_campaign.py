@@ -27,13 +27,13 @@ from helpers.postgres_server import Schema, new_server
 from helpers.workloads import APP, PLANS, make, opened
 
 KINDS = ("process", "connections", "backend", "server", "failover")
-PLAN = "sessions"  # calls of 1 to 20 rows
+PLAN = "items"  # calls of 1 to 20 rows, and batches of items
 MOST_CALLS = 200  # of a stream, then another begins
 MOST_FOUND = 1_000  # what a search returns
 UNREACHED = (BusyError, StorageError, ReadOnlyError)
 
 _ROWS = """
-SELECT "text" FROM {0}.mem
+SELECT "text" FROM {0}.mem UNION ALL SELECT value FROM {0}.item
 """
 _FAULTS = """
 SELECT 'wrong count' FROM {0}.part AS p
@@ -251,7 +251,8 @@ class DatabaseCampaign:
         faults = self.primary.execute(_FAULTS.format(self._schema.name))
         self._tally.problems += [fault for (fault,) in faults]
         stored: dict[str, list[str]] = {name: [] for name in least}
-        for (text,) in rows:
+        for (row,) in rows:
+            text = row.strip('"')  # an item's value is JSON
             stored[text.partition(" ")[0]].append(text)
         found = {stream.name: self._found(stream.name) for stream in streams}
         self._listen(until=1)
@@ -275,7 +276,15 @@ class DatabaseCampaign:
                 app_name=APP, user_id=stream, query="zebra", top_k=MOST_FOUND
             )
         )
-        return [str(memory.content) for memory in answer.memories]
+        items = _until_done(
+            lambda: self._service.items.sync.find(
+                app_name=APP, user_id=stream, limit=MOST_FOUND
+            )
+        )
+        return [
+            *(str(memory.content) for memory in answer.memories),
+            *(item.value for item in items),
+        ]
 
 
 def _states(stream: str, last: int) -> list[list[str]]:

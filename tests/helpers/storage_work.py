@@ -6,6 +6,7 @@ known without asking the process that made them.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from vecall import Limits, MemoryEntry, MemoryService, StorageOptions
+from vecall import Drop, Limits, MemoryEntry, MemoryService, Put, StorageOptions
 
 from helpers.options import grouped
 
@@ -35,17 +36,26 @@ def roomy(min_free_bytes: int = 0) -> dict[str, Any]:
 
 @dataclass
 class Call:
-    """One call, and the texts that its user has after it."""
+    """One call, and what its user has after it: texts, and items as `item_text`."""
 
     add: dict[str, str] = field(default_factory=dict)
     delete: str | None = None
     turns: list[tuple[str, str]] = field(default_factory=list)
+    items: dict[tuple[str, str], str | None] = field(default_factory=dict)
     after: frozenset[str] = frozenset()
 
     def make(self, service: MemoryService, user: str) -> None:
         scope = {"app_name": APP, "user_id": user}
         if self.delete is not None:
             service.sync.delete_memory(**scope, memory_id=self.delete)
+        elif self.items:
+            operations = [
+                Drop((namespace,), key)
+                if text is None
+                else Put((namespace,), key, text, vectors=[len(text) + 1.0, 1.0])
+                for (namespace, key), text in self.items.items()
+            ]
+            service.items.sync.write(operations, **scope)
         elif self.turns:
             events = [
                 {"id": id_, "author": "user", "text": text} for id_, text in self.turns
@@ -60,11 +70,15 @@ class Call:
 def plan(
     seed: int, user: str, count: int, most_bytes: int, most_at_once: int
 ) -> list[Call]:
-    """Single adds, batches, upserts, deletions, and sessions that are replaced."""
+    """Adds, batches, upserts, deletions, sessions that are replaced, items.
+
+    A batch of items puts some and drops some, in two namespaces.
+    """
     rng = random.Random(f"{seed}/{user}")
     live: dict[str, str] = {}
     gone: list[str] = []
     turns: list[tuple[str, str]] = []
+    items: dict[tuple[str, str], str] = {}
     calls = []
     for number in range(count):
 
@@ -83,6 +97,19 @@ def plan(
             new = range(rng.randint(1, 6))
             turns = kept + [(f"e{number}.{part}", text(part)) for part in new]
             call = Call(turns=list(turns))
+        elif kind < 0.4:
+            places = [(name, f"k{key}") for name in "ab" for key in range(6)]
+            chosen = rng.sample(places, rng.randint(1, 5))
+            call = Call(
+                items={
+                    place: None if place in items and rng.random() < 0.4 else text(part)
+                    for part, place in enumerate(chosen)
+                }
+            )
+            for place, value in call.items.items():
+                items.pop(place, None)
+                if value is not None:
+                    items[place] = value
         else:
             size = rng.choice(
                 [1, 1, 1, rng.randint(2, 6), rng.randint(7, most_at_once)]
@@ -94,9 +121,16 @@ def plan(
             if gone and rng.random() < 0.3:  # a deletion outlives being told again
                 made[rng.choice(gone)] = text(size + 1)
             call = Call(add=made)
-        call.after = frozenset({*live.values(), *(text for _, text in turns)})
+        kept_items = [item_text(*place, value) for place, value in items.items()]
+        told = [text for _, text in turns]
+        call.after = frozenset({*live.values(), *told, *kept_items})
         calls.append(call)
     return calls
+
+
+def item_text(namespace: str, key: str, value: str) -> str:
+    """How an item appears among the texts of its user."""
+    return f"item {namespace} {key} {value}"
 
 
 class Run(NamedTuple):
@@ -168,20 +202,29 @@ def acknowledged(marks: Sequence[str], users: Sequence[str]) -> dict[str, int]:
 
 
 def found_by_search(service: MemoryService, user: str) -> frozenset[str]:
-    answer = service.sync.search_memory(
-        app_name=APP, user_id=user, query="zebra", top_k=10_000
+    """The texts that a search finds, and the items that one by vector finds."""
+    scope = {"app_name": APP, "user_id": user}
+    answer = service.sync.search_memory(**scope, query="zebra", top_k=10_000)
+    items = service.items.sync.find(**scope, vector=[1.0, 1.0], limit=1_000)
+    return frozenset(
+        [
+            *(memory.text for memory in answer.memories),
+            *(item_text(item.namespace[0], item.key, item.value) for item in items),
+        ]
     )
-    return frozenset(memory.text for memory in answer.memories)
 
 
 def stored(path: Path) -> dict[str, frozenset[str]]:
-    """The texts in a closed file, by user; the file is whole and agrees with itself."""
+    """The texts and items in a closed file, by user; it agrees with itself."""
     connection = sqlite3.connect(path)
     try:
         verdict = connection.execute("PRAGMA integrity_check").fetchall()
         assert verdict == [("ok",)], verdict
         rows = connection.execute(
             "SELECT user, text FROM mem JOIN part ON part.id = mem.part"
+        ).fetchall()
+        items = connection.execute(
+            "SELECT user, ns, key, value FROM item JOIN part ON part.id = item.part"
         ).fetchall()
         miscounted = connection.execute(
             "SELECT user, live, bytes FROM part WHERE (live, bytes) != "
@@ -194,7 +237,12 @@ def stored(path: Path) -> dict[str, frozenset[str]]:
     texts: dict[str, set[str]] = {}
     for user, text in rows:
         texts.setdefault(user, set()).add(text)
-    assert sum(map(len, texts.values())) == len(rows), "a memory is there twice"
+    for user, namespace, key, value in items:
+        # A label ends with the separator.
+        shown = item_text(namespace.rstrip("\x1f"), key, json.loads(value))
+        texts.setdefault(user, set()).add(shown)
+    count = len(rows) + len(items)
+    assert sum(map(len, texts.values())) == count, "a memory is there twice"
     return {user: frozenset(kept) for user, kept in texts.items()}
 
 

@@ -17,13 +17,15 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from vecall import MemoryEntry, MemoryService
+from vecall import Drop, MemoryEntry, MemoryService, Put
 from vecall.store import memory_id
 
 from helpers.fork_pool import together
 from helpers.options import grouped
 
 APP = "app"
+ITEMS = "items"
+"""The verb of a batch of items; their ids are a namespace and a key."""
 LARGE = 620  # rows from which on a partition has a snapshot, and some more
 
 
@@ -109,6 +111,18 @@ def snapshots(stream: str, number: int) -> Call:
     return singles(stream, number)
 
 
+def items(stream: str, number: int) -> Call:
+    """Every other call as `sessions`; between them, batches of items."""
+    if number % 2 == 0:
+        return sessions(stream, number // 2)
+    texts = {
+        f"{part % 2}/{number % 6}.{part}": _text(stream, number, part)
+        for part in range(number % 3 + 1)
+    }
+    gone = [f"{part % 2}/{(number + 3) % 6}.{part}" for part in range(2)]
+    return Call(ITEMS, texts, gone)
+
+
 def rolling(stream: str, number: int, live: int = 400) -> Call:
     """Adds for ever, and deletes so that some hundreds are left."""
     if number % 2 and number > 2 * live:
@@ -122,6 +136,7 @@ PLANS: dict[str, Plan] = {
     "bulky": bulky,
     "snapshots": snapshots,
     "rolling": rolling,
+    "items": items,
 }
 
 
@@ -153,6 +168,12 @@ def make(service: MemoryService, user: str, stream: str, call: Call) -> None:
     if call.verb == "delete":
         for id_ in call.gone:
             sync.delete_memory(**who, memory_id=id_)
+    elif call.verb == ITEMS:
+        operations = [
+            *(Drop(*_place(id_)) for id_ in call.gone),
+            *(Put(*_place(id_), text) for id_, text in call.texts.items()),
+        ]
+        service.items.sync.write(operations, **who)
     elif call.verb == "forget":
         sync.delete_session(**who, session_id=call.session)
     elif call.verb == "add":
@@ -171,6 +192,11 @@ def make(service: MemoryService, user: str, stream: str, call: Call) -> None:
         else:
             session = {**who, "id": call.session, "events": events}
             sync.add_session_to_memory(session, replace=call.verb == "replace")
+
+
+def _place(id_: str) -> tuple[tuple[str], str]:
+    namespace, _, key = id_.partition("/")
+    return (namespace,), key
 
 
 def opened(job: dict[str, Any]) -> MemoryService:
