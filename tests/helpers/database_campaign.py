@@ -24,7 +24,7 @@ from vecall import BusyError, MemoryService, ReadOnlyError, StorageError
 
 from helpers.fork_pool import ForkPool, Lines, together
 from helpers.postgres_server import Schema, new_server
-from helpers.workloads import APP, PLANS, make, opened
+from helpers.workloads import APP, PLANS, is_item, make, opened
 
 KINDS = ("process", "connections", "backend", "server", "failover")
 PLAN = "items"  # calls of 1 to 20 rows, and batches of items
@@ -254,17 +254,28 @@ class DatabaseCampaign:
         for (row,) in rows:
             text = row.strip('"')  # an item's value is JSON
             stored[text.partition(" ")[0]].append(text)
-        found = {stream.name: self._found(stream.name) for stream in streams}
+        names = [stream.name for stream in streams]
+        found = {name: self._found(name) for name in names}
+        items = {name: self._items(name) for name in names}
         self._listen(until=1)
         self._drain()
         for stream in streams:
             first, last = least[stream.name], stream.count + 1
             states = _states(stream.name, last)
-            for where, texts in (("database", stored), ("service", found)):
+            # The service reads memories and items one after another, not at one moment.
+            for where, texts, kept in (
+                ("database", stored, lambda _: True),
+                ("memories of the service", found, lambda id_: not is_item(id_)),
+                ("items of the service", items, is_item),
+            ):
                 held = sorted(texts[stream.name])
-                if held in states[first:] or len(held) == MOST_FOUND:
+                wanted = [
+                    sorted(text for id_, text in state.items() if kept(id_))
+                    for state in states
+                ]
+                if held in wanted[first:] or len(held) == MOST_FOUND:
                     continue
-                when = states.index(held) if held in states else "no"
+                when = wanted.index(held) if held in wanted else "no"
                 self._tally.problems.append(
                     f"{where}: {stream.name}: expected what {first} to {last} calls "
                     f"leave, found {len(held)} rows, those of {when} calls"
@@ -276,22 +287,22 @@ class DatabaseCampaign:
                 app_name=APP, user_id=stream, query="zebra", top_k=MOST_FOUND
             )
         )
-        items = _until_done(
+        return [str(memory.content) for memory in answer.memories]
+
+    def _items(self, stream: str) -> list[str]:
+        found = _until_done(
             lambda: self._service.items.sync.find(
                 app_name=APP, user_id=stream, limit=MOST_FOUND
             )
         )
-        return [
-            *(str(memory.content) for memory in answer.memories),
-            *(item.value for item in items),
-        ]
+        return [item.value for item in found]
 
 
-def _states(stream: str, last: int) -> list[list[str]]:
-    """The texts of a stream after 0 to `last` calls."""
+def _states(stream: str, last: int) -> list[dict[str, str]]:
+    """The texts of a stream, by id, after 0 to `last` calls."""
     plan, state = PLANS[PLAN], dict[str, str]()
-    states: list[list[str]] = [[]]
+    states: list[dict[str, str]] = [{}]
     for number in range(last):
         plan(stream, number).apply(state)
-        states.append(sorted(state.values()))
+        states.append(dict(state))
     return states

@@ -194,6 +194,11 @@ def make(service: MemoryService, user: str, stream: str, call: Call) -> None:
             sync.add_session_to_memory(session, replace=call.verb == "replace")
 
 
+def is_item(id_: str) -> bool:
+    """Whether an id is a namespace and a key."""
+    return "/" in id_
+
+
 def _place(id_: str) -> tuple[tuple[str], str]:
     namespace, _, key = id_.partition("/")
     return (namespace,), key
