@@ -47,7 +47,9 @@ def add_commands(commands: Any) -> None:
         "migrate",
         help="bring the schema to the number of this version",
         description="Bring the schema to the number that this version of vecall reads. "
-        "Servers need not be stopped.",
+        "Servers need not be stopped: those that run go on with the number before. "
+        "Upgrade all servers first, because an older version does not open the newer "
+        "number.",
     )
     _add_url(migrate, run_migrate)
     doctor = group.add_parser(

@@ -21,7 +21,7 @@ from vecall.store.postgres.rights import (
     role_faults,
     table_faults,
 )
-from vecall.store.postgres.schema import require_schema, require_server
+from vecall.store.postgres.schema import NEWEST, require_schema, require_server
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl
 from vecall.store.reads.partition_reads import damaged_rows
@@ -90,11 +90,11 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         findings = list(_server(opened, url))
         try:
             require_member(opened)
-            require_schema(opened, url.schema)
+            number = require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
-        findings.append(Finding("ok", "schema", "the newest"))
+        findings.append(_schema(number))
         findings += _rights(opened, url)
         findings += _catalog(opened, url)
     try:
@@ -229,6 +229,13 @@ def _vacuum(connection: Connection, settings: dict[str, str]) -> Finding:
     if settings["autovacuum"] != "on":
         return Finding("warning", "vacuum", "autovacuum is off; tables only grow")
     return Finding("ok", "vacuum", "autovacuum is on")
+
+
+def _schema(number: int) -> Finding:
+    if number == NEWEST:
+        return Finding("ok", "schema", "the newest")
+    message = f"{number} of {NEWEST}; run `vecall pg migrate URL` when it suits"
+    return Finding("note", "schema", message)
 
 
 def _rights(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:

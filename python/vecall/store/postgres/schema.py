@@ -17,7 +17,12 @@ from vecall.store.postgres.rights import catalog_digests, stored_digests
 from vecall.store.postgres.url import DatabaseUrl
 
 NEWEST = 1
-"""The schema that this version of vecall reads and writes."""
+"""The schema that this version of vecall migrates to.
+
+It also reads and writes the one before. A migration only adds: columns that are NULL or
+have a default, tables, indexes, functions. So servers of the version before, which run
+on, write rows that the newer ones can read.
+"""
 
 OLDEST_SERVER = 150_000
 """PostgreSQL 15."""
@@ -25,6 +30,9 @@ OLDEST_SERVER = 150_000
 ROLES = ("vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader")
 BEHIND = "vecall_login"
 """Before PostgreSQL 16: the role through which servers may become the keeper."""
+_LOCK_WAIT = "200ms"  # below deadlock_timeout: others wait for a migration as long
+_PAUSE_S = 0.2
+_PATIENCE_S = 60.0
 _LOCK = 0x7663616C  # of migrations, in the whole database
 # Functions of the owner take it over. Without pg_temp at its end, they would use
 # temporary tables of their caller, whose triggers would run with the owner's rights.
@@ -70,25 +78,44 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
 def migrate(url: DatabaseUrl) -> int:
     """Migrate the schema to the newest number; return the number before.
 
+    Servers need not be stopped. The migration gives its locks back when it does not get
+    all of them at once, and begins again.
+
     Args:
         url: The URL of a role that may become `vecall_owner`.
 
     Raises:
+        BusyError: Other transactions held the tables for a minute; nothing changed.
         ConfigError: The role has too few rights, or there is no schema.
         IncompatibleFileError: The schema is newer than this version of vecall.
         StorageError: The database cannot be reached.
     """
+    deadline = time.monotonic() + _PATIENCE_S
     with (
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
-        connection.transaction(),
     ):
+        while True:
+            try:
+                return _migrated(connection, url)
+            except psycopg.errors.LockNotAvailable:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
+
+
+def _migrated(connection: Connection, url: DatabaseUrl) -> int:
+    with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         connection.execute("SET LOCAL ROLE vecall_owner")
+        connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
         before = schema_number(connection, url.schema)
         if before > NEWEST:
             raise IncompatibleFileError(_other_schema(before))
         connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
+        if 0 < before < NEWEST:
+            # Every write reads this table first, so none is in the middle.
+            connection.execute("LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
                 connection.execute(_script(f"{kind}_{number}.sql"))
@@ -127,8 +154,8 @@ def _grant_vacuum(connection: Connection, schema: str) -> None:
         )
 
 
-def require_schema(connection: Connection, schema: str) -> None:
-    """Check that a schema has the number that this version of vecall reads.
+def require_schema(connection: Connection, schema: str) -> int:
+    """Check that this version of vecall reads a schema, and return its number.
 
     Raises:
         ConfigError: There is no such schema, or it is to be migrated.
@@ -141,14 +168,15 @@ def require_schema(connection: Connection, schema: str) -> None:
             "`vecall pg init URL`"
         )
         raise ConfigError(msg)
-    if number < NEWEST:
+    if number < NEWEST - 1:
         msg = (
             f"path: the database has schema {number}, this version of vecall reads "
-            f"schema {NEWEST}; run `vecall pg migrate URL`"
+            f"schemas {NEWEST - 1} and {NEWEST}; run `vecall pg migrate URL`"
         )
         raise ConfigError(msg)
     if number > NEWEST:
         raise IncompatibleFileError(_other_schema(number))
+    return number
 
 
 def require_server(connection: Connection) -> None:

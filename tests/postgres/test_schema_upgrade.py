@@ -1,0 +1,148 @@
+"""A schema is migrated while servers of the version before it read and write."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from vecall import BusyError, ConfigError, IncompatibleFileError, MemoryService
+
+pytest.importorskip("psycopg")
+
+SECONDS = 1.0
+# What a next version may do: it adds, with a lock of every table that it changes.
+STEP = b"""
+ALTER TABLE mem ADD COLUMN colour text NOT NULL DEFAULT 'grey';
+ALTER TABLE part ADD COLUMN shade bigint;
+CREATE INDEX mem_colour ON mem (part, colour);
+ALTER TABLE chg ADD COLUMN reason text;
+"""
+
+
+@pytest.fixture
+def next_version(monkeypatch):
+    """Makes this process one of the version that has another step."""
+    from vecall.store.postgres import doctor
+    from vecall.store.postgres import schema as module
+
+    script = module._script
+
+    def become(number):
+        monkeypatch.setattr(module, "NEWEST", number)
+        monkeypatch.setattr(doctor, "NEWEST", number)
+        steps = {"schema_2.sql": STEP, "rights_2.sql": b"SELECT 1"}
+        monkeypatch.setattr(
+            module, "_script", lambda name: steps.get(name) or script(name)
+        )
+
+    return become
+
+
+def migrate(schema):
+    """`vecall pg migrate`; returns the number before."""
+    from vecall.store.postgres.schema import migrate
+    from vecall.store.postgres.url import parse_url
+
+    return migrate(parse_url(schema.server.url(schema=schema.name)))
+
+
+def used(service, user, stop, written, errors):
+    """Write and search until `stop`; each write is found."""
+    me = {"app_name": "hotel", "user_id": user}
+    try:
+        while not stop.is_set():
+            text = f"okapi {len(written)}"
+            service.sync.add_memory(**me, memories=[text])
+            written.append(text)
+            hits = service.sync.search_memory(**me, query=text, top_k=1000).memories
+            assert text in {hit.text for hit in hits}
+            service.sync.list_memories(**me, limit=5)
+    except BaseException as error:
+        errors.append(error)
+
+
+def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
+    schema, open_service, next_version
+):
+    services = [open_service(schema.url) for _ in range(2)]
+    stop, errors = threading.Event(), []
+    written = {f"u{n}": [] for n in range(4)}
+    threads = [
+        threading.Thread(
+            target=used, args=(services[n % 2], f"u{n}", stop, written[f"u{n}"], errors)
+        )
+        for n in range(4)
+    ]
+    for each in threads:
+        each.start()
+    time.sleep(SECONDS / 2)
+    next_version(2)
+    assert migrate(schema) == 1
+    before = {user: len(texts) for user, texts in written.items()}
+    time.sleep(SECONDS)
+    stop.set()
+    for each in threads:
+        each.join()
+    assert errors == []
+    assert all(len(written[user]) > count for user, count in before.items())
+    assert migrate(schema) == 2
+    newer = open_service(schema.url)
+    for service in (newer, *services):
+        for user, texts in written.items():
+            me = {"app_name": "hotel", "user_id": user}
+            assert service.sync.count_memories(**me) == len(texts)
+            newest = service.sync.search_memory(**me, query=texts[-1], top_k=1000)
+            assert texts[-1] in {each.text for each in newest.memories}
+
+
+def test_an_older_version_does_not_open_the_newer_number(schema, next_version):
+    next_version(2)
+    migrate(schema)
+    next_version(1)
+    with pytest.raises(IncompatibleFileError, match=r"schema 2.*up to schema 1"):
+        MemoryService(schema.url, embedder=None)
+
+
+def test_a_version_works_on_its_own_number_and_on_the_one_before(
+    schema, open_service, next_version
+):
+    from vecall.store import examine_database
+
+    next_version(2)
+    me = {"app_name": "hotel", "user_id": "alice"}
+    service = open_service(schema.url)
+    service.sync.add_memory(**me, memories=["okapi"])
+    (about,) = [each for each in examine_database(schema.url) if each.about == "schema"]
+    assert (about.level, "1 of 2" in about.message) == ("note", True)
+    next_version(3)
+    with pytest.raises(ConfigError, match="schemas 2 and 3; run `vecall pg migrate"):
+        MemoryService(schema.url, embedder=None)
+
+
+def test_a_migration_that_gets_no_lock_changes_nothing_and_holds_up_nobody(
+    schema, open_service, next_version, monkeypatch
+):
+    import psycopg
+    from vecall.store.postgres import schema as module
+
+    service = open_service(schema.url)
+    me = {"app_name": "hotel", "user_id": "alice"}
+    service.sync.add_memory(**me, memories=["okapi"])
+    next_version(2)
+    monkeypatch.setattr(module, "_PATIENCE_S", 1.0)
+    with psycopg.connect(schema.server.url()) as holder:
+        holder.execute(f"SELECT count(*) FROM {schema.name}.mem")  # and a lock
+        ended = []
+        thread = threading.Thread(
+            target=lambda: ended.append(pytest.raises(BusyError, migrate, schema))
+        )
+        thread.start()
+        while thread.is_alive():
+            service.sync.add_memory(**me, memories=["okapi more"])
+        thread.join()
+        assert len(ended) == 1
+    assert schema.server.execute(
+        f"SELECT value FROM {schema.name}.meta WHERE key = 'schema'"
+    ) == [("1",)]
+    assert migrate(schema) == 1
