@@ -15,6 +15,7 @@ import pytest
 from helpers import references as reference_module
 from helpers.folders import fast_folder
 from helpers.options import grouped
+from hypothesis import settings
 from vecall import MemoryService
 from vecall.embedders import LocalEmbedder
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 pytest_plugins = ["helpers.workers", "helpers.storage_option"]
+
+# A machine that does other work is slow; no test may fail for that.
+settings.register_profile("without deadlines", deadline=None)
+settings.load_profile("without deadlines")
 
 _numbers = itertools.count()
 

@@ -42,10 +42,28 @@ _TESTS = {
         items/test_item_processes.py
         items/test_items_in_files.py
     """,
-    "the command is given the path of a file": """
-        adk/test_configuration.py
+    "the command or the URI is given the path of a file": """
+        adk/test_configuration.py::test_a_uri_names_a_file
+        adk/test_configuration.py::test_without_agents_dir_a_uri_starts
+        adk/test_configuration.py::test_register_makes_the_scheme_known
+        cli/test_commands.py::test_what_was_imported_is_found_with_who
+        cli/test_commands.py::test_turns_of_one_session_are_neighbours
+        cli/test_commands.py::test_importing_twice_adds_nothing
+        cli/test_commands.py::test_a_bad_line_is_named_and_the_good_ones
+        cli/test_commands.py::test_names_can_come_from_the_command_line
+        cli/test_commands.py::test_a_search_
+        cli/test_commands.py::test_stats_count_what_is_there
+        cli/test_commands.py::test_the_demo_makes_a_file_of_its_own
+        cli/test_commands.py::test_an_import_keeps_every_documented_field
+        cli/test_errors.py::test_an_error_names_the_file_as_it_was_typed
+        cli/test_errors.py::test_an_embedder_of_a_module_embeds_and_moves
+        cli/test_errors.py::test_none_is_words_alone_and_an_unknown_name
+        cli/test_errors.py::test_counts_of_this_schema_are_those
+        cli/test_errors.py::test_a_home_folder_may_be_written
+        cli/test_import.py::test_a_pipe_carries_an_export
+        cli/test_terminal_escapes.py::test_a_pipe_gets_no_escape
+        cli/test_terminal_escapes.py::test_a_terminal_gets_no_escape
         adk/test_doctor.py::test_the_file_of_the_uri_is_examined
-        cli/
         lifecycle/test_consolidation_schedule.py::test_the_command
         lifecycle/test_purged_names.py::test_the_command_erases
         search/test_trust_floor.py::test_the_command_line_searches_with_a_floor
@@ -53,14 +71,19 @@ _TESTS = {
         server/test_filter_arguments.py::test_a_filter_on_the_command_line
     """,
     "a backup is a copy of a file": """
+        server/test_admin.py::test_a_backup_
+        server/test_admin.py::test_the_client_does_not_say_where_a_backup
+        server/test_admin.py::test_one_backup_is_made_at_a_time
+        server/test_admin.py::test_who_may_do_what_an_admin_may
+        service/test_read_only.py::test_each_writing_method_writes
+        service/test_read_only.py::test_a_service_that_only_reads_answers
+        service/test_telemetry.py::test_each_operation_is_one_span
+        service/test_telemetry.py::test_nothing_that_a_caller_handed_in_is_told
         adk/test_requirements.py::test_the_file_is_the_memory
-        service/test_read_only.py
         service/test_user_memory.py::test_a_bound_method_does_what
         ingest/test_provenance.py::test_a_memory_keeps_where_it_comes_from
         lifecycle/test_purged_names.py::test_a_backup_and_what_is_saved
         search/test_mark_used_storage.py::test_copies_have_the_uses
-        server/test_admin.py
-        service/test_telemetry.py
         store/test_backup_export_import.py
     """,
     "damages a file, or recovers what is left of it": """
@@ -103,9 +126,9 @@ _TESTS = {
     """,
 }
 _REASONS = [
-    (re.compile(r"^(tests/)?" + re.escape(test)), reason)
+    (re.compile(r"^(tests/)?" + re.escape(test.strip())), reason)
     for reason, tests in _TESTS.items()
-    for test in tests.split()
+    for test in tests.strip().splitlines()
 ]
 
 

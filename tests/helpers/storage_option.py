@@ -68,6 +68,16 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.skip(reason=f"file only: {reason}"))
 
 
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: list[pytest.Item]
+) -> list[str]:
+    """Say how many tests run over a database."""
+    if config.getoption("--storage") == "sqlite":
+        return []
+    left = sum(reason_of(item.nodeid) is not None for item in items)
+    return [f"over PostgreSQL: {len(items) - left} tests; for files only: {left}"]
+
+
 class _Tables:
     """A look into the tables of a schema, for tests that look into those of a file."""
 
