@@ -1,0 +1,127 @@
+"""A list of JSON values in items is a list, for one tenant, whoever else writes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from helpers.memories import ALICE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vecall import InvalidTypeError, LimitExceededError, MemoryService
+from vecall.item_log import ItemLog
+
+WHO = tuple(ALICE.values())
+PLACE = ("log", "s")
+VALUES = st.lists(st.integers() | st.none() | st.text("a\u00e9\x00", max_size=3))
+STEP = st.one_of(
+    st.tuples(st.just("extend"), VALUES),
+    st.tuples(st.just("new"), VALUES, st.integers(0, 3)),
+    st.tuples(st.just("pop")),
+    st.tuples(st.just("clear")),
+    st.tuples(st.just("read"), st.none() | st.integers(-1, 6)),
+)
+
+
+def do(log: ItemLog, is_async: bool, steps: Any) -> Any:
+    return asyncio.run(log.run(steps)) if is_async else log.block(steps)
+
+
+def lasts(values: list[Any], number: int | None) -> list[Any]:
+    if number is None or number < 0:
+        return list(values)
+    return values[len(values) - min(number, len(values)) :]
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps=st.lists(st.tuples(STEP, st.booleans()), max_size=12))
+def test_a_log_is_a_list(steps):
+    with MemoryService(embedder=None) as memory:
+        log = ItemLog(memory, *WHO, PLACE)
+        others = [
+            ItemLog(memory, *WHO, ("log", "s2")),
+            ItemLog(memory, *WHO, ("log",)),
+            ItemLog(memory, "b", "u", PLACE),
+        ]
+        for other in others:
+            other.block(other.extend(["other"]))
+        model: list[Any] = []
+        for (what, *more), is_async in steps:
+            if what == "extend":
+                do(log, is_async, log.extend(more[0]))
+                model += more[0]
+            elif what == "new":
+                values, window = more
+                seen: list[Any] = []
+
+                def choose(stored: list[Any], values=values, seen=seen) -> list[Any]:
+                    seen[:] = stored
+                    return values[1:]
+
+                do(log, is_async, log.extend(values, new=choose, window=window))
+                assert seen == lasts(model, window)
+                model += values[1:]
+            elif what == "pop":
+                expected = model.pop() if model else None
+                assert do(log, is_async, log.pop()) == expected
+            elif what == "clear":
+                do(log, is_async, log.clear())
+                model.clear()
+            else:
+                assert do(log, is_async, log.read(*more)) == lasts(model, *more)
+        assert log.block(log.read()) == model
+        for other in others:
+            assert other.block(other.read()) == ["other"]
+
+
+def test_readers_see_whole_calls_while_others_write_and_clear(open_service, tmp_path):
+    services = [open_service(tmp_path / "m.db") for _ in range(2)]
+    logs = [ItemLog(service, *WHO, PLACE) for service in services]
+    stop = threading.Event()
+
+    def write() -> None:
+        for turn in range(60):
+            logs[0].block(logs[0].extend([turn, turn]))
+            if turn % 20 == 19:
+                logs[0].block(logs[0].clear())
+        stop.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = 0
+    while not stop.is_set():
+        values = logs[1].block(logs[1].read())
+        assert values[::2] == values[1::2]
+        assert values[::2] == sorted(set(values))
+        seen += 1
+    thread.join()
+    assert seen
+    assert logs[1].block(logs[1].read()) == []
+
+
+def test_a_refused_call_adds_nothing(open_service):
+    log = ItemLog(open_service(), *WHO, PLACE)
+    log.block(log.extend([1]))
+    for bad, error in (
+        ([2, object()], InvalidTypeError),
+        ([2, float("nan")], InvalidTypeError),
+        ([2, "x" * 2**20], LimitExceededError),
+        ([2] * 10_000, LimitExceededError),
+    ):
+        with pytest.raises(error):
+            log.block(log.extend(bad))
+        assert log.block(log.read()) == [1]
+
+
+def test_a_log_is_longer_than_a_transaction(open_service):
+    log = ItemLog(open_service(), *WHO, PLACE)
+    for start in (0, 9_000):
+        log.block(log.extend(range(start, start + 9_000)))
+    assert log.block(log.read()) == list(range(18_000))
+    assert log.block(log.read(2)) == [17_998, 17_999]
+    log.block(log.clear())
+    assert log.block(log.read()) == []
+    log.block(log.extend(["again"]))
+    assert log.block(log.read()) == ["again"]
