@@ -77,7 +77,10 @@ def over_http(path: Path) -> Iterator[Ask]:
     TokenFile(Path(f"{path}.tokens")).change(lambda tokens: [*tokens, token])
     command = [*PROGRAM, "serve", "--path", str(path), "--port", "0", "--mcp"]
     with subprocess.Popen(
-        [*command, "--embedder", "none"], stdout=subprocess.PIPE, text=True
+        [*command, "--embedder", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # a line for each request
+        text=True,
     ) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip().removeprefix("serving ")
