@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import Phase, settings
 from vecall import Index
 
@@ -14,6 +15,11 @@ from vecall import Index
 SCALE = float(os.environ.get("VECALL_TEST_SCALE", "0.25"))
 REPEATS = SCALE <= 1  # above that a campaign looks where nobody has looked
 WAIT_S = 60.0
+
+
+FULL_SIZE_ONLY = pytest.mark.skipif(
+    SCALE < 1, reason="starts and kills servers of its own: VECALL_TEST_SCALE=1"
+)
 
 
 def scaled(count: float, least: int = 1) -> int:

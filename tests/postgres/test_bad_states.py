@@ -6,6 +6,7 @@ from contextlib import suppress
 from time import monotonic
 
 import pytest
+from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.memories import ALICE
 from helpers.postgres_server import Schema, new_server
 from vecall import (
@@ -100,6 +101,8 @@ def test_a_full_server_is_busy_and_the_service_works_when_it_has_room(login, sch
         assert sorted(each.text for each in found) == ["tiger", "zebra"]
 
 
+@pytest.mark.campaign
+@FULL_SIZE_ONLY
 def test_a_service_survives_its_server():
     """The server is killed and starts again; the service is the same."""
     server = new_server()

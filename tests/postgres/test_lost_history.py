@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.postgres_server import MISSING, Schema, Server, is_available, new_server
 from vecall import MemoryService
 from vecall.index.partition_cache import PartitionCache
 
-pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
+pytestmark = [
+    pytest.mark.campaign,
+    FULL_SIZE_ONLY,
+    pytest.mark.skipif(not is_available(), reason=MISSING),
+]
 
 ME = {"app_name": "hotel", "user_id": "alice"}
 

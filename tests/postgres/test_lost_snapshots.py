@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.postgres_server import MISSING, Schema, Server, is_available, new_server
 from vecall import MemoryService
 from vecall.lexical import ANALYSIS_VERSION
@@ -16,7 +17,11 @@ from vecall.store import ChangedRows
 from vecall.store.postgres.snapshots import PostgresSnapshots
 from vecall.store.snapshot_tag import SnapshotTag
 
-pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
+pytestmark = [
+    pytest.mark.campaign,
+    FULL_SIZE_ONLY,
+    pytest.mark.skipif(not is_available(), reason=MISSING),
+]
 
 ME = {"app_name": "hotel", "user_id": "alice"}
 ROWS = 600  # more than a snapshot needs

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.pgbouncer import MISSING, Pgbouncer, program
 from helpers.postgres_server import Schema, new_server
 from vecall import (
@@ -208,6 +209,8 @@ def test_statements_are_prepared_where_the_pooler_allows_it(schema, pooler):
     assert not names(f"{schema.url}&prepare=never")
 
 
+@pytest.mark.campaign
+@FULL_SIZE_ONLY
 @pytest.mark.parametrize(("killed", "times"), [("pooler", 3), ("database", 1)])
 def test_a_restart_in_the_middle_loses_and_doubles_nothing(killed, times):
     """Acknowledged writes are found afterwards. A failed call is repeated by its id."""

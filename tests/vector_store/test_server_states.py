@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.postgres_server import Server, shared_server
 from helpers.redis_server import RedisServer, shared_redis
 from helpers.vector_stores.plain import ALICE, Plain, X, three
@@ -93,6 +94,8 @@ def calls(store):
     )
 
 
+@pytest.mark.campaign
+@FULL_SIZE_ONLY
 def test_a_server_that_dies_is_an_error_and_works_again(broken):
     server, store, _ = broken
     three(store)
