@@ -145,6 +145,11 @@ class PartitionCache:
         # An entry that is ahead may be of a lost history.
         return entry if entry.head == head else None
 
+    def version_of(self, key: Key) -> Version | None:
+        """Return what the engine has of a partition; None if it is not loaded."""
+        entry = self._residents.get(key)
+        return None if entry is None or not entry.sound else entry.version
+
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether a partition did not change in the engine since `loaded` was called.
 

@@ -203,13 +203,18 @@ class Searcher:
         if answer is not None:
             return answer
         with partitions.pinned(key):
-            for _ in range(_TRIES):
+            for attempt in range(_TRIES):
                 if target is None:
                     return [], _NOTHING
                 if not partitions.retired:
                     await Join(partitions.synchronize(key))
                 if partitions.retired:
                     raise RetiredModelError
+                if attempt:
+                    # The first run may have begun before this search, as others share
+                    # it. This one did not: what it has loaded is new enough, whatever
+                    # an earlier check said.
+                    target = partitions.version_of(key) or target
                 answer = self._answer(request, vector, target)
                 if answer is not None:
                     return answer

@@ -50,6 +50,7 @@ class VersionChecker:
         # A caller that is interrupted inside a C call leaves no lock behind.
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
+        self._noting = threading.Lock()
         self._closed = False
         self.statements = 0
         """The number of statements that were sent."""
@@ -77,7 +78,8 @@ class VersionChecker:
     def note(self, app: str, user: str, version: Version | None) -> None:
         """Record a version that this process has just written."""
         if self._max_staleness:
-            self._recent[app, user] = (monotonic(), version)
+            with self._noting:
+                self._recent[app, user] = (monotonic(), version)
 
     def close(self) -> None:
         """Answer what waits, and end the thread."""
@@ -147,10 +149,18 @@ class VersionChecker:
         for place, part, seq, head in rows:
             found[names[place - 1]] = (part, seq, head)
         if self._max_staleness:
+            self._remember(asked, found)
+        return found
+
+    def _remember(self, asked: float, found: dict[Names, Version | None]) -> None:
+        """Keep answers, except those that a write of this process has overtaken."""
+        with self._noting:
             if len(self._recent) > 100_000:
                 self._recent.clear()
-            self._recent.update((key, (asked, known)) for key, known in found.items())
-        return found
+            for names, version in found.items():
+                known = self._recent.get(names)
+                if known is None or known[0] < asked:
+                    self._recent[names] = (asked, version)
 
     def _ask_database(
         self, apps: list[str], users: list[str]
