@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from helpers.campaigns import scaled
+from helpers.campaigns import SCALE, scaled
 from helpers.database_proxy import DatabaseProxy
 from vecall import BusyError, ClosedError, ConfigError, MemoryService, StorageError
 from vecall.store import open_storage
@@ -79,6 +79,20 @@ def test_calls_end_when_the_database_falls_silent_and_work_after_that(proxy, ser
     for call in CALLS:
         call(service)
     assert texts(service) == ["zebra 1"]
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(SCALE < 1, reason="takes half a minute: VECALL_TEST_SCALE=1")
+def test_calls_end_in_thirty_seconds_with_the_default_timeout(proxy, open_service):
+    service = open_service(proxy.url(), embedder=None)
+    service.sync.add_memory(**ME, memories=[{"id": "0", "content": "zebra 0"}])
+    proxy.is_silent = True
+    with ThreadPoolExecutor(len(CALLS)) as pool:
+        for call in [pool.submit(call, service) for call in CALLS]:
+            with pytest.raises(UNREACHED):
+                call.result(LATEST_S)
+    proxy.is_silent = False
+    assert texts(service) == ["zebra 0"]
 
 
 def test_calls_behind_one_that_got_no_answer_do_not_wait_as_long_again(proxy, service):
