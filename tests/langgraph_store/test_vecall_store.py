@@ -187,3 +187,23 @@ def test_the_sweeper_stops(tmp_path):
     again.cancel()
     assert store.stop_ttl_sweeper(20)
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ({"$lt": float("inf")}, 2),
+        ({"$gt": float("-inf")}, 2),
+        ({"$gte": float("inf")}, 0),
+        ({"$eq": float("nan")}, 0),
+        ({"$gte": float("nan")}, 0),
+        ({"$lte": float("nan")}, 0),
+        ({"$ne": float("nan")}, 2),
+        ({"$lt": 10**400}, 2),
+    ],
+)
+def test_numbers_compare_with_infinity_and_nan_as_floats_do(condition, found):
+    with VecallStore(":memory:") as store:
+        for key, price in (("a", 10), ("b", -2.5)):
+            store.put(NOTES, key, {"price": price})
+        assert len(store.search(NOTES, filter={"price": condition})) == found

@@ -28,6 +28,8 @@ class Rules(NamedTuple):
         most_values: Maximum number of values in a list of operands.
         scalars_only: Whether operands must be scalars. Then a mapping that is not of
             operators is refused too.
+        finite_only: Whether NaN and infinity are refused as operands. NaN equals
+            nothing and has no order.
     """
 
     name: str = "where"
@@ -35,6 +37,7 @@ class Rules(NamedTuple):
     least_values: int = 0
     most_values: int = 1_000
     scalars_only: bool = False
+    finite_only: bool = True
 
 
 class Conditions(dict[str, Any]):
@@ -60,7 +63,7 @@ def compiled(where: object, name: str = "where") -> Test:
     """
     if where is None:
         return lambda _: True
-    return parsed(where, Rules(name)).test
+    return parsed(where, Rules(name, finite_only=False)).test
 
 
 def parsed(where: object, rules: Rules) -> Conditions:
@@ -240,6 +243,8 @@ def _ordered(
         def test(stored: Any) -> bool:
             if isinstance(stored, bool) or not isinstance(stored, kinds):
                 return False
+            if wanted != wanted:  # noqa: PLR0124 -- NaN
+                return False
             return holds((stored > wanted) - (stored < wanted))
 
         return wanted, test
@@ -274,11 +279,12 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
 
     Raises:
         InvalidTypeError: Not a JSON value, or not a scalar where one is needed.
-        InvalidArgumentError: A number that is not finite.
+        InvalidArgumentError: A number that is not finite, where one is needed.
         LimitExceededError: Nested too deeply.
     """
     _check_depth(rules, depth)
-    if isinstance(given, float) and not math.isfinite(given):
+    is_endless = isinstance(given, float) and not math.isfinite(given)
+    if is_endless and rules.finite_only:
         msg = f"{rules.name}: must not contain NaN or Inf"
         raise InvalidArgumentError(msg)
     if given is None or isinstance(given, str | int | float):
