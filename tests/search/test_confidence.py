@@ -108,12 +108,25 @@ def probability(weights, memory):
         told["relative"],
         float(told["query_coverage"] > 0),
         math.log(told["factor"]),
-        math.sqrt(told["query_coverage"]) * math.log1p(len(memory.text) / 500),
+        math.sqrt(told["query_coverage"]) * math.log1p(min(len(memory.text), 4_000) / 500),
         told["vectors"],
         unsaid,
     ]
     odds = weights.bias + np.dot(weights.weights, signals[: len(weights.weights)])
     return 1 / (1 + math.exp(-odds))
+
+
+def test_a_text_of_any_length_that_has_the_words_is_not_silent(open_service):
+    """The fit saw few texts above 4,000 characters: they count as one of so many."""
+    confidences = []
+    for number, length in enumerate((40, 4_000, 40_000)):
+        service = open_service(embedder=None)
+        text = f"The parrot is called Kiwi {'a' * (length - 26)}"
+        service.sync.add_memory(**ALICE, memories=[text, f"Another text {number}"])
+        (memory,) = found(service, "parrot called Kiwi")
+        confidences.append(memory.confidence)
+    short, long, huge = confidences
+    assert short > long == huge > 0.2
 
 
 def test_an_embedder_that_nobody_calibrated_has_the_confidence_of_any(open_service):

@@ -33,6 +33,9 @@ LEAST_FACTOR = 0.01
 SIZE = 500.0
 """The characters of a text above which its length counts much in `Signals.size`."""
 
+LONGEST = 4_000
+"""A longer text counts as one of so many characters: the fit saw few longer ones."""
+
 
 class Signals(NamedTuple):
     """The features of a hit, comparable between users.
@@ -46,8 +49,8 @@ class Signals(NamedTuple):
         seen: 1 if the memory has a word of the query, else 0.
         factor: Log of the factor on the score for authors, questions and texts that
             name a time.
-        size: `covered_root` times log(1 + characters of the memory's text / 500). A
-            long text has words of a query by chance.
+        size: `covered_root` times log(1 + characters / 500) of the memory's text, of
+            which at most 4,000 count. A long text has words of a query by chance.
         vectors: The part of the score from vectors; 0 without a query vector.
         unsaid: The cosine if the memory has no word of the query, else 0.
     """
@@ -81,10 +84,15 @@ class Signals(NamedTuple):
             explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),
-            root * math.log1p(len(memory.text) / SIZE),
+            size_signal(root, len(memory.text)),
             explanation["vectors"],
             0.0 if seen else memory.similarity or 0.0,
         )
+
+
+def size_signal(covered_root: float, size: int) -> float:
+    """Return `Signals.size` of a text of `size` characters."""
+    return covered_root * math.log1p(min(size, LONGEST) / SIZE)
 
 
 def cosine_signals(similarity: float, best: float, place: int) -> Signals:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vecall.errors import InvalidMemoryError
-from vecall.ranking.calibration import LEAST_FACTOR, SIZE, Calibration, Weights
+from vecall.ranking.calibration import LEAST_FACTOR, Calibration, Weights, size_signal
 from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry
@@ -100,7 +100,7 @@ class Hit:
             relative,
             1.0 if seen else 0.0,
             math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
-            root * math.log1p(size / SIZE),
+            size_signal(root, size),
             vectors * answer.scale if answer.has_vector else 0.0,
             0.0 if seen or math.isnan(similarity) else similarity,
         )
@@ -159,7 +159,7 @@ class Scoring:
         """
         relative = share / best
         root, place = math.sqrt(share), math.log1p(rank)
-        signals = (root, place, relative, 1.0, 0.0, root * math.log1p(size / SIZE))
+        signals = (root, place, relative, 1.0, 0.0, size_signal(root, size))
         return self._matches.probability(signals)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
