@@ -101,6 +101,7 @@ def test_a_service_may_be_silent_by_default(open_service):
 def probability(weights, memory):
     """The logistic law, from what an explained search says."""
     told = memory.explanation
+    length = min(len(memory.text), 4_000)
     unsaid = 0.0 if told["query_coverage"] else memory.similarity
     signals = [
         math.sqrt(told["query_coverage"]),
@@ -108,7 +109,7 @@ def probability(weights, memory):
         told["relative"],
         float(told["query_coverage"] > 0),
         math.log(told["factor"]),
-        math.sqrt(told["query_coverage"]) * math.log1p(min(len(memory.text), 4_000) / 500),
+        math.sqrt(told["query_coverage"]) * math.log1p(length / 500),
         told["vectors"],
         unsaid,
     ]
