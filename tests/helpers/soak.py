@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import select
@@ -83,7 +84,9 @@ class Figures:
 
     @property
     def unfairness(self) -> float:
-        return max(self.rates.values()) / min(self.rates.values())
+        """The highest rate of a stream by the lowest; infinite if one made no call."""
+        least = min(self.rates.values())
+        return max(self.rates.values()) / least if least else math.inf
 
 
 class _Child:
@@ -147,6 +150,7 @@ class Soak:
         self.figures.rates = {
             stream: self._calls[stream] / seconds
             for stream, seconds in self._alive.items()
+            if seconds  # else each of its processes was killed before it began
         }
         self._compare()
         return self.figures
