@@ -15,6 +15,7 @@ from helpers.campaigns import scaled
 from vecall import Filter, MemoryEntry, MemoryService
 
 psycopg = pytest.importorskip("psycopg")
+pytestmark = pytest.mark.campaign
 
 ME = {"app_name": "hotel", "user_id": "alice"}
 ROWS = scaled(100_000)  # of other users
