@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,7 +72,8 @@ class VecallMemoryConfig(BaseModel):
 class VecallMemory(Memory, Component[VecallMemoryConfig]):
     """The memory of one user, for an agent of AutoGen.
 
-    It stores texts, Markdown and JSON objects with their metadata.
+    It stores texts, Markdown and JSON objects with their metadata. A content that is
+    added twice is two memories.
 
     Args:
         memory: The memory service, or the path of a file, which `close` then closes.
@@ -135,7 +137,9 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         own: dict[str, Any] = {_MIME_TYPE: mime_type}
         if content.metadata is not None:
             own[_OURS] = dict(content.metadata)
-        entry = MemoryEntry(text, author="agent", custom_metadata=own)
+        entry = MemoryEntry(
+            text, id=uuid.uuid4().hex, author="agent", custom_metadata=own
+        )
         work = self._user.add([entry], verbatim=True)
         await _cancellable(work, cancellation_token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 try:
@@ -88,7 +89,9 @@ class VecallMemoryStore:
             msg = "content: expected a text"
             raise InvalidTypeError(msg)
         own = {} if metadata is None else metadata
-        entry = MemoryEntry(content, author="agent", custom_metadata=own)
+        entry = MemoryEntry(
+            content, id=uuid.uuid4().hex, author="agent", custom_metadata=own
+        )
         (id_,) = await self._user.add([entry], verbatim=True)
         return str(id_)
 

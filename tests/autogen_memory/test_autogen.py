@@ -86,6 +86,12 @@ def test_a_content_comes_back_as_it_went_in(memory):
     assert list(json_back.content) == ["b", "a", "ttl"]
 
 
+def test_a_text_added_twice_is_two_memories_each_with_its_metadata(memory):
+    added(memory, content("a zebra", n=0), content("a zebra", n=1))
+    numbers = {each.metadata["n"] for each in found(memory, "zebra")}
+    assert numbers == {0, 1}
+
+
 def test_metadata_of_yours_are_not_overwritten(memory):
     added(memory, content("zebra", id=7, score="high"))
     (back,) = found(memory, "zebra")

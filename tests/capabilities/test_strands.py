@@ -45,6 +45,15 @@ def test_what_is_added_is_found_with_its_metadata_by_its_user_alone(open_service
     assert (entry.author, entry.valid_until) == ("agent", None)
 
 
+def test_a_text_added_twice_is_two_memories_each_with_its_metadata(open_service):
+    memory = open_service()
+    store = VecallMemoryStore(memory, *WHO)
+    ids = [add(store, "Alice feeds a zebra", {"n": number}) for number in range(2)]
+    stored = memory.sync.get_memories(**ALICE, memory_ids=ids)
+    assert [each.custom_metadata for each in stored] == [{"n": 0}, {"n": 1}]
+    assert memory.sync.count_memories(**ALICE) == 2
+
+
 def test_the_number_of_results_is_the_calls_or_the_stores(open_service):
     memory = open_service()
     store = VecallMemoryStore(memory, *WHO, max_search_results=2)

@@ -63,6 +63,26 @@ def test_a_memory_has_the_form_of_mem0(memory):
     }
 
 
+def test_two_adds_of_one_text_are_two_memories_each_with_what_was_given(memory):
+    def add(**names):
+        (made,) = memory.add("I keep a zebra.", **ALICE, **names)["results"]
+        return memory.get(made["id"])
+
+    first = add(agent_id="one", metadata={"n": 1}, expiration_date="2999-01-01")
+    second = add(agent_id="two", metadata={"n": 2})
+    third = add(agent_id="two", metadata={"n": 2})
+    assert memory.get(first["id"]) == first
+    assert [each["metadata"] for each in (first, second)] == [{"n": 1}, {"n": 2}]
+    assert (first["agent_id"], second["agent_id"]) == ("one", "two")
+    assert first["expiration_date"] == "2999-01-01"
+    assert "expiration_date" not in second
+    listed = memory.get_all(filters=ALICE)["results"]
+    ids = [each["id"] for each in (first, second, third)]
+    assert [each["id"] for each in listed] == ids
+    twice = [{"role": "user", "content": "A gnu."}] * 2
+    assert len({each["id"] for each in memory.add(twice, **ALICE)["results"]}) == 2
+
+
 def test_a_search_finds_only_the_memories_of_its_names(memory):
     for names in (
         {"user_id": "alice"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
@@ -86,7 +87,7 @@ def entry_of(
     timestamp: Any,
     expires: str | None,
 ) -> MemoryEntry:
-    """Return the memory of a message."""
+    """Return the memory of a message, with an id of its own."""
     own: dict[str, Any] = {ROLE: message.role}
     for name, value in (
         (AGENT, scope.agent_id),
@@ -98,6 +99,7 @@ def entry_of(
             own[name] = value
     return MemoryEntry(
         message.text,
+        id=uuid.uuid4().hex,
         author=message.actor or message.role,
         session_id=scope.run_id,
         timestamp=timestamp,
