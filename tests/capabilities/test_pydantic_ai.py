@@ -67,6 +67,21 @@ def test_a_run_recalls_and_is_remembered(open_service):
     assert told(memory, BOB).keys() == {"Bob feeds an okapi"}
 
 
+def test_turns_said_twice_in_a_conversation_are_each_remembered_in_order(open_service):
+    memory = open_service()
+    agent, _ = agent_of(memory, *map(TextPart, ["yes", "yes", "no"]))
+    history: Any = []
+    for _ in range(3):
+        result = agent.run_sync("an okapi?", message_history=history)
+        history = result.all_messages()
+    entries = memory.sync.list_memories(**ALICE)
+    assert len({entry.session_id for entry in entries}) == 1
+    by_time = sorted(entries, key=lambda entry: entry.timestamp)
+    assert [entry.text for entry in by_time] == [
+        *("an okapi?", "yes", "an okapi?", "yes", "an okapi?", "no")
+    ]
+
+
 def test_a_tool_writes_for_the_user_of_the_run_alone(open_service):
     memory = open_service()
     forged = {"text": "Bob has a gnu", "user_id": "bob"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -124,9 +125,14 @@ class VecallMemory(AbstractCapability[Any]):
             return result
         try:
             prompts = [_prompt_of(message) for message in result.new_messages()]
-            events = [Event(text, author="user") for text in prompts if text]
+            turns = [("user", text) for text in prompts if text]
             if isinstance(result.output, str) and result.output.strip():
-                events.append(Event(result.output, author="assistant"))
+                turns.append(("assistant", result.output))
+            now = time.time()
+            events = [
+                Event(text, author=author, timestamp=now + at / 1e6)
+                for at, (author, text) in enumerate(turns)
+            ]
             app, user = self._owner(ctx)
             await self._memory.user(app, user).add_events(
                 events, session_id=_conversation_of(ctx)
