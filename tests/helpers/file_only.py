@@ -85,6 +85,10 @@ _TESTS = {
         lifecycle/test_purged_names.py::test_a_backup_and_what_is_saved
         search/test_mark_used_storage.py::test_copies_have_the_uses
         store/test_backup_export_import.py
+        store/test_restored_under_service.py
+    """,
+    "opens files and databases, each by its own name": """
+        store/test_copying.py
     """,
     "damages a file, or recovers what is left of it": """
         search/test_mark_used_storage.py
@@ -122,6 +126,9 @@ _TESTS = {
     """,
     "holds up the one writer thread of a file": """
         embedding/test_reembed_switch.py
+        adk/test_doors.py::TestMemoryService::test_the_event_loop_turns
+        service/test_door_programs.py::TestService::test_the_event_loop_turns
+        service/test_door_programs.py::test_a_program_detects_its_defect[BlockingDoor
         service/test_event_loop.py::test_a_slow_write_blocks_no_coroutine
     """,
 }

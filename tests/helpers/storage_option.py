@@ -120,6 +120,10 @@ class _Tables:
     def close(self) -> None:
         self._connection.close()
 
+    def __del__(self) -> None:
+        """Closes without a warning, as sqlite3 does before Python 3.13."""
+        self._connection.close()
+
     def __enter__(self) -> _Tables:
         return self
 

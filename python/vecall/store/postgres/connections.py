@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -164,6 +164,16 @@ class Connections:
         self._closed = True
         for pool in (self._pool, self._keepers):
             pool.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a function that closes the connections that are idle, not waiting."""
+        pools = (self._pool, self._keepers)
+
+        def end() -> None:
+            for pool in pools:
+                pool.abandon()
+
+        return end
 
     def drop(self) -> None:
         """In a forked child: use and close none of the parent's connections."""

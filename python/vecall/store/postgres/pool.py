@@ -37,6 +37,7 @@ class Pool:
             self._places.put(None)
         self._generation = 0
         self._closed = False
+        self._abandoned = False
 
     @contextmanager
     def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
@@ -77,6 +78,14 @@ class Pool:
         self._closed = True
         self._drop_idle()
 
+    def abandon(self) -> None:
+        """Close the idle connections, and each other one when it comes back.
+
+        Work that was begun may still borrow one. Does not wait.
+        """
+        self._abandoned = True
+        self._drop_idle()
+
     def _taken(self) -> BoundedConnection:
         if self._closed:
             msg = "the memory service is closed"
@@ -99,7 +108,7 @@ class Pool:
             connection.close()
             return
         self._idle.append(connection)
-        if self._closed:
+        if self._closed or self._abandoned:
             self._drop_idle()
 
     def _drop_idle(self) -> None:

@@ -276,6 +276,7 @@ class PostgresStorage:
         ends = [self._writers.abandon(), self._checker.abandon()]
         if self._follower is not None:
             ends.append(self._follower.abandon())
+        ends.append(self._connections.abandon())
 
         def end() -> None:
             for each in ends:
