@@ -11,7 +11,7 @@ import pytest
 from helpers import processes
 from helpers.paths import DOCS
 from vecall import MemoryEntry, MemoryService
-from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.errors import ConfigError, NotFoundError
 from vecall.mem0 import AsyncMemory, Memory, MemoryIdError, MemoryNotFoundError
 
 ALICE = {"user_id": "alice"}
@@ -179,32 +179,6 @@ def test_infer_without_a_function_is_refused(memory):
     with pytest.raises(ConfigError, match="extract"):
         memory.add(CHAT, **ALICE, infer=True)
     assert memory.get_all(filters=ALICE) == {"results": []}
-
-
-def test_an_update_keeps_what_it_does_not_name_and_has_a_history(memory):
-    (added,) = memory.add(CHAT[1], **ALICE, metadata={"a": 1, "b": 2})["results"]
-    id_ = added["id"]
-    told = memory.update(id_, "I keep two zebras.", metadata={"b": 3})
-    assert told == {"message": "Memory updated successfully!"}
-    memory.update(id_, data="I keep three zebras.")
-    found = memory.get(id_)
-    assert found["memory"] == "I keep three zebras."
-    assert found["metadata"] == {"a": 1, "b": 3}
-    assert (found["role"], found["actor_id"]) == ("user", "Alice")
-    rows = memory.history(id_)
-    assert [(row["old_memory"], row["new_memory"], row["event"]) for row in rows] == [
-        (None, "I keep a zebra.", "ADD"),
-        ("I keep a zebra.", "I keep two zebras.", "UPDATE"),
-        ("I keep two zebras.", "I keep three zebras.", "UPDATE"),
-    ]
-    assert {row["memory_id"] for row in rows} == {id_}
-    assert len({row["id"] for row in rows}) == 3
-    assert rows[0].keys() == {
-        "id", "memory_id", "old_memory", "new_memory", "event", "created_at",
-        "updated_at", "is_deleted", "actor_id", "role",
-    }  # fmt: skip
-    with pytest.raises(InvalidArgumentError):
-        memory.update(id_)
 
 
 def test_a_deleted_memory_is_gone_with_its_history(memory):

@@ -22,6 +22,31 @@ def check_extract(extract: object) -> None:
         raise ConfigError(msg)
 
 
+def check_infer(extract: Extract | None) -> None:
+    """Check that there is a function that extracts facts.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if extract is None:
+        msg = (
+            "infer: needs a model; give extract=, a function from messages to "
+            "facts, or infer=False to store the messages"
+        )
+        raise ConfigError(msg)
+
+
+def check_update(text: object, metadata: object, set_expiry: bool) -> None:
+    """Check that an update changes something.
+
+    Raises:
+        InvalidArgumentError: It does not.
+    """
+    if text is None and metadata is None and not set_expiry:
+        msg = "update: expected text, metadata or expiration_date"
+        raise InvalidArgumentError(msg)
+
+
 def checked_facts(found: object) -> list[str]:
     """Return what a function extracted.
 

@@ -10,31 +10,27 @@ from types import TracebackType
 from typing import Any, cast
 
 from vecall.embedders.resolve import AUTO, EmbedderLike
-from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.errors import ConfigError, ConflictError, NotFoundError
 from vecall.mem0 import entries
 from vecall.mem0.arguments import (
     Extract,
     check_extract,
+    check_infer,
     check_query,
+    check_update,
     checked_config,
     checked_count,
     checked_facts,
     refuse_unsupported,
 )
 from vecall.mem0.conditions import scope_and_filter
-from vecall.mem0.ids import (
-    MemoryIdError,
-    MemoryNotFoundError,
-    Owner,
-    packed,
-    scope_of,
-    unpacked,
-)
+from vecall.mem0.ids import MemoryIdError, Owner, not_found, packed, scope_of, unpacked
 from vecall.service.memory_service import MemoryService
 from vecall.types import UNSET, Filter, MemoryEntry, Unset
 
 APP = "mem0"
 _PAGE = 1_000
+_ATTEMPTS = 100  # of an update, before it gives up
 
 
 class AsyncMemory:
@@ -234,7 +230,7 @@ class AsyncMemory:
         expiration_date: Any = UNSET,
         data: str | None = None,
     ) -> dict[str, str]:
-        """Change a memory.
+        """Change a memory. Concurrent updates lose none of their values.
 
         Args:
             memory_id: Its id.
@@ -246,34 +242,40 @@ class AsyncMemory:
         Raises:
             MemoryNotFoundError: There is none with this id.
             InvalidArgumentError: Nothing to change, or an invalid value.
+            ConflictError: Other updates changed it meanwhile, 100 times.
         """
         owner, own = unpacked(memory_id)
         new = data if text is None else text
         set_expiry = not isinstance(expiration_date, Unset)
-        if new is None and metadata is None and not set_expiry:
-            msg = "update: expected text, metadata or expiration_date"
-            raise InvalidArgumentError(msg)
-        expires = entries.expiration(expiration_date) if set_expiry else None
+        check_update(new, metadata, set_expiry)
         changed: dict[str, Any] = {} if new is None else {"content": new}
-        if metadata is not None or set_expiry:
+        expires = None
+        if set_expiry:
+            expires = entries.expiration(expiration_date)
+            changed["valid_until"] = entries.end_of(expires)
+        for attempt in range(1, _ATTEMPTS + 1):
             entry = await self._found(owner, own)
             if entry is None:
-                raise _not_found()
-            changed["custom_metadata"] = entries.changed_metadata(
-                entry, metadata, expires, set_expiry
-            )
-        if set_expiry:
-            changed["valid_until"] = entries.end_of(expires)
-        try:
-            await self._call(
-                "update_memory",
-                user_id=owner.user_id,
-                memory_id=own,
-                verbatim=True,
-                **changed,
-            )
-        except NotFoundError:
-            raise _not_found() from None
+                raise not_found()
+            if metadata is not None or set_expiry:
+                changed["custom_metadata"] = entries.changed_metadata(
+                    entry, metadata, expires, set_expiry
+                )
+            try:
+                await self._call(
+                    "update_memory",
+                    user_id=owner.user_id,
+                    memory_id=own,
+                    if_version=entry.version,
+                    verbatim=True,
+                    **changed,
+                )
+                break
+            except NotFoundError:
+                raise not_found() from None
+            except ConflictError:  # of another update; its values are merged next
+                if attempt == _ATTEMPTS:
+                    raise
         return {"message": "Memory updated successfully!"}
 
     async def delete(self, memory_id: str) -> dict[str, str]:
@@ -284,7 +286,7 @@ class AsyncMemory:
         """
         owner, own = unpacked(memory_id)
         if not await self._call("delete_memory", user_id=owner.user_id, memory_id=own):
-            raise _not_found()
+            raise not_found()
         return {"message": "Memory deleted successfully!"}
 
     async def delete_all(
@@ -357,9 +359,8 @@ class AsyncMemory:
         return await found if inspect.isawaitable(found) else found
 
     async def _found(self, owner: Owner, memory_id: str) -> MemoryEntry | None:
-        (found,) = await self._call(
-            "get_memories", user_id=owner.user_id, memory_ids=[memory_id]
-        )
+        call = self._call("get_memories", user_id=owner.user_id, memory_ids=[memory_id])
+        (found,) = await call
         return cast("MemoryEntry | None", found)
 
     async def _matching(
@@ -383,17 +384,8 @@ class AsyncMemory:
         return found
 
     async def _facts(self, given: list[entries.Message]) -> list[entries.Message]:
-        if self._extract is None:
-            msg = (
-                "infer: needs a model; give extract=, a function from messages to "
-                "facts, or infer=False to store the messages"
-            )
-            raise ConfigError(msg)
+        check_infer(self._extract)
         messages = [{"role": each.role, "content": each.text} for each in given]
         role = given[0].role if given else "user"
         found = checked_facts(await self._extracted(messages))
         return [entries.Message(role, fact) for fact in found]
-
-
-def _not_found() -> MemoryNotFoundError:
-    return MemoryNotFoundError("memory_id: there is no such memory")

@@ -29,6 +29,11 @@ class MemoryNotFoundError(NotFoundError, ValueError):
     """There is no memory with this id; a ValueError as in mem0."""
 
 
+def not_found() -> MemoryNotFoundError:
+    """Return the error for an id that no memory has."""
+    return MemoryNotFoundError("memory_id: there is no such memory")
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose memories a call reads or writes.
