@@ -576,4 +576,4 @@ def build_info() -> dict[str, typing.Any]:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
 
-__version__: str = "unknown"
+__version__: str
