@@ -19,8 +19,12 @@ _MOST = 9_000  # operations of one transaction
 
 
 class _State(NamedTuple):
-    """The numbers of the values: from `first` to `next`, exclusive."""
+    """The numbers of the values: from `first` to `next`, exclusive.
 
+    Items with numbers from `oldest` to `first` belong to values that were removed.
+    """
+
+    oldest: int
     first: int
     next: int
     version: int  # of the item that holds the state; 0 if there is none
@@ -30,8 +34,10 @@ class ItemLog:
     """A durable list of JSON values of one user. Several processes may use one list.
 
     `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
-    them without an event loop. Every call is one transaction, and returns when it is
-    durable.
+    them without an event loop. Every call changes the list in one transaction, and
+    returns when it is durable. `clear` deletes the items of more than 9,000 values in
+    further transactions. If it is interrupted, the list is empty, and the next
+    `extend` or `clear` deletes the rest of the items.
 
     Args:
         memory: The memory service.
@@ -119,6 +125,9 @@ class ItemLog:
         """
         while True:
             state = yield from self._state()
+            if state.oldest < state.first:  # before adding, so that an error adds none
+                yield from self._drop(state)
+                continue
             added = values
             if new is not None:
                 stored = yield from self._last(state, window)
@@ -151,21 +160,18 @@ class ItemLog:
                 return found[0]
 
     def clear(self) -> Steps[None]:
-        """Remove all values."""
+        """Remove all values, and delete their items."""
+        is_empty = False
         while True:
             state = yield from self._state()
-            if state.first == state.next:
+            if not is_empty:
+                # The numbers are not used again: a reader never mixes old and new
+                # values. Those that others add meanwhile stay.
+                state = state._replace(first=state.next)
+            if state.oldest == state.first:
                 return
-            gone = [
-                Drop(self._place, _key(number))
-                for number in range(state.first, state.next)
-            ]
-            # The numbers are not used again: a reader never mixes old and new values.
-            after = state._replace(first=state.next)
-            if (yield from self._write(after, gone[:_MOST])):
-                for start in range(_MOST, len(gone), _MOST):
-                    yield self._call("write", gone[start : start + _MOST])
-                return
+            if (yield from self._drop(state)):
+                is_empty = True
 
     def _call(self, method: str, argument: Any) -> Call:
         return lambda items: getattr(items, method)(argument, **self._owner)
@@ -189,9 +195,17 @@ class ItemLog:
             values += [item.value for item in found]
         return values
 
+    def _drop(self, state: _State) -> Steps[bool]:
+        """Write a state and delete removed items; False if the list changed."""
+        end = min(state.oldest + _MOST, state.first)
+        gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
+        return (yield from self._write(state._replace(oldest=end), gone))
+
     def _write(self, after: _State, operations: Sequence[Put | Drop]) -> Steps[bool]:
         """Write in one transaction; False if the list changed meanwhile."""
         value = {"first": after.first, "next": after.next}
+        if after.oldest < after.first:
+            value["oldest"] = after.oldest
         head = Put(self._place, _STATE, value, if_version=after.version)
         try:
             yield self._call("write", [head, *operations])
@@ -206,5 +220,7 @@ def _key(number: int) -> str:
 
 def _state_of(item: Item | None) -> _State:
     if item is None:
-        return _State(0, 0, 0)
-    return _State(item.value["first"], item.value["next"], item.version)
+        return _State(0, 0, 0, 0)
+    first = item.value["first"]
+    oldest = item.value.get("oldest", first)
+    return _State(oldest, first, item.value["next"], item.version)

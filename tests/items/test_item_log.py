@@ -115,6 +115,64 @@ def test_a_refused_call_adds_nothing(open_service):
         assert log.block(log.read()) == [1]
 
 
+@pytest.mark.parametrize("next_call", ["extend", "clear"])
+def test_the_next_call_deletes_what_an_interrupted_clear_left(
+    open_service, monkeypatch, next_call
+):
+    monkeypatch.setattr("vecall.item_log._MOST", 3)
+    memory = open_service()
+
+    def stored(place: tuple[str, ...]) -> list[Any]:
+        return [item.value for item in memory.items.sync.find(place, **ALICE, limit=50)]
+
+    lengths = set()
+    for calls in range(1, 12):  # of the store, before the process ends
+        place = ("log", str(calls))
+        log = ItemLog(memory, *WHO, place)
+        log.block(log.extend(range(10)))
+        steps = log.clear()
+        try:
+            call = next(steps)
+            for _ in range(calls - 1):
+                call = steps.send(call(memory.items.sync))
+            call(memory.items.sync)
+        except StopIteration:
+            pass
+        steps.close()
+        values = log.block(log.read())
+        assert values in ([], list(range(10)))
+        lengths.add(len(stored(place)))
+        kept = [*values, "new"] if next_call == "extend" else []
+        log.block(log.extend(["new"]) if next_call == "extend" else log.clear())
+        assert log.block(log.read()) == kept
+        found = stored(place)
+        assert len(found) == len(kept) + 1  # the state
+        assert all(value in found for value in kept)
+    assert len(lengths) >= 5  # it was interrupted after every transaction
+
+
+def test_two_that_clear_and_one_that_adds_leave_what_was_added(
+    open_service, monkeypatch
+):
+    monkeypatch.setattr("vecall.item_log._MOST", 2)
+    memory = open_service()
+    log = ItemLog(memory, *WHO, PLACE)
+
+    async def run() -> None:
+        await log.run(log.extend(range(20)))
+        await asyncio.gather(log.run(log.clear()), log.run(log.clear()))
+        await log.run(log.extend(range(20)))
+        await asyncio.gather(
+            log.run(log.clear()), log.run(log.clear()), log.run(log.extend(["a"]))
+        )
+
+    asyncio.run(run())
+    left = log.block(log.read())
+    assert left in ([], ["a"])
+    found = memory.items.sync.find(PLACE, **ALICE, limit=50)
+    assert len(found) == len(left) + 1
+
+
 def test_a_log_is_longer_than_a_transaction(open_service):
     log = ItemLog(open_service(), *WHO, PLACE)
     for start in (0, 9_000):

@@ -17,8 +17,9 @@ class VecallSession:
 
     The items are stored under the app and the user, apart from memories: a search does
     not find them; `delete_user` deletes them. Several processes may use one session.
-    Every call is one transaction, and returns when it is durable. Use it with
-    `IngestingSession` to store what is said as memories, too.
+    Every call changes them in one transaction, and returns when it is durable; see
+    `vecall.item_log` for more than 9,000 items. Use it with `IngestingSession` to store
+    what is said as memories, too.
 
     Args:
         session_id: The id of the session.
