@@ -17,6 +17,8 @@ from langgraph.store.base import (
     SearchOp,
 )
 from vecall import (
+    BusyError,
+    ClosedError,
     ConfigError,
     DimensionError,
     EmbedderError,
@@ -187,6 +189,71 @@ def test_the_sweeper_stops(tmp_path):
     again.cancel()
     assert store.stop_ttl_sweeper(20)
     store.close()
+
+
+def test_the_sweeper_goes_on_after_an_error_until_the_store_is_closed(
+    tmp_path, monkeypatch, caplog
+):
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        store = VecallStore(memory, ttl={"sweep_interval_minutes": 1e-5})
+        swept = threading.Semaphore(0)
+        errors = [BusyError("of zebra"), RuntimeError("of zebra")]
+        sweep = store.sweep_ttl
+
+        def failing() -> int:
+            if errors:
+                raise errors.pop()
+            swept.release()
+            return sweep()
+
+        monkeypatch.setattr(store, "sweep_ttl", failing)
+        ended = store.start_ttl_sweeper()
+        assert all(swept.acquire(timeout=20) for _ in range(2))
+        assert not ended.done()
+        logged = [record.getMessage() for record in caplog.records]
+        assert [line.rsplit(" ", 1)[1] for line in logged] == [
+            "RuntimeError",
+            "BusyError",
+        ]
+        assert "zebra" not in caplog.text
+    with pytest.raises(ClosedError):  # of the service, for which no later sweep helps
+        ended.result(20)
+    store.close()
+
+
+def test_a_file_is_opened_on_another_thread_and_closed_if_that_is_cancelled(tmp_path):
+    begun, go_on = threading.Event(), threading.Event()
+    opened: list[Any] = []
+
+    class Slow(VecallStore):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            begun.set()
+            assert go_on.wait(20)
+            super().__init__(*args, **options)
+            opened.append(self)
+
+    async def use() -> None:
+        async with Slow.afrom_conn_string(str(tmp_path / "m.db")) as store:
+            await store.aput(NOTES, "k", {"n": 1})
+
+    async def run(cancels: bool) -> None:
+        begun.clear()
+        go_on.clear()
+        task = asyncio.ensure_future(use())
+        assert await asyncio.to_thread(begun.wait, 20)  # the loop turns meanwhile
+        if cancels:
+            task.cancel()
+            await asyncio.sleep(0)
+        go_on.set()
+        await task
+
+    asyncio.run(run(cancels=False))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run(cancels=True))
+    assert len(opened) == 2
+    for store in opened:
+        with pytest.raises(ClosedError):
+            store.get(NOTES, "k")
 
 
 @pytest.mark.parametrize(

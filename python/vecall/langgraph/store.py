@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -24,7 +25,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from vecall.errors import InvalidArgumentError
+from vecall.errors import ClosedError, InvalidArgumentError
 from vecall.item_types import Drop, Put
 from vecall.item_types import Item as StoredItem
 from vecall.langgraph.calls import Awaiting, Blocking, finished
@@ -34,6 +35,7 @@ from vecall.operations.options import StorageOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
 
+_log = logging.getLogger("vecall")
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
 _MINUTE_S = 60.0
@@ -116,7 +118,13 @@ class VecallStore(BaseStore):
         cls, conn_string: str, **options: Any
     ) -> AsyncIterator[VecallStore]:
         """Open a store for an `async with` block; see `from_conn_string`."""
-        async with cls(conn_string, **options) as store:
+        opening = asyncio.ensure_future(asyncio.to_thread(cls, conn_string, **options))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            async with await opening:  # which closes it
+                raise
+        async with opened as store:
             yield store
 
     @property
@@ -255,12 +263,16 @@ class VecallStore(BaseStore):
     ) -> Future[None]:
         """Delete expired items regularly, in a thread of its own.
 
+        If a sweep fails, the logger "vecall" has a warning without content, and the
+        next sweep tries again.
+
         Args:
             sweep_interval_minutes: Minutes between two sweeps; default: that of the
                 TTLConfig, else 5.
 
         Returns:
-            A future that is done when the sweeper has stopped. `cancel` stops it.
+            A future that is done when the sweeper has stopped. `cancel` stops it. It
+            has a `ClosedError` if the service was closed before the sweeper stopped.
         """
         if not self.ttl_config:
             done: Future[None] = Future()
@@ -281,7 +293,13 @@ class VecallStore(BaseStore):
         def sweep() -> None:
             try:
                 while not stopping.wait(float(minutes) * _MINUTE_S):
-                    self.sweep_ttl()
+                    try:
+                        self.sweep_ttl()
+                    except ClosedError:
+                        raise
+                    except Exception as error:
+                        name = type(error).__name__
+                        _log.warning("expired items were not deleted: %s", name)
             except BaseException as error:
                 if not ended.done():
                     ended.set_exception(error)
