@@ -146,3 +146,21 @@ def test_a_migration_that_gets_no_lock_changes_nothing_and_holds_up_nobody(
         f"SELECT value FROM {schema.name}.meta WHERE key = 'schema'"
     ) == [("1",)]
     assert migrate(schema) == 1
+
+
+@pytest.mark.parametrize("command", ["initialize", "migrate"])
+def test_a_command_waits_for_the_lock_of_migrations_with_a_bound(
+    schema, monkeypatch, in_time, command
+):
+    """Any login may hold an advisory lock, for as long as it likes."""
+    import psycopg
+    from vecall.store.postgres import schema as module
+    from vecall.store.postgres.url import parse_url
+
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.3)
+    url = parse_url(schema.server.url(schema=schema.name))
+    with psycopg.connect(schema.server.url()) as holder:
+        holder.execute("SELECT pg_advisory_xact_lock(%s)", (0x7663616C,))
+        with pytest.raises(BusyError):
+            in_time(getattr(module, command), url)
+    in_time(getattr(module, command), url)

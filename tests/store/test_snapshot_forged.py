@@ -135,3 +135,42 @@ def test_a_record_of_an_older_version_is_replaced(open_service, path):
     while any(len(record) == 8 for record in records(path)):
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def of_another_version(data: bytes) -> bytes:
+    """The snapshot as a later version might write it, and a checksum that holds."""
+    changed = bytearray(data)
+    struct.pack_into("<I", changed, 8, 2)
+    struct.pack_into("<I", changed, _CRC_AT, 0)
+    struct.pack_into("<I", changed, _CRC_AT, crc32c(bytes(changed[:_FRONT])))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("what", ["another version", "another number of rows"])
+def test_a_recorded_snapshot_that_is_rejected_is_written_again(
+    open_service, path, what
+):
+    """No later change makes the new one newer than the rejected one."""
+    file = path.with_name("m.db.snap") / "1.vs"
+    rejected = file.read_bytes()
+    nonce = records(path)[0][:NONCE_BYTES]
+    with closing(sqlite3.connect(path)) as connection:
+        if what == "another version":
+            rejected = of_another_version(rejected)
+            file.write_bytes(rejected)
+            query = "UPDATE part SET snap = ? WHERE id = 1"
+            connection.execute(query, (recorded(nonce, rejected),))
+        else:  # a memory is lost without a change
+            connection.execute("DELETE FROM mem WHERE rid = ?", (rows_of(path, 1)[0],))
+            connection.execute("UPDATE part SET live = live - 1 WHERE id = 1")
+        connection.commit()
+    service = open_service(path, durability="process")
+    assert len(texts(service)) == len(rows_of(path, 1))
+    end = time.monotonic() + 5
+    while records(path)[0][:NONCE_BYTES] == nonce:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    service.close()
+    whole = file.read_bytes()
+    assert whole[8:12] != rejected[8:12] or what != "another version"
+    assert recorded(records(path)[0][:NONCE_BYTES], whole) == records(path)[0]

@@ -191,7 +191,8 @@ class PartitionLoader:
         present = {item.row.rid for item in stored}
         self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
         if entry.rows != newest.live:
-            return None  # the snapshot differs from the file: load from rows
+            self._snapshots.reject(part, "differs from the file")
+            return None
         return len(rids) + marked
 
     @staticmethod

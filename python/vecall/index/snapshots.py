@@ -76,14 +76,29 @@ class SnapshotCache:
                 return None
             tag = SnapshotTag.unpack(self._engine.restore(key, data))
         except CorruptFileError:
-            _log.warning("snapshot %d is damaged; rebuilt from the file", part)
-            self._snapshots.remove(part)
+            self.reject(part, "is damaged")
             return None
         except IncompatibleFileError:
+            self.reject(part, "has another format")
             return None
         if tag.seq > seq or not tag.is_of(self._identity, part, record, self._model):
             return None
         return tag
+
+    def reject(self, part: int, why: str) -> None:
+        """Remove the snapshot of a partition.
+
+        Its record would make the snapshot that replaces it superfluous.
+
+        Args:
+            part: The partition's number.
+            why: The end of the sentence "snapshot 1 ...", for the log.
+        """
+        _log.warning("snapshot %d %s; rebuilt from the file", part, why)
+        try:
+            self._snapshots.remove(part)
+        except (OSError, VecallError) as error:
+            _log.warning("it was not removed: %s", type(error).__name__)
 
     def schedule_if_stale(self, key: Key, unsaved: int, rows: int) -> None:
         """Write a snapshot soon, if the partition is large and has changed enough.

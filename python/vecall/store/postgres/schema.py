@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -39,6 +40,7 @@ _LOCK = 0x7663616C  # of migrations, in the whole database
 _SEARCH_PATH = sql.SQL("SET LOCAL search_path = {}, pg_temp")
 
 Connection = psycopg.Connection[Any]
+_T = TypeVar("_T")
 
 
 def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
@@ -50,6 +52,7 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
             may become `vecall_keeper`.
 
     Raises:
+        BusyError: Other transactions held the locks for a minute.
         ConfigError: The server is older than 15, or the role has too few rights.
         StorageError: The database cannot be reached.
     """
@@ -58,21 +61,26 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
         require_server(connection)
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            _create_roles(connection, login)
-            connection.execute(
-                sql.SQL(
-                    "CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner"
-                ).format(sql.Identifier(url.schema))
-            )
-            connection.execute(
-                sql.SQL(
-                    "GRANT USAGE ON SCHEMA {} TO vecall_app, vecall_keeper, "
-                    "vecall_reader"
-                ).format(sql.Identifier(url.schema))
-            )
+        _until_locked(lambda: _create_roles_and_schema(connection, url, login))
     migrate(url)
+
+
+def _create_roles_and_schema(
+    connection: Connection, url: DatabaseUrl, login: str | None
+) -> None:
+    with connection.transaction():
+        _lock(connection)
+        _create_roles(connection, login)
+        connection.execute(
+            sql.SQL("CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner").format(
+                sql.Identifier(url.schema)
+            )
+        )
+        connection.execute(
+            sql.SQL(
+                "GRANT USAGE ON SCHEMA {} TO vecall_app, vecall_keeper, vecall_reader"
+            ).format(sql.Identifier(url.schema))
+        )
 
 
 def migrate(url: DatabaseUrl) -> int:
@@ -90,25 +98,35 @@ def migrate(url: DatabaseUrl) -> int:
         IncompatibleFileError: The schema is newer than this version of vecall.
         StorageError: The database cannot be reached.
     """
-    deadline = time.monotonic() + _PATIENCE_S
     with (
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        while True:
-            try:
-                return _migrated(connection, url)
-            except psycopg.errors.LockNotAvailable:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(_PAUSE_S)
+        return _until_locked(lambda: _migrated(connection, url))
+
+
+def _until_locked(step: Callable[[], _T]) -> _T:
+    """Repeat a transaction until it gets its locks, for a minute at most."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return step()
+        except psycopg.errors.LockNotAvailable:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_S)
+
+
+def _lock(connection: Connection) -> None:
+    """Exclude other migrations. Any login may hold the advisory lock."""
+    connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
 def _migrated(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        _lock(connection)
         connection.execute("SET LOCAL ROLE vecall_owner")
-        connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
         before = schema_number(connection, url.schema)
         if before > NEWEST:
             raise IncompatibleFileError(_other_schema(before))
