@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 _MOST_DIMENSIONS = 16_000  # of pgvector's type
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SCHEMA = "vecall_vectors"
 _UNUSED = ("writers", "readers", "keeper_url")
+
+_STATE = """
+SELECT (SELECT atttypmod FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attname = 'vec'),
+  (SELECT count(*) = 2 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+    WHERE c.relnamespace = to_regnamespace(%s)
+    AND (c.relname, a.attname) IN (('meta', 'key'), ('part', 'live')))
+"""
+"""The length of the vectors, and whether a memory service has the schema."""
 
 
 class PgVectorStore(RemoteVectorStore):
@@ -50,8 +60,8 @@ class PgVectorStore(RemoteVectorStore):
 
         Args:
             url: "postgresql://user@host/database"; options of libpq, and `schema`
-                (default: `vecall`) and `timeout` (seconds that a call waits; default:
-                18), follow a question mark.
+                (default: `vecall_vectors`; not that of a `MemoryService`) and `timeout`
+                (seconds that a call waits; default: 18), follow a question mark.
             dimensions: Length of every vector, 1 to 16,000; None uses that of the
                 table, or of the first stored vector.
             table: Name of the table in the schema.
@@ -148,14 +158,22 @@ class PgVectorStore(RemoteVectorStore):
         )
 
     def _length(self, connection: BoundedConnection) -> int | None:
-        """Return the length that the table's column has; None without a table."""
-        found = self._execute(
-            connection,
-            "SELECT atttypmod FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attname = 'vec'",
-            [self._table],
-        )
-        return found[0][0] if found else None
+        """Return the length that the table's column has; None without a table.
+
+        Raises:
+            ConfigError: The schema has the tables of a memory service, which accepts
+                no table beside its own.
+        """
+        length: int | None
+        values = [self._table, self._url.schema]
+        length, is_of_service = self._execute(connection, _STATE, values)[0]
+        if is_of_service:
+            msg = (
+                "url: schema: it has the tables of a MemoryService; name another one, "
+                f"or none for {_SCHEMA}"
+            )
+            raise ConfigError(msg)
+        return length
 
     def _nearest(
         self,
@@ -228,7 +246,7 @@ def _parsed(url: str) -> DatabaseUrl:
     if not is_url(url):
         msg = "url: expected postgresql://user@host/database"
         raise ConfigError(msg)
-    parsed = parse_url(url)
+    parsed = parse_url(url, default_schema=_SCHEMA)
     for name in _UNUSED:
         if f"{name}=" in url.partition("?")[2]:
             msg = f"url: {name} is an option of MemoryService; use connections="

@@ -164,11 +164,19 @@ def _migrated(connection: Connection, url: DatabaseUrl) -> int:
 
 def _grant_vacuum(connection: Connection, schema: str) -> None:
     """Let the keeper VACUUM. The server may have been upgraded since the last call."""
-    if connection.info.server_version >= 170_000:
+    if connection.info.server_version < 170_000:
+        return
+    # A table of others would make GRANT ... ON ALL TABLES fail.
+    own = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) "
+        "AND relkind IN ('r', 'p') AND relowner = to_regrole('vecall_owner')",
+        (schema,),
+    ).fetchall()
+    for (name,) in own:
         connection.execute(
-            sql.SQL(
-                "GRANT MAINTAIN ON ALL TABLES IN SCHEMA {} TO vecall_keeper"
-            ).format(sql.Identifier(schema))
+            sql.SQL("GRANT MAINTAIN ON {} TO vecall_keeper").format(
+                sql.Identifier(schema, name)
+            )
         )
 
 

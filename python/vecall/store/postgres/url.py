@@ -63,7 +63,7 @@ class DatabaseUrl:
         return local or options.get("sslmode") == "verify-full"
 
 
-def parse_url(url: str) -> DatabaseUrl:
+def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     """Parse a URL.
 
     Args:
@@ -72,6 +72,7 @@ def parse_url(url: str) -> DatabaseUrl:
             follow a question mark.
             Several hosts are separated by commas. The one that accepts writes is
             used, unless the URL has `target_session_attrs`.
+        default_schema: The schema of a URL that names none.
 
     Raises:
         ConfigError: The URL is malformed, or an option has a wrong value.
@@ -93,7 +94,7 @@ def parse_url(url: str) -> DatabaseUrl:
     ]
     if len(hosts) > 1 and "target_session_attrs" not in dict(options):
         rest.append("target_session_attrs=read-write")
-    schema = own.get("schema", "vecall")
+    schema = own.get("schema", default_schema)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         msg = (
             "path: schema: expected a name of lower-case letters, digits and _, at "
