@@ -297,8 +297,12 @@ def _content_of(entry: MemoryEntry) -> MemoryContent:
     content: Any = entry.text
     if mime_type == _JSON:
         try:
-            content = json.loads(entry.text)
-        except ValueError:  # it was corrected by someone else
+            parsed = json.loads(entry.text)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, dict):
+            content = parsed
+        else:  # it was corrected by someone else
             mime_type = None
     known = mime_type in (*_TEXTS, _JSON)
     return MemoryContent(

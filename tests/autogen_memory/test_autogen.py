@@ -122,6 +122,25 @@ def test_a_blank_text_is_refused(memory):
         added(memory, content("  "))
 
 
+@pytest.mark.parametrize(
+    "corrected",
+    ["42", '["a zebra"]', '"zebra"', "null", "{zebra", "[" * 9_999 + " zebra"],
+)
+def test_json_that_was_corrected_to_no_object_comes_back_as_text(
+    service, memory, corrected
+):
+    added(memory, content({"a": "zebra"}, JSON))
+    (before,) = found(memory, "zebra")
+    service.sync.update_memory(
+        app_name="hotel",
+        user_id="alice",
+        memory_id=before.metadata["id"],
+        content=corrected,
+    )
+    after = found(memory, corrected[-9:])[0]
+    assert (after.content, after.mime_type) == (corrected, TEXT)
+
+
 def test_a_query_is_a_text_or_a_content(memory):
     added(memory, content("The zebra is fast."), content("Cows are slow."))
     (best,) = found(memory, content("zebra"))
