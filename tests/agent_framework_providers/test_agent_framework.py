@@ -160,9 +160,10 @@ def test_the_breadth_of_search_and_of_storage_are_chosen_apart(open_service):
         )
     memory.sync.add_memory(**ALICE, memories=["okapi three"])
 
-    def seen(agent: Any = None, **options: Any) -> set[str]:
+    def seen(agent: Any = None, session_id: Any = "s", **options: Any) -> set[str]:
         provider = VecallContextProvider(memory, *WHO, **options)
-        block = asyncio.run(recalled(provider, context_of("okapi"), agent))
+        context = context_of("okapi", session_id=session_id)
+        block = asyncio.run(recalled(provider, context, agent))
         return {word for word in ("one", "two", "three") if word in block}
 
     history = InMemoryHistoryProvider()
@@ -171,6 +172,8 @@ def test_the_breadth_of_search_and_of_storage_are_chosen_apart(open_service):
     assert seen(agent_of(Model(), history)) == {"two", "three"}
     assert seen(agent_of(Model(), deaf)) == {"one", "two", "three"}
     assert seen(search="session") == {"one"}
+    assert seen(search="session", session_id=None) == set()
+    assert seen(session_id=None) == {"one", "two", "three"}
     assert seen(search=None) == set()
 
     def stored(**options: Any) -> Any:

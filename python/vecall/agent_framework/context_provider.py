@@ -38,8 +38,9 @@ class VecallContextProvider(ContextProvider):
         user_id: The user, or a function of the session's id.
         source_id: The name of the provider among those of an agent.
         search: Which memories a run may recall: all of the user ("user"), those of the
-            running session ("session"), or none (None). With "user", turns of the
-            running session are left out if the agent loads its history anyway.
+            running session ("session"), or none (None). With "session", a run without
+            a session id recalls nothing. With "user", turns of the running session are
+            left out if the agent loads its history anyway.
         store: Where turns are stored: in the running session ("session"), without a
             session ("user"), or not at all (None).
         max_entries: Maximum number of memories in the block.
@@ -87,6 +88,8 @@ class VecallContextProvider(ContextProvider):
         del session, state
         if self._search is None:
             return
+        if self._search == "session" and context.session_id is None:
+            return  # a filter without a session would be all memories of the user
         try:
             texts = [
                 message.text
