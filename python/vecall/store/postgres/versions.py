@@ -79,7 +79,8 @@ class VersionChecker:
         """Record a version that this process has just written."""
         if self._max_staleness:
             with self._noting:
-                self._recent[app, user] = (monotonic(), version)
+                self._put((app, user), monotonic(), version)
+                self._forget_outdated()
 
     def close(self) -> None:
         """Answer what waits, and end the thread."""
@@ -155,12 +156,26 @@ class VersionChecker:
     def _remember(self, asked: float, found: dict[Names, Version | None]) -> None:
         """Keep answers, except those that a write of this process has overtaken."""
         with self._noting:
-            if len(self._recent) > 100_000:
-                self._recent.clear()
             for names, version in found.items():
                 known = self._recent.get(names)
                 if known is None or known[0] < asked:
-                    self._recent[names] = (asked, version)
+                    self._put(names, asked, version)
+            self._forget_outdated()
+
+    def _put(self, names: Names, at: float, version: Version | None) -> None:
+        self._recent.pop(names, None)  # so that the order is nearly that of time
+        self._recent[names] = (at, version)
+
+    def _forget_outdated(self) -> None:
+        """Remove the oldest versions, as far as they are too old to be given again."""
+        limit = monotonic() - self._max_staleness
+        outdated: list[Names] = []
+        for names, (at, _) in self._recent.items():
+            if at >= limit or len(outdated) == 2 * _MOST:  # the rest next time
+                break
+            outdated.append(names)
+        for names in outdated:
+            del self._recent[names]
 
     def _ask_database(
         self, apps: list[str], users: list[str]
