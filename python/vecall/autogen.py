@@ -33,6 +33,7 @@ from vecall.prompts.render import render
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
 from vecall.types import FilterLike, MemoryEntry
+from vecall.validation import checked_owner
 
 __all__ = ["VecallMemory", "VecallMemoryConfig"]
 
@@ -110,11 +111,11 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         self._min_confidence = min_confidence
         self._path = None if isinstance(memory, MemoryService) else str(memory)
         self._embedder = embedder
-        self._memory = (
-            memory
-            if isinstance(memory, MemoryService)
-            else MemoryService(memory, embedder=embedder)
-        )
+        if isinstance(memory, MemoryService):
+            self._memory = memory
+        else:
+            checked_owner(app_name, user_id)
+            self._memory = MemoryService(memory, embedder=embedder)
         self._user = self._memory.user(app_name, user_id)
 
     @property

@@ -17,6 +17,7 @@ from vecall.errors import (
 from vecall.filters.metadata import check_conditions
 from vecall.filters.trust import TRUST_TIERS, check_tier, reaches, tiers_from
 from vecall.limits import Limits
+from vecall.scopes import Owner, Scopes
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, Names, several
 
@@ -61,6 +62,26 @@ def check_name(value: object, name: str, limits: Limits) -> str:
         msg = f"{name}: at most max_name_bytes = {limits.max_name_bytes} bytes"
         raise LimitExceededError(msg)
     return value
+
+
+def checked_owner(
+    app_name: object, user_id: object, limits: Limits | None = None
+) -> Owner:
+    """Return the checked names of an app and a user.
+
+    Args:
+        app_name: The app.
+        user_id: The user.
+        limits: The service's; None is the default.
+
+    Raises:
+        InvalidArgumentError: An invalid or a reserved name.
+    """
+    most = Limits() if limits is None else limits
+    app = check_name(app_name, "app_name", most)
+    user = check_name(user_id, "user_id", most)
+    Scopes().key("user", app, user, write=False)  # no reserved name
+    return {"app_name": app, "user_id": user}
 
 
 def check_query(value: object) -> str:

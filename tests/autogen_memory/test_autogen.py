@@ -18,7 +18,9 @@ from helpers.paths import DOCS
 from vecall import MemoryService
 from vecall.autogen import VecallMemory
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
+from vecall.scopes import SHARED_APP
 
+ALICE = {"app_name": "hotel", "user_id": "alice"}
 TEXT, JSON = MemoryMimeType.TEXT, MemoryMimeType.JSON
 
 
@@ -132,13 +134,20 @@ def test_json_that_was_corrected_to_no_object_comes_back_as_text(
     added(memory, content({"a": "zebra"}, JSON))
     (before,) = found(memory, "zebra")
     service.sync.update_memory(
-        app_name="hotel",
-        user_id="alice",
+        **ALICE,
         memory_id=before.metadata["id"],
         content=corrected,
     )
     after = found(memory, corrected[-9:])[0]
     assert (after.content, after.mime_type) == (corrected, TEXT)
+
+
+@pytest.mark.parametrize("name", ["app_name", "user_id"])
+def test_a_wrong_name_opens_no_file(tmp_path, name):
+    for wrong in ("", "a\0b", SHARED_APP):
+        with pytest.raises(InvalidArgumentError):
+            VecallMemory(tmp_path / "m.db", **{**ALICE, name: wrong})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_is_a_text_or_a_content(memory):

@@ -10,6 +10,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from vecall import InvalidArgumentError
 from vecall.langchain import VecallVectorStore
+from vecall.scopes import SHARED_APP
 
 
 class TestVecallVectorStore(VectorStoreIntegrationTests):
@@ -18,6 +19,14 @@ class TestVecallVectorStore(VectorStoreIntegrationTests):
         store = VecallVectorStore(self.get_embeddings(), tmp_path / "m.db")
         yield store
         store.close()
+
+
+@pytest.mark.parametrize("name", ["app_name", "user_id"])
+def test_a_wrong_name_opens_no_file(tmp_path, name):
+    for wrong in ("", "a\0b", SHARED_APP):
+        with pytest.raises(InvalidArgumentError):
+            VecallVectorStore(None, tmp_path / "m.db", **{name: wrong})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_searches_filter_by_metadata_and_refuse_what_they_do_not_know(tmp_path):

@@ -28,6 +28,7 @@ from vecall import (
     MemoryService,
 )
 from vecall.langgraph import VecallStore
+from vecall.scopes import SHARED_APP
 
 NOTES = ("alice", "notes")
 
@@ -153,6 +154,14 @@ def test_reads_come_before_the_writes_of_a_batch_and_the_last_write_counts(store
     results = store.batch([*ops, GetOp(NOTES, "k")])
     assert [results[0], results[1], results[2].value] == [None, None, {"n": 1}]
     assert store.get(NOTES, "k").value == {"n": 3}
+
+
+@pytest.mark.parametrize("name", ["app_name", "user_id"])
+def test_a_wrong_name_opens_no_file(tmp_path, name):
+    for wrong in ("", "a\0b", SHARED_APP):
+        with pytest.raises(InvalidArgumentError):
+            VecallStore(tmp_path / "m.db", **{name: wrong})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_and_tasks_share_a_store(store):

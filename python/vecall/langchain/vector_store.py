@@ -14,6 +14,7 @@ from langchain_core.vectorstores import VectorStore
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.item_types import Drop, Item, Put
 from vecall.service.memory_service import MemoryService
+from vecall.validation import checked_owner
 
 
 class VecallVectorStore(VectorStore):
@@ -47,6 +48,7 @@ class VecallVectorStore(VectorStore):
         if isinstance(memory, MemoryService):
             self._memory = memory
         else:
+            checked_owner(app_name, user_id)
             self._memory = MemoryService(memory, embedder=None)
         self._items = self._memory.items.sync
         self._memory.user(app_name, user_id)  # checks the names

@@ -34,6 +34,7 @@ from vecall.langgraph.namespaces import check_operation, known_prefix, listed
 from vecall.operations.options import StorageOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
+from vecall.validation import checked_owner
 
 _log = logging.getLogger("vecall")
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
@@ -68,6 +69,7 @@ class VecallStore(BaseStore):
 
     Raises:
         ConfigError: An unusable path or configuration.
+        InvalidArgumentError: An invalid name; no file was opened.
     """
 
     supports_ttl = True
@@ -90,6 +92,7 @@ class VecallStore(BaseStore):
         if isinstance(memory, MemoryService):
             self._memory = memory
         else:
+            checked_owner(app_name, user_id)
             options = StorageOptions(durability=durability)
             self._memory = MemoryService(memory, embedder=None, storage=options)
         self._memory.user(app_name, user_id)  # checks the names

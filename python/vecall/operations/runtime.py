@@ -50,7 +50,12 @@ from vecall.store import (
 )
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
-from vecall.validation import check_name, check_storage_path, check_top_k
+from vecall.validation import (
+    check_name,
+    check_storage_path,
+    check_top_k,
+    checked_owner,
+)
 
 T = TypeVar("T")
 
@@ -376,10 +381,7 @@ class Runtime:
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the checked names of an app and a user."""
-        check_name(app_name, "app_name", self.limits)
-        check_name(user_id, "user_id", self.limits)
-        self.scopes.key("user", app_name, user_id, write=False)
-        return {"app_name": app_name, "user_id": user_id}
+        return checked_owner(app_name, user_id, self.limits)
 
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
