@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -46,7 +47,8 @@ class VersionChecker:
         ).format(sql.Identifier(connections.url.schema))
         self._connection: BoundedConnection | None = None
         self._max_staleness = max_staleness
-        self._recent: dict[Names, tuple[float, Version | None]] = {}
+        # Not a dict, which is slow at its beginning where much was removed.
+        self._recent: OrderedDict[Names, tuple[float, Version | None]] = OrderedDict()
         # A caller that is interrupted inside a C call leaves no lock behind.
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
@@ -163,8 +165,8 @@ class VersionChecker:
             self._forget_outdated()
 
     def _put(self, names: Names, at: float, version: Version | None) -> None:
-        self._recent.pop(names, None)  # so that the order is nearly that of time
         self._recent[names] = (at, version)
+        self._recent.move_to_end(names)  # so that the order is nearly that of time
 
     def _forget_outdated(self) -> None:
         """Remove the oldest versions, as far as they are too old to be given again."""
