@@ -34,6 +34,7 @@ _SECOND = 1_000_000
 # is two numbers: seconds since the year -1199, and microseconds.
 _SHIFT = 100_000_000_000
 _MOST_DIMENSIONS = 32_768
+_ALL = 2**62
 _PIECE = 500  # rows that one script deletes
 
 # A script is atomic: a first row and the length of all vectors, in one step. The graph
@@ -202,8 +203,9 @@ class RedisVectorStore(RemoteVectorStore):
         if scope == PartitionScope(scope.key):
             return int(self._run("EVAL", _DELETE_ALL, 1, key))
         count = 0
-        # A number of at least that of the rows returns all of them.
-        ids = self._run("VRANDMEMBER", key, max(1, int(self._run("VCARD", key))))
+        # A number of at least that of the rows returns all of them. That of a VCARD
+        # before would be too low beside writers.
+        ids = self._run("VRANDMEMBER", key, _ALL)
         for piece in _grouped(ids or [], _PIECE):
             with self._errors(), self._client.pipeline(transaction=False) as pipeline:
                 for id in piece:
@@ -233,16 +235,29 @@ class RedisVectorStore(RemoteVectorStore):
         """Raise vecall's errors instead of the client's."""
         import redis
 
-        if self._closed:
+        if self._is_closed():
             msg = "the vector store is closed"
             raise ClosedError(msg)
         try:
             yield
         except redis.RedisError as error:
             raise _typed(error) from None
+        except (ValueError, AttributeError, OSError):
+            # What the client raises where a thread has closed another's connection.
+            if self._is_closed():
+                msg = "the vector store is closed"
+                raise ClosedError(msg) from None
+            msg = "the connection to the server ended in the middle of a call"
+            raise StorageError(msg) from None
+        finally:
+            if self._is_closed():
+                self._disconnect()
+
+    def _is_closed(self) -> bool:
+        return self._closed
 
     def _disconnect(self) -> None:
-        self._client.close()
+        self._client.connection_pool.disconnect(inuse_connections=False)
 
 
 def _attributes(row: StoredRow) -> bytes:

@@ -44,14 +44,14 @@ class Pool:
         """Lend a connection that is in no transaction.
 
         Args:
-            seconds: How long to wait until one is free.
+            seconds: How long to wait until one is free; below 0, as 0.
 
         Raises:
             psycopg.Error: None was free in time, or the database cannot be reached.
             ClosedError: The pool is closed.
         """
         try:
-            self._places.get(timeout=seconds)
+            self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
             msg = "no connection was free in time"
             raise NoConnectionFreeError(msg) from None
