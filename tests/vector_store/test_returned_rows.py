@@ -13,9 +13,10 @@ from helpers.memories import ALICE, BOB
 from helpers.vector_stores.reference import ReferenceVectorStore
 from hypothesis import given
 from hypothesis import strategies as st
-from vecall import InvalidMemoryError, MemoryEntry
+from vecall import Filter, InvalidMemoryError, MemoryEntry
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import VectorSearchResult
+from vecall.vector_store.where import meets
 
 TEXTS = ["zebra one", "zebra two", "zebra three", "zebra four"]
 
@@ -159,3 +160,16 @@ def test_more_rows_than_asked_for_are_cut(opened, altered):
     everything = store.rows_of(**ALICE)
     assert len(everything) == len(TEXTS)
     assert len(altered(lambda _: everything, top_k=2)) == 2
+
+
+@pytest.mark.parametrize("label", [7, None, True, 0.5, [], ["a"], {}, {"a": 1}])
+def test_a_label_that_is_no_text_meets_no_condition_that_names_a_text(label):
+    """As the row of another program may have it."""
+    fields = ("author", "kind", "source", "trust", "session_id")
+    row = dict.fromkeys(fields, label)
+    for condition in (
+        {"kind_prefix": "a"}, {"kind_prefix": ["a", ""]}, {"session_prefix": "a"},
+        {"author": "a"}, {"kind": "a"}, {"source": ["a"]}, {"trust": "verified"},
+    ):  # fmt: skip
+        assert not meets(row, Filter(**condition))
+    assert meets(row, Filter(not_kind="a", not_session_id="a"))

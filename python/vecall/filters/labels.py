@@ -44,11 +44,12 @@ def has_labels(row: Labelled, conditions: Filter) -> bool:
     )
 
 
-def begins_with(name: str | None, prefixes: Names | None) -> bool:
+def begins_with(name: object, prefixes: Names | None) -> bool:
     """Whether a name begins with one of the prefixes, if there are any."""
     if prefixes is None:
         return True
-    return name is not None and name.startswith(several(prefixes))
+    # The row of a vector store may have anything here.
+    return isinstance(name, str) and name.startswith(several(prefixes))
 
 
 def is_left_out(id_: str, session: str | None, conditions: Filter) -> bool:
