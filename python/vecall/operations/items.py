@@ -45,7 +45,8 @@ from vecall.telemetry import observed
 Key = tuple[str, str]
 T = TypeVar("T")
 
-_INLINE = 32  # items that a call on an event loop reads without another thread
+_INLINE = 4  # items that a call on an event loop reads without another thread
+_INLINE_CHARACTERS = 65_536  # of values that it parses without another thread
 _MOST_FOUND = 10_000
 _DROPS_AT_ONCE = 1_000
 
@@ -92,15 +93,18 @@ class ItemOperations:
         key = self._key(app, user, write=False)
         places = checked_places(keys, self._runtime.limits)
         is_fast = len(places) <= _INLINE and self._is_local(key)
+        short = self._runtime.threads.short
         rows: list[ItemRow | None]
         if is_fast:
             rows = self._read(key, places)
         else:
-            rows = await self._on(self._runtime.threads.short, self._read, key, places)
+            rows = await self._on(short, self._read, key, places)
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        return [None if row is None else _item(row, now) for row in rows]
+        if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
+            return _items(rows, now)
+        return await self._on(short, _items, rows, now)
 
     async def _on(
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
@@ -345,6 +349,10 @@ def _require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
     if len(query) != state.dim:
         msg = f"vector: expected {state.dim} numbers, as in the user's items"
         raise DimensionError(msg)
+
+
+def _items(rows: Sequence[ItemRow | None], now: float) -> list[Item | None]:
+    return [None if row is None else _item(row, now) for row in rows]
 
 
 def _item(

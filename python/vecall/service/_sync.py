@@ -163,6 +163,8 @@ class SyncMemoryService(ClosesBlocking):
     ) -> AddedIds:
         """Store some turns, such as the new ones since the last call.
 
+        It stores the turns themselves, also with a summarizer or a trigger.
+
         Args:
             app_name: The app.
             user_id: The user.
@@ -181,8 +183,7 @@ class SyncMemoryService(ClosesBlocking):
 
         Returns:
             The id of each turn, in order. A turn that is not stored has None, and a
-            reason in `left_out`. With a summarizer or a `Compaction`: the ids of the
-            memories that were made.
+            reason in `left_out`.
 
         Raises:
             InvalidArgumentError: An invalid name, id, time or text, or an unknown

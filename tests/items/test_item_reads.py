@@ -1,0 +1,59 @@
+"""A read of items parses on the event loop only what takes microseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from helpers.memories import ALICE
+from vecall import Put
+
+
+@pytest.mark.parametrize(
+    ("count", "characters", "is_inline"),
+    [(1, 10, True), (4, 1_000, True), (5, 10, None), (1, 900_000, False),
+     (4, 300_000, False), (24, 300_000, False), (40, 300_000, False)],
+)  # fmt: skip
+def test_large_values_are_read_and_parsed_on_another_thread(
+    open_service, tmp_path, monkeypatch, count, characters, is_inline
+):
+    memory = open_service(tmp_path / "m.db")
+    places = [(("n",), str(number)) for number in range(count)]
+    text = "x" * characters
+    for place in places:
+        memory.items.sync.write([Put(*place, text)], **ALICE)
+    threads: set[int] = set()
+
+    def loads(given: str) -> Any:
+        threads.add(threading.get_ident())
+        return json.loads(given)
+
+    fake = SimpleNamespace(loads=loads)
+    monkeypatch.setattr("vecall.operations.items.json", fake)
+
+    async def read() -> tuple[list[Any], int]:
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count_turns())
+        found = await memory.items.get(places, **ALICE)
+        counting.cancel()
+        return found, turns
+
+    found, turns = asyncio.run(read())
+    assert [item.value for item in found] == [text] * count
+    assert (turns == 0) == bool(is_inline)  # of the event loop, while the call waits
+    if is_inline is False:
+        assert threading.get_ident() not in threads
+    threads.clear()
+    assert memory.items.sync.get(places, **ALICE) == found
+    assert threads == {threading.get_ident()}
