@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -43,7 +45,8 @@ T = TypeVar("T")
 
 _BATCH = 3_000  # records; each takes up to four operations of a transaction
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
-_ATTEMPTS = 20  # of a write that meets writes of the same records
+_ATTEMPTS = 50  # of a write that meets writes of the same records
+_PAUSE_S = 0.01  # at most, between two attempts
 _FROM, _UNTIL = -1e11, 1e12  # seconds since 1970 that a datetime can have
 
 
@@ -133,7 +136,7 @@ class VecallStorage:
             try:
                 return work()
             except ConflictError:
-                continue
+                time.sleep(random.uniform(0.0, _PAUSE_S))  # let the other one end
             except InvalidTypeError as error:
                 msg = "metadata: a value is not JSON serializable"
                 raise InvalidTypeError(msg) from error
