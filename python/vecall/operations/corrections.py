@@ -9,10 +9,15 @@ from typing import Any, cast, get_args
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+)
 from vecall.filters.labels import EVERY
 from vecall.filters.trust import at_most, check_tier
-from vecall.ingest.call_metadata import GivenMetadata, call_metadata
+from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.drafts import entry_drafts
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.write_request import WriteRequest, checked_version
@@ -33,6 +38,8 @@ from vecall.types import Filter, MemoryEntry, Revision
 from vecall.validation import check_filter, check_name, check_top_k, checked_bool
 
 Key = tuple[str, str]
+
+_ATTEMPTS = 100  # of a correction that meets other changes of its memory
 
 _CHANGEABLE = (
     "content author timestamp kind source custom_metadata importance valid_until"
@@ -92,6 +99,45 @@ class Corrections:
         how = call_metadata(GivenMetadata(verbatim=verbatim))
         if "custom_metadata" not in changes:  # the stored keys have no meaning
             how = how._replace(verbatim=True)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._write_changed(
+                    key,
+                    scope,
+                    memory_id,
+                    changes,
+                    max_trust,
+                    vector,
+                    version,
+                    how,
+                    (app_name, user_id),
+                )
+                break
+            except ConflictError:
+                if version is not None or attempt == _ATTEMPTS:
+                    raise
+        partitions = self._memory.search_index.partitions
+        # Read the memory in any state: `find` skips a memory that is no longer valid.
+        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
+        return replace(entry_from_row(now, prior_of(now)), scope=scope)
+
+    async def _write_changed(
+        self,
+        key: Key,
+        scope: str,
+        memory_id: str,
+        changes: Mapping[str, Any],
+        max_trust: str | None,
+        vector: object,
+        version: float | None,
+        how: CallMetadata,
+        requested_by: Key,
+    ) -> None:
+        """Write a memory with changed fields over the version that was read.
+
+        Raises:
+            ConflictError: The memory was changed since then.
+        """
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
         # Superseded memories were archived at the first write; some may be live again.
@@ -115,13 +161,10 @@ class Corrections:
         request = WriteRequest(
             corrects=True,
             scope=scope,
-            requested_by=(app_name, user_id),
-            if_version=version,
+            requested_by=requested_by,
+            if_version=row.updated_at if version is None else version,
         )
         await self._memory.add_drafts(*key, [draft], request)
-        # Read the memory in any state: `find` skips a memory that is no longer valid.
-        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
-        return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     def _current_row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
