@@ -124,6 +124,9 @@ _TESTS = {
         service/test_row_cache.py::test_a_snapshot_of_another_process
         store/test_snapshot
     """,
+    "a few small items of a file are read on the event loop": """
+        items/test_item_reads.py::test_large_values_are_read_and_parsed
+    """,
     "holds up the one writer thread of a file": """
         embedding/test_reembed_switch.py
         adk/test_doors.py::TestMemoryService::test_the_event_loop_turns
