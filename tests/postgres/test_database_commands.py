@@ -107,7 +107,7 @@ def test_a_database_that_cannot_be_reached_is_an_error_without_the_password(
 
 
 def test_a_login_that_does_not_exist_is_refused(server, name, run):
-    code, out = run("init", server.url(schema=name), "--login", "stranger")
+    code, out = run("init", server.url(schema=name), "--login", "never_created")
     assert code == 1
     assert "no role of that name" in out
 

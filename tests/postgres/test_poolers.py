@@ -289,7 +289,7 @@ def test_a_pooler_without_a_free_server_process_is_busy(pooler):
     ("before", "after", "fault"),
     [
         ("/postgres?", "/nothing?", "refused access"),
-        ("server@", "stranger@", "refused access"),
+        ("server@", "never_created@", "refused access"),
     ],
 )
 def test_what_the_pooler_refuses_is_an_error_of_the_configuration(

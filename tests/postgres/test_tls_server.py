@@ -150,7 +150,7 @@ def test_a_verified_server_with_scram_and_channel_binding_is_used(server):
     [
         ({"password": "wrong"}, "refused access"),
         ({"sslmode": "disable"}, "refused access"),
-        ({"user": "stranger"}, "refused access"),
+        ({"user": "never_created"}, "refused access"),
         ({"user": "certified"}, "refused access"),
         ({"user": "plain", "channel_binding": "require"}, "no channel binding"),
         ({"sslrootcert": "/nowhere/ca.pem"}, "sslrootcert does not exist"),

@@ -228,16 +228,17 @@ def test_a_database_without_pgvector_is_named():
 @needs_postgres
 def test_a_role_without_rights_is_refused():
     store = three(Plain(new_pgvector(table="rights")))
-    server = shared_server()
-    if not server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'stranger'"):
-        server.execute("CREATE ROLE stranger LOGIN")
-    url = pgvector_url().replace("vectors@", "stranger@")
-    stranger = Plain(PgVectorStore(url, table="rights"))
-    for call in calls(stranger):
-        bounded(call, ConfigError)
-    assert store.delete_many() == 3
-    for each in (store, stranger):
-        each.store.close()
+    shared_server().execute("CREATE ROLE without_rights LOGIN")
+    url = pgvector_url().replace("vectors@", "without_rights@")
+    without_rights = Plain(PgVectorStore(url, table="rights"))
+    try:
+        for call in calls(without_rights):
+            bounded(call, ConfigError)
+        assert store.delete_many() == 3
+    finally:
+        for each in (store, without_rights):
+            each.store.close()
+        shared_server().execute("DROP ROLE without_rights")
 
 
 @needs_postgres
