@@ -123,15 +123,18 @@ def test_a_backup_under_writes_is_one_whole_state(open_service, tmp_path):
             number += 1
             done[stream] = number
 
+    def after_another_call_of_each() -> list[int]:
+        before = list(done)
+        until(lambda: all(map(operator.gt, done, before)))
+        return list(done)
+
     threads = [threading.Thread(target=write, args=(stream,)) for stream in range(2)]
     for thread in threads:
         thread.start()
     states = []
     try:
         for round_ in range(6):
-            before = list(done)
-            until(lambda: all(map(operator.gt, done, before)))
-            before = list(done)
+            before = after_another_call_of_each()
             service.sync.admin.backup(tmp_path / f"b{round_}.db")
             states.append((before, list(done)))
     finally:
