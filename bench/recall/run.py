@@ -28,12 +28,10 @@ from typing import Any
 
 from vecall.cli.terminal import Progress, table
 from vecall.embedders import Embedder, LocalEmbedder, QueryMap
-from vecall.embedders.query_map import fit
 from vecall.evaluation.confidence import calibration_figures, silence_figures
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.figures import SHARES, measured
 from vecall.evaluation.metrics import mean
-from vecall.evaluation.query_maps import examples_of
 from vecall.evaluation.runner import (
     Mode,
     QuestionResult,
@@ -55,31 +53,14 @@ from bench.recall.comparisons import (
     compare,
     of_users,
 )
-from bench.recall.sets import HELD_OUT, Set, all_sets
+from bench.recall.embedders import Vectors, model_of
+from bench.recall.maps import maps_apart
+from bench.recall.sets import Set, all_sets
 
 FLOOR = 0.2  # of confidence
-FOLDS = 5
 
 Maps = Mapping[tuple[str, str], QueryMap]
 """Set, user: a map of queries that was fitted without that user."""
-
-
-def unseen_maps(sets: Sequence[Set]) -> Maps:
-    """Fit a map for each fifth of the users whom the shipped one saw, on the others."""
-    embedder = LocalEmbedder(query_map=None)
-    users = [
-        (one.name, each)
-        for one in sets
-        if one.name not in HELD_OUT and not one.reading
-        for each in one.conversations
-    ]
-    examples = [examples_of([each], embedder) for _, each in users]
-    found: dict[tuple[str, str], QueryMap] = {}
-    for fold in range(FOLDS):
-        rest = [e for i, some in enumerate(examples) if i % FOLDS != fold for e in some]
-        query_map = fit(rest)
-        found |= {(name, each.user_id): query_map for name, each in users[fold::FOLDS]}
-    return found
 
 
 def ask(
@@ -277,7 +258,9 @@ def main() -> int:
     modes = chosen_modes(options.modes)
     wanted = None if options.sets is None else options.sets.split(",")
     sets = list(all_sets(locomo=options.locomo, beam=options.beam))
-    maps = unseen_maps(sets) if options.unseen_map else {}
+    maps: Maps = {}
+    if options.unseen_map:
+        maps = maps_apart(sets, Vectors(model_of("local")))
     rows: list[list[str]] = []
     beside: list[list[str]] = []
     after: Run = {}
