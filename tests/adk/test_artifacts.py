@@ -179,6 +179,47 @@ def test_the_same_name_in_two_sessions_is_two_artifacts(
     assert found == {("trip-1", SEEDS), ("trip-2", NUTS), (None, NUTS)}
 
 
+def test_a_new_version_replaces_only_the_artifact_of_exactly_its_name(
+    service: VecallMemoryService,
+) -> None:
+    """S1.32: whether it belongs to a session or to the user."""
+    names = ["diet.md", "user:diet.md", "Diet.md", " diet.md", "diet.md ", "diet.m"]
+    names += [" user:diet.md", "User:diet.md", "user:user:diet.md", "user:trip-1"]
+    artifacts = InMemoryArtifactService()
+    run(service, artifacts, *(report(name, SEEDS) for name in names))
+
+    def versions() -> dict[str, int]:
+        found = [each.custom_metadata["artifact"] for each in documents(service)]
+        assert len(found) == len(names)
+        return {each["filename"]: each["version"] for each in found}
+
+    expected = dict.fromkeys(names, 0)
+    assert versions() == expected
+    for name in names:
+        run(service, artifacts, report(name, NUTS))
+        expected[name] = 1
+        assert versions() == expected
+
+
+def test_a_new_version_leaves_memories_that_are_no_artifacts(
+    service: VecallMemoryService, artifacts: BaseArtifactService
+) -> None:
+    """S1.46: an artifact of the user is one in all sessions, other documents stay."""
+    other = {
+        "content": f"About artifacts: {SEEDS}",
+        "author": "artifact user:diet.md",
+        "kind": "document",
+    }
+    others = [{**other, "id": "1"}, {**other, "id": "2", "session_id": "trip-2"}]
+    service.memory.sync.add_memory(**ALICE, memories=others)
+    for text in (SEEDS, NUTS):
+        run(service, artifacts, report("user:diet.md", text))
+    found = {each.id: each.text.partition("\n")[2] for each in documents(service)}
+    assert {"1", "2"} < set(found)
+    assert list(found.values()).count(NUTS) == 1
+    assert len(found) == 3
+
+
 def test_an_artifact_gets_no_share_of_its_session(
     service: VecallMemoryService, artifacts: BaseArtifactService
 ) -> None:

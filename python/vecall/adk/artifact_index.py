@@ -27,6 +27,9 @@ ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]
 KIND = "document"
 """The kind of a memory that is a piece of an artifact."""
 
+SOURCE = "artifact"
+"""The source of such a memory."""
+
 MOST_TEXT = 250_000
 """The limit on the characters of one artifact; the rest is not stored."""
 
@@ -121,7 +124,10 @@ class SavedArtifacts:
             if await self._is_known(memory, entry["id"]):
                 return
         session = entries[0]["session_id"] if entries else self._session_of(name)
-        of_this = Filter(session_id=session, author=_author(name), kind=KIND)
+        # One of the user is looked for in all sessions: its author has the prefix.
+        of_this = Filter(
+            session_id=session, author=_author(name), kind=KIND, source=SOURCE
+        )
         await memory.delete_where(**self._user, filter=of_this)
         await memory.add_memory(**self._user, memories=entries, restore=False)
 
@@ -161,7 +167,7 @@ class SavedArtifacts:
                     "id": memory_id("artifact", session, name, str(at), said),
                     "author": _author(name),
                     "kind": KIND,
-                    "source": "artifact",
+                    "source": SOURCE,
                     "session_id": session,
                     "timestamp": timestamp,
                     "custom_metadata": {"artifact": artifact},
