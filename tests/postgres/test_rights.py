@@ -56,6 +56,10 @@ CHANGES = [
 DOOR_CHANGES = [
     ("GRANT EXECUTE ON FUNCTION {} TO public", "executed by every role"),
     ("ALTER FUNCTION {} SECURITY INVOKER", "not SECURITY DEFINER"),
+    ("ALTER FUNCTION {} RESET search_path", "has not the search_path"),
+    ("ALTER FUNCTION {} RESET ALL", "has not the search_path"),
+    ("ALTER FUNCTION {} SET search_path = public", "has not the search_path"),
+    ("ALTER FUNCTION {} SET search_path = pg_temp", "has not the search_path"),
     ("DROP FUNCTION {}", "is missing"),
 ]
 
@@ -96,6 +100,21 @@ def test_a_service_refuses_a_table_without_a_policy_by_name(schema, change):
     assert rights(schema) == [fault]
     with pytest.raises(ConfigError, match=fault):
         open_service(schema)
+
+
+def test_a_function_that_looks_up_its_tables_as_its_caller_does_is_an_error(
+    schema, change
+):
+    change("ALTER FUNCTION look RESET search_path")
+    fault = "the function look has not the search_path of the schema"
+    assert rights(schema) == [fault]
+    with pytest.raises(ConfigError, match=fault):
+        open_service(schema)
+    # Without pg_temp at its end, temporary tables of the caller come first.
+    change(f"ALTER FUNCTION look SET search_path = {schema.name}")
+    assert rights(schema) == [fault]
+    change(f"ALTER FUNCTION look SET search_path = {schema.name}, pg_temp")
+    assert rights(schema) == []
 
 
 @pytest.mark.parametrize(

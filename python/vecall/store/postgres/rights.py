@@ -55,7 +55,9 @@ AND c.relname <> ALL (CAST(%(shared)s AS name[])) ORDER BY c.relname
 _DOORS = """
 SELECT d.name, f.oid IS NOT NULL, coalesce(f.prosecdef, false),
   EXISTS (SELECT 1 FROM aclexplode(f.proacl) AS a
-    WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE') OR f.proacl IS NULL
+    WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE') OR f.proacl IS NULL,
+  coalesce('search_path=' || quote_ident(%(schema)s) || ', pg_temp'
+    = ANY (f.proconfig), false)
 FROM unnest(CAST('{enter,heads,look}' AS text[])) AS d (name)
 LEFT JOIN pg_proc AS f ON f.proname = d.name
   AND f.pronamespace = to_regnamespace(%(schema)s) ORDER BY d.name
@@ -184,13 +186,16 @@ def table_faults(connection: Connection, schema: str) -> list[str]:
             faults.append(f"the table {name} has no policy for vecall_keeper")
         if wide is not None:
             faults.append(f"a policy of the table {name} shows other users")
-    for name, exists, definer, public in connection.execute(_DOORS, given):
+    for name, exists, definer, public, fixed in connection.execute(_DOORS, given):
         if not exists:
             faults.append(f"the function {name} is missing")
-        elif not definer:
+            continue
+        if not definer:
             faults.append(f"the function {name} is not SECURITY DEFINER")
-        elif public:
+        if public:
             faults.append(f"the function {name} can be executed by every role")
+        if not fixed:
+            faults.append(f"the function {name} has not the search_path of the schema")
     return faults
 
 
