@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import random
 import re
 from datetime import date, datetime, timedelta, timezone
 
@@ -281,6 +282,57 @@ def test_many_memories_are_listed_and_deleted(memory):
     assert len(memory.get_all(filters=ALICE, top_k=1_200)["results"]) == 1_200
     memory.delete_all(**ALICE, agent_id="bot")
     assert memory.get_all(filters=ALICE) == {"results": []}
+
+
+@pytest.mark.parametrize("most", [11, 100])
+@pytest.mark.parametrize("doomed", ["last", "page", "shown", "any", "all"])
+def test_deletions_between_two_pages_make_a_list_skip_and_repeat_nothing(
+    make, tmp_path, monkeypatch, doomed, most
+):
+    monkeypatch.setattr(f"{AsyncMemory.__module__}._PAGE", 4)
+    choose = random.Random(f"{doomed}/{most}")
+    whose = {"app_name": "mem0", "user_id": "u:alice"}
+    deleted: set[str] = set()
+    with MemoryService(tmp_path / "m.db", embedder=None) as service:
+        memory = make(service)
+        chat = [{"role": "user", "content": f"zebra {n}"} for n in range(23)]
+        memory.add(chat, **ALICE)
+        there = service.sync.list_memories(**whose)
+        order = [each.id for each in there]
+        pages: list[list[str]] = []
+
+        def delete_some() -> None:
+            shown = [each for page in pages for each in page]
+            gone = {
+                "last": shown[-1:],
+                "page": shown[-4:],
+                "shown": shown,
+                "any": [*choose.sample(order, 3), *shown[-1:]],
+                "all": order,
+            }[doomed]
+            gone = [each for each in gone if each not in deleted]
+            if pages and gone and len(pages) < 5:
+                service.sync.delete_memories(**whose, memory_ids=gone)
+                deleted.update(gone)
+
+        kind = type(memory._twin) if make is Memory else AsyncMemory
+        call = kind._call
+
+        async def beside_deletions(self, method, **arguments):
+            delete_some()
+            page = await call(self, method, **arguments)
+            pages.append([each.id for each in page])
+            return page
+
+        monkeypatch.setattr(kind, "_call", beside_deletions)
+        found = texts(memory.get_all(filters=ALICE, top_k=most))
+    assert deleted
+    place_of = {each.text: place for place, each in enumerate(there)}
+    places = [place_of[each] for each in found]
+    assert places == sorted(set(places))
+    end = places[-1] + 1 if len(found) == most else len(order)
+    kept = [place for place in range(end) if order[place] not in deleted]
+    assert set(kept) <= set(places)
 
 
 def test_a_configuration_of_mem0_is_refused_with_what_is_known(tmp_path):

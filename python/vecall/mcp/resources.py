@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from vecall.errors import InvalidArgumentError, NotFoundError
+from vecall.errors import InvalidArgumentError
 from vecall.mcp.base_tool import Desk
 from vecall.prompts.render import render
+from vecall.service.pages import in_pages
 from vecall.tools.json_output import cost_of
 from vecall.tools.snippets import bounded, marked
 from vecall.types import MemoryEntry
@@ -105,28 +106,25 @@ class Resources:
 
     async def _newest(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
         """Return the newest memories that pass a filter."""
-        desk, cursor = self._desk, None
+        desk = self._desk
+
+        def read(cursor: str | None, limit: int) -> Awaitable[list[MemoryEntry]]:
+            page: Awaitable[list[MemoryEntry]] = desk.memory.list_memories(
+                **desk.owner,
+                cursor=cursor,
+                limit=limit,
+                filter={**condition, **desk.access.floor} or None,
+            )
+            return page
+
         newest: list[tuple[float, int, MemoryEntry]] = []
         number = 0
-        while True:
-            limit = min(_PAGE, desk.limits.max_top_k)
-            try:
-                page = await desk.memory.list_memories(
-                    **desk.owner,
-                    cursor=cursor,
-                    limit=limit,
-                    filter={**condition, **desk.access.floor} or None,
-                )
-            except NotFoundError:  # the last memory of a page was deleted meanwhile
-                break
+        async for page in in_pages(read, min(_PAGE, desk.limits.max_top_k)):
             for each in page:
                 number += 1
                 item = (_time_of(each), number, each)
                 push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
                 push(newest, item)
-            if len(page) < limit:
-                break
-            cursor = page[-1].id
         return [entry for *_, entry in sorted(newest, reverse=True)]
 
 

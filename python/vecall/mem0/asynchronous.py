@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -26,6 +26,7 @@ from vecall.mem0.arguments import (
 from vecall.mem0.conditions import scope_and_filter
 from vecall.mem0.ids import MemoryIdError, Owner, not_found, packed, scope_of, unpacked
 from vecall.service.memory_service import MemoryService
+from vecall.service.pages import in_pages
 from vecall.types import UNSET, Filter, MemoryEntry, Unset
 
 APP = "mem0"
@@ -366,22 +367,16 @@ class AsyncMemory:
     async def _matching(
         self, owner: Owner, wanted: Filter | None, most: int
     ) -> list[MemoryEntry]:
-        found: list[MemoryEntry] = []
-        cursor: str | None = None
-        while len(found) < most:
-            limit = min(_PAGE, most - len(found))
-            page = await self._call(
+        def page(cursor: str | None, limit: int) -> Awaitable[list[MemoryEntry]]:
+            return self._call(
                 "list_memories",
                 user_id=owner.user_id,
                 cursor=cursor,
                 limit=limit,
                 filter=wanted,
             )
-            found += page
-            if len(page) < limit:
-                break
-            cursor = page[-1].id
-        return found
+
+        return [each async for new in in_pages(page, _PAGE, most) for each in new]
 
     async def _facts(self, given: list[entries.Message]) -> list[entries.Message]:
         check_infer(self._extract)
