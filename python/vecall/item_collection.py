@@ -16,6 +16,7 @@ from vecall.item_types import Drop, Item, Put
 from vecall.scopes import Owner
 from vecall.service._items_sync import SyncItems
 from vecall.service.memory_service import MemoryService
+from vecall.validation import checked_owner
 
 Test = Callable[[Item], bool]
 
@@ -37,6 +38,9 @@ class ItemCollection:
         app_name: The app.
         user_id: The user.
         namespace: The namespace.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
     """
 
     def __init__(
@@ -46,11 +50,12 @@ class ItemCollection:
         user_id: str,
         namespace: tuple[str, ...],
     ) -> None:
-        """Open nothing yet."""
+        """Check the names; open nothing yet."""
+        limits = memory.limits if isinstance(memory, MemoryService) else None
         self._given = memory
         self._owned: MemoryService | None = None
         self._opening = threading.Lock()
-        self._whose: Owner = {"app_name": app_name, "user_id": user_id}
+        self._whose: Owner = checked_owner(app_name, user_id, limits)
         self._namespace = namespace
 
     @property

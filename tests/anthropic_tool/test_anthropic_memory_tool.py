@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("anthropic.lib.tools")
 
 from anthropic.lib.tools import ToolError
+from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import MemoryService
 from vecall.anthropic import AsyncVecallMemoryTool, VecallMemoryTool
@@ -150,6 +151,37 @@ def test_a_path_outside_or_impossible_is_refused(tool, path):
             tool.call(command)
     assert listed(tool) == ["a"]
     assert content(tool, "a") == "kept"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"command": "view"},
+        {"command": "view", "path": 5},
+        {"command": "view", "path": "/memories/a", "view_range": "1"},
+        {"command": "view", "path": "/memories/a", "view_range": ["a", 2]},
+        {"command": "create", "path": "/memories/b"},
+        {"command": "create", "path": "/memories/b", "file_text": 5},
+        {"command": "str_replace", "path": "/memories/a", "old_str": "k"},
+        {"command": "insert", "path": "/memories/a", "insert_line": "x",
+         "insert_text": "x"},
+        {"command": "insert", "path": "/memories/a", "insert_line": 0},
+        {"command": "delete"},
+        {"command": "rename", "old_path": "/memories/a"},
+    ],
+)  # fmt: skip
+def test_a_field_that_is_missing_or_of_another_type_is_refused(tool, command):
+    """The SDK passes the input of a model as it is."""
+    create(tool, "a", "kept")
+    with pytest.raises(ToolError, match="Invalid `"):
+        tool.call(command)
+    assert listed(tool) == ["a"]
+    assert content(tool, "a") == "kept"
+
+
+@pytest.mark.parametrize("kind", [VecallMemoryTool, AsyncVecallMemoryTool])
+def test_a_wrong_name_opens_no_file(kind, tmp_path):
+    refuses_wrong_names(kind, tmp_path)
 
 
 def test_users_and_apps_do_not_see_each_other(tmp_path):

@@ -19,6 +19,7 @@ from crewai.memory.storage.backend import (
 from crewai.memory.storage.factory import resolve_memory_storage
 from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
+from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import InvalidTypeError, MemoryService
 from vecall.crewai import VecallStorage, install
@@ -300,3 +301,7 @@ def test_the_memory_of_crewai_remembers_and_recalls(tmp_path):
     found = memory.recall("tea", scope="/alice", depth="shallow", limit=1)
     assert [match.record.content for match in found] == ["Likes tea."]
     memory.close()
+
+
+def test_a_wrong_name_opens_no_file(tmp_path):
+    refuses_wrong_names(VecallStorage, tmp_path)

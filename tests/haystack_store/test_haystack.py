@@ -19,6 +19,7 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
 from haystack.testing import document_store as blocking
 from haystack.testing import document_store_async as asynchronous
+from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import InvalidArgumentError, InvalidTypeError
 from vecall.haystack import VecallDocumentStore, VecallEmbeddingRetriever
@@ -235,3 +236,9 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "haystack.md", "exec"), {})
     assert "black" in capsys.readouterr().out
+
+
+def test_a_wrong_name_opens_no_file(tmp_path):
+    refuses_wrong_names(
+        lambda place, **names: VecallDocumentStore(tmp_path / "m.db", **names), tmp_path
+    )

@@ -13,13 +13,20 @@ import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from vecall import MemoryService, UserMemory, render
+from vecall import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryService,
+    UserMemory,
+    render,
+)
+from vecall.scopes import SHARED_APP
 from vecall.service._items_sync import SyncItems
 from vecall.service._sync import SyncMemoryService
 from vecall.service._user_items_sync import SyncUserItems
@@ -181,6 +188,23 @@ class RememberingPrograms(DoorPrograms):
             await door.close()
 
         run(work, tmp_path)
+
+
+def refuses_wrong_names(make: Callable[..., Any], folder: Path) -> None:
+    """Assert that wrong names are refused, and no file is made.
+
+    Args:
+        make: Makes an object of the door of a path or a service, and names.
+        folder: An empty folder.
+    """
+    with MemoryService(embedder=None) as memory:
+        for wrong in ("", "a\0b", "\ud800", "n" * 2_000, SHARED_APP, 5, None):
+            for names in ({"app_name": wrong}, {"user_id": wrong}):
+                given = {"app_name": "app", "user_id": "alice", **names}
+                for place in (folder / "m.db", memory):
+                    with pytest.raises((InvalidArgumentError, InvalidTypeError)):
+                        make(place, **given)
+    assert list(folder.iterdir()) == []
 
 
 def run(work: Any, folder: Path) -> None:

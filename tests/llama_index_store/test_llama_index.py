@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
 
+from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import Memory
@@ -309,3 +310,7 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "llama-index.md", "exec"), {})
     assert "black" in capsys.readouterr().out
+
+
+def test_a_wrong_name_opens_no_file(tmp_path):
+    refuses_wrong_names(VecallVectorStore, tmp_path)

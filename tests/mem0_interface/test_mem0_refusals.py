@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from vecall.errors import InvalidArgumentError, VecallError
+from vecall.errors import InvalidArgumentError, InvalidTypeError, VecallError
+from vecall.scopes import SHARED_APP
 
 ALICE = {"user_id": "alice"}
 
@@ -94,3 +95,10 @@ def test_what_is_not_supported_is_refused_and_changes_nothing(
         getattr(memory, method)(**{**given, **arguments})
     assert isinstance(caught.value, VecallError)
     assert texts(memory.get_all(filters=ALICE)) == ["zebra"]
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "n" * 2_000, SHARED_APP, 5, None])
+def test_a_wrong_name_of_the_app_opens_no_file(make, tmp_path, name):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError)):
+        make(tmp_path / "m.db", app_name=name, embedder=None)
+    assert list(tmp_path.iterdir()) == []

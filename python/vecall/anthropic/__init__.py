@@ -19,6 +19,7 @@ except ImportError as error:
 from vecall.anthropic.files import FileError, Files
 from vecall.errors import VecallError
 from vecall.service.memory_service import MemoryService
+from vecall.validation import checked_owner
 
 __all__ = ["AsyncVecallMemoryTool", "VecallMemoryTool"]
 
@@ -33,6 +34,9 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
         app_name: The app. Name app and user in code, never by a model.
         user_id: The user.
         cache_control: As in Anthropic's SDK.
+
+    Raises:
+        InvalidArgumentError: An invalid name; no file is opened.
     """
 
     def __init__(
@@ -45,9 +49,13 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
     ) -> None:
         """Open the file, if a path is given."""
         super().__init__(cache_control=cache_control)
-        self._owned = None if isinstance(memory, MemoryService) else _opened(memory)
-        service = memory if isinstance(memory, MemoryService) else self._owned
-        assert service is not None
+        self._owned: MemoryService | None = None
+        if isinstance(memory, MemoryService):
+            service = memory
+            service.user(app_name, user_id)  # checks the names
+        else:
+            checked_owner(app_name, user_id)
+            service = self._owned = MemoryService(memory, embedder=None)
         self._files = Files(service.items.sync, app_name, user_id)
 
     def close(self) -> None:
@@ -92,6 +100,9 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
         app_name: As in `VecallMemoryTool`.
         user_id: As in `VecallMemoryTool`.
         cache_control: As in `VecallMemoryTool`.
+
+    Raises:
+        InvalidArgumentError: As in `VecallMemoryTool`.
     """
 
     def __init__(
@@ -137,10 +148,6 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
     async def clear_all_memory(self) -> str:
         """As in `VecallMemoryTool`."""
         return await asyncio.to_thread(self._tool.clear_all_memory)
-
-
-def _opened(path: str | Path) -> MemoryService:
-    return MemoryService(path, embedder=None)
 
 
 def _run(files: Files, command: Any) -> str:

@@ -23,6 +23,14 @@ _MOST_LINES = 999_999
 _WIDTH = len(str(_MOST_LINES))
 _LEVELS = 2  # of directories that a view shows
 _MOST_FILES = 4_000  # that one command reads; two operations each for a rename
+_TEXTS = {  # the fields of a command that are texts
+    "view": ("path",),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str", "new_str"),
+    "insert": ("path", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
 _ATTEMPTS = 50  # of a command that meets another one
 
 
@@ -52,6 +60,10 @@ class Files:
             VecallError: The file cannot be read or written, or a text is too large.
         """
         name = command.command
+        if name not in _TEXTS:
+            msg = "Unknown command."
+            raise FileError(msg)
+        _check_fields(command)
         if name == "view":
             return self._view(command.path, command.view_range)
         if name == "create":
@@ -64,10 +76,7 @@ class Files:
             return self._repeated(self._insert, command.path, line, text)
         if name == "delete":
             return self._repeated(self._delete, command.path)
-        if name == "rename":
-            return self._repeated(self._rename, command.old_path, command.new_path)
-        msg = "Unknown command."
-        raise FileError(msg)
+        return self._repeated(self._rename, command.old_path, command.new_path)
 
     def clear(self) -> str:
         """Delete all files."""
@@ -241,6 +250,27 @@ class Files:
         if any(item is not None for item in self._items.get(places, **self._whose)):
             msg = f"A part of the path {path} is a file, not a directory"
             raise FileError(msg)
+
+
+def _check_fields(command: Any) -> None:
+    """Check the types of a command's fields, which the SDK takes from the model."""
+    for name in _TEXTS[command.command]:
+        if not isinstance(getattr(command, name, None), str):
+            msg = f"Invalid `{name}` parameter. It should be a string."
+            raise FileError(msg)
+    if command.command == "insert" and not _is_line(command.insert_line):
+        msg = "Invalid `insert_line` parameter. It should be an integer."
+        raise FileError(msg)
+    lines = command.view_range if command.command == "view" else None
+    if lines is not None and not (
+        isinstance(lines, list | tuple) and all(map(_is_line, lines))
+    ):
+        msg = "Invalid `view_range` parameter. It should be a list of two integers."
+        raise FileError(msg)
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _names(path: str) -> list[str]:

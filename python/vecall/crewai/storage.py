@@ -40,6 +40,7 @@ from vecall.item_types import Drop, Item, Put
 from vecall.scopes import Owner
 from vecall.service._items_sync import SyncItems
 from vecall.service.memory_service import MemoryService
+from vecall.validation import checked_owner
 
 T = TypeVar("T")
 
@@ -64,6 +65,9 @@ class VecallStorage:
         memory: A service, or the path of a file, which this object opens.
         app_name: The app. Name app and user in code, never by a model.
         user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
     """
 
     def __init__(
@@ -73,11 +77,12 @@ class VecallStorage:
         app_name: str = "crewai",
         user_id: str = "crew",
     ) -> None:
-        """Open the file with the first call, if a path is given."""
+        """Check the names; the first call opens the file, if a path is given."""
+        limits = memory.limits if isinstance(memory, MemoryService) else None
         self._given = memory
         self._owned: MemoryService | None = None
         self._opening = threading.Lock()
-        self._whose: Owner = {"app_name": app_name, "user_id": user_id}
+        self._whose: Owner = checked_owner(app_name, user_id, limits)
 
     @property
     def _items(self) -> SyncItems:

@@ -28,6 +28,7 @@ from vecall.mem0.ids import MemoryIdError, Owner, not_found, packed, scope_of, u
 from vecall.service.memory_service import MemoryService
 from vecall.service.pages import in_pages
 from vecall.types import UNSET, Filter, MemoryEntry, Unset
+from vecall.validation import checked_owner
 
 APP = "mem0"
 _PAGE = 1_000
@@ -50,6 +51,7 @@ class AsyncMemory:
 
     Raises:
         ConfigError: `extract` is not a function, or an error of the service.
+        InvalidArgumentError: An invalid name of the app; no file is opened.
     """
 
     def __init__(
@@ -62,6 +64,8 @@ class AsyncMemory:
     ) -> None:
         """Open the file, if a path is given."""
         check_extract(extract)
+        limits = memory.limits if isinstance(memory, MemoryService) else None
+        checked_owner(app_name, "anyone", limits)
         self._owned = not isinstance(memory, MemoryService)
         self._memory = (
             memory

@@ -64,6 +64,7 @@ class Memory:
 
     Raises:
         ConfigError: As in `AsyncMemory`.
+        InvalidArgumentError: As in `AsyncMemory`.
     """
 
     def __init__(
