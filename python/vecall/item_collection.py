@@ -199,7 +199,7 @@ class ItemCollection:
             if embedding.any():
                 cosine = float(query @ embedding / np.linalg.norm(embedding))
                 scored.append((item, cosine))
-        scored.sort(key=lambda each: -each[1])
+        scored.sort(key=lambda each: (-each[1], -each[0].version))
         return scored[:limit]
 
     def delete(self, keys: Iterable[str]) -> None:

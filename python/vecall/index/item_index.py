@@ -29,7 +29,6 @@ _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
 _FEW_GONE = 64
 _LARGEST = (1 << 32) - 1
-_NONE = (-np.inf, "")
 
 Key = tuple[str, str]
 Scored = tuple[float, ItemRow]
@@ -228,7 +227,7 @@ def _nearest(
 ) -> list[Scored]:
     """Ask the engine for more and more until enough items are accepted."""
     decided: dict[int, ItemRow | None] = {}
-    k = wanted + _MORE
+    k = wanted + _MORE + 1  # the last one shows that those before it are complete
     while True:
         candidates, is_whole = _candidates(owner, names, query, k)
         good: list[ItemRow] = []
@@ -250,26 +249,35 @@ def _candidates(
 ) -> tuple[list[tuple[int, str]], bool]:
     """Return version and namespace of the nearest items, nearest first.
 
+    Equal vectors have equal estimates; of these the later write comes first.
+
     Also returns whether these are all items that have a vector. If not, an item that
     is missing is farther than all that are returned.
     """
     assert owner.engine is not None
-    best: dict[int, tuple[float, str]] = {}
+    found: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     horizon = -np.inf
     for name in names:
         known = owner.loaded[name]
-        if not known.vectors:
-            continue
-        ids, cosines = owner.engine.search(_key(name), query, k)
-        scores = cosines.tolist()
-        if len(scores) < known.vectors:
-            horizon = max(horizon, scores[-1] if scores else np.inf)
-        for id_, score in zip((ids >> _VECTOR_BITS).tolist(), scores, strict=True):
-            if score > best.get(id_, _NONE)[0]:
-                best[id_] = (score, name)
-    ordered = sorted(best.items(), key=lambda each: -each[1][0])
+        if known.vectors:
+            ids, scores = owner.engine.search(_key(name), query, k)
+            if len(scores) < known.vectors:
+                horizon = max(horizon, float(scores[-1]) if len(scores) else np.inf)
+        else:
+            ids, scores = np.empty(0, np.int64), np.empty(0, np.float32)
+        found.append((ids >> _VECTOR_BITS, scores))
+    if not found:
+        return [], True
+    versions, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+    places = np.repeat(np.arange(len(names)), [len(each) for each, _ in found])
+    # The engine leaves open which of the rows at its horizon it returns.
+    near = np.flatnonzero(scores > horizon)
+    order = near[np.lexsort((-versions[near], -scores[near]))]
+    _, first = np.unique(versions[order], return_index=True)  # of several vectors
+    order = order[np.sort(first)]
+    numbers, at = versions[order].tolist(), places[order].tolist()
     is_whole = horizon == -np.inf
-    return [(v, name) for v, (score, name) in ordered if score >= horizon], is_whole
+    return [(v, names[n]) for v, n in zip(numbers, at, strict=True)], is_whole
 
 
 def _decide(
@@ -301,7 +309,9 @@ def _cosines(
     matrix = np.frombuffer(b"".join(stored), np.float32).astype(np.float64)
     matrix = matrix.reshape(-1, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    cosines = np.clip(matrix @ query.astype(np.float64) / norms, -1.0, 1.0)
+    # A product by BLAS may give equal rows different last bits.
+    products = np.einsum("ij,j->i", matrix, query.astype(np.float64))
+    cosines = np.clip(products / norms, -1.0, 1.0)
     ends = np.cumsum([len(each) // (4 * dim) for each in stored])
     best: list[float] = np.maximum.reduceat(cosines, [0, *ends[:-1]]).tolist()
     return best

@@ -98,7 +98,7 @@ class SyncItems:
 
         With a vector, items come by their cosine with it, best first; an item with
         several vectors counts by its nearest. Then come the items without a vector.
-        Otherwise, and among these, the latest write comes first.
+        Otherwise, among these and of equal vectors, the latest write comes first.
 
         Args:
             namespace: The namespace; () is all of the user's items.
