@@ -23,6 +23,7 @@ from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import InvalidTypeError, MemoryService
 from vecall.crewai import VecallStorage, install
+from vecall.service._items_sync import SyncItems
 
 GUIDE = ROOT / "docs/guide/crewai.md"
 START = datetime(2026, 1, 1)
@@ -192,6 +193,80 @@ def test_a_record_that_moves_is_in_one_scope_only(storage):
     (found,) = storage.list_records()
     assert found.scope in {f"/thread{each}/9" for each in range(3)}
     assert storage.get_record(record.id) == found
+
+
+def between(monkeypatch, method: str, count: int, act: Any) -> None:
+    """Call `act` once, just before the `count`-th call of a method of the items."""
+    call = getattr(SyncItems, method)
+    left = [count]
+
+    def after_act(self, *args, **named):
+        left[0] -= 1
+        if left[0] == 0:
+            act()
+        return call(self, *args, **named)
+
+    monkeypatch.setattr(SyncItems, method, after_act)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "moved": {"scope": "/z"},
+    "other category": {"categories": ["other"]},
+    "other text": {"content": "changed"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("ids", "method", "count"),
+    [(True, "write", 1), (True, "get", 2), (False, "write", 1)],
+    ids=["by id, written", "by id, read", "by conditions"],
+)
+def test_a_deletion_takes_what_it_means_of_a_record_that_changes_meanwhile(
+    storage, tmp_path, monkeypatch, change, ids, method, count
+):
+    """The result is that of the change before the deletion."""
+    old, kept = some_records(2)
+    old = old.model_copy(update={"scope": "/a", "categories": ["tea"]})
+    new = old.model_copy(update=CHANGES[change])
+    storage.save([old, kept])
+    other = VecallStorage(tmp_path / "crew.db")
+    between(monkeypatch, method, count, lambda: other.update(new))
+    asked = {"record_ids": [old.id]} if ids else {}
+    deleted = storage.delete("/a", ["tea"], **asked)
+    monkeypatch.undo()
+    stays = change != "other text"
+    assert deleted == (0 if stays else 1)
+    assert storage.get_record(old.id) == (new if stays else None)
+    # A record has one place, and whoever saves it again finds that.
+    storage.update(new.model_copy(update={"scope": "/y"}))
+    assert storage.count() == 2
+    assert storage.count("/y") == 1
+    other.close()
+
+
+def test_a_record_that_is_deleted_twice_at_once_counts_once(
+    storage, tmp_path, monkeypatch
+):
+    records = some_records(3)
+    storage.save(records)
+    other = VecallStorage(tmp_path / "crew.db")
+    between(monkeypatch, "write", 1, lambda: other.delete(record_ids=[records[0].id]))
+    assert storage.delete() == 2
+    assert storage.count() == 0
+    other.close()
+
+
+def test_a_record_that_moves_while_it_is_read_by_id_is_found(
+    storage, tmp_path, monkeypatch
+):
+    old, *_ = some_records(1)
+    new = old.model_copy(update={"scope": "/z"})
+    storage.save([old])
+    other = VecallStorage(tmp_path / "crew.db")
+    between(monkeypatch, "get", 2, lambda: other.update(new))
+    assert storage.get_record(old.id) == new
+    other.close()
 
 
 def test_a_touch_changes_the_last_access_only(storage):

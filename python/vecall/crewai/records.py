@@ -5,19 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from crewai.memory.types import MemoryRecord
 
 from vecall.item_types import Item, Put
 
+T = TypeVar("T")
+
 RECORDS = ("crewai", "records")  # and the names of the scope
 SCOPES = ("crewai", "scopes")  # the scope of a record, by its id
 TOUCHED = ("crewai", "touched")  # the time of the last access, by the id of a record
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_BATCH = 3_000  # records; each takes up to four operations of a transaction
 
 HAS_VECTOR = {"embedding": {"$exists": True}}
 
@@ -59,6 +64,13 @@ class Condition:
 def _tag(category: str) -> str:
     """Return a name for a category without dots, which would separate keys."""
     return hashlib.sha256(category.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def in_batches(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield values in lists, each for one transaction."""
+    rest = iter(values)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
 
 
 def labels_of(scope: str | None) -> list[str]:

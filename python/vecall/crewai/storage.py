@@ -7,10 +7,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ from vecall.crewai.records import (
     TOUCHED,
     Condition,
     embedding_of,
+    in_batches,
     labels_of,
     put_of,
     record_of,
@@ -44,7 +44,6 @@ from vecall.validation import checked_owner
 
 T = TypeVar("T")
 
-_BATCH = 3_000  # records; each takes up to four operations of a transaction
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _ATTEMPTS = 50  # of a write that meets writes of the same records
 _PAUSE_S = 0.01  # at most, between two attempts
@@ -111,7 +110,7 @@ class VecallStorage:
         new = {record.id: record for record in records}
         self._check_dimensions(new.values())
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
-        for batch in _batches(rows):
+        for batch in in_batches(rows):
             self._repeated(partial(self._replace, rows, batch), new.values())
 
     def update(self, record: MemoryRecord) -> None:
@@ -287,23 +286,33 @@ class VecallStorage:
         else:
             found = self._by_id(record_ids)
         before = _UNTIL if older_than is None else seconds(older_than)
-        chosen = [
-            item
-            for item in found
-            if item.namespace[: len(space)] == space
-            and condition.holds(item.value)
-            and item.value["created"] < before
-        ]
-        return sum(self._drop(batch) for batch in _batches(chosen))
 
-    def _drop(self, items: Sequence[Item]) -> int:
-        operations = [
-            Drop(namespace, item.key)
-            for item in items
-            for namespace in (item.namespace, SCOPES, TOUCHED)
-        ]
-        versions = self._items.write(operations, **self._whose)
-        return sum(1 for version in versions[::3] if version)
+        def is_meant(item: Item) -> bool:
+            return (
+                item.namespace[: len(space)] == space
+                and condition.holds(item.value)
+                and item.value["created"] < before
+            )
+
+        batches = in_batches(filter(is_meant, found))
+        return sum(self._drop(batch, is_meant) for batch in batches)
+
+    def _drop(self, items: Sequence[Item], is_meant: Callable[[Item], bool]) -> int:
+        """Delete records; one that was changed meanwhile, only if it is still meant."""
+        ids = [item.key for item in items]
+        chosen: Sequence[Item] | None = items
+
+        def drop() -> int:
+            nonlocal chosen
+            found = chosen if chosen is not None else filter(is_meant, self._by_id(ids))
+            chosen = None  # another attempt reads them again
+            operations: list[Put | Drop] = []
+            for item in found:
+                operations.append(Drop(item.namespace, item.key, item.version))
+                operations += [Drop(SCOPES, item.key), Drop(TOUCHED, item.key)]
+            return len(self._items.write(operations, **self._whose)) // 3
+
+        return self._repeated(drop)
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Delete the records in a scope and below it; None or "/": all records.
@@ -318,7 +327,7 @@ class VecallStorage:
     def touch_records(self, record_ids: Sequence[str]) -> None:
         """Set the time of the last access of records to now; others are ignored."""
         now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
-        for batch in _batches(dict.fromkeys(record_ids)):
+        for batch in in_batches(dict.fromkeys(record_ids)):
             there = [item.key for item in self._get(SCOPES, batch) if item is not None]
             self._items.write(
                 [Put(TOUCHED, each, now) for each in there], **self._whose
@@ -345,11 +354,21 @@ class VecallStorage:
 
     def _by_id(self, ids: Sequence[str]) -> list[Item]:
         found: list[Item] = []
-        for batch in _batches(dict.fromkeys(ids)):
-            scopes = [item for item in self._get(SCOPES, batch) if item is not None]
-            places = [((*RECORDS, *item.value), item.key) for item in scopes]
-            items = self._items.get(places, **self._whose)
-            found += [item for item in items if item is not None]
+        for batch in in_batches(dict.fromkeys(ids)):
+            keys, seen = batch, set[tuple[str, int]]()
+            while keys:
+                scopes = [item for item in self._get(SCOPES, keys) if item is not None]
+                places = [((*RECORDS, *item.value), item.key) for item in scopes]
+                items = self._items.get(places, **self._whose)
+                found += [item for item in items if item is not None]
+                # One that moved in between is looked for where it is now.
+                gone = {
+                    (scope.key, scope.version)
+                    for scope, item in zip(scopes, items, strict=True)
+                    if item is None
+                }
+                keys = [key for key, _ in gone - seen]
+                seen |= gone
         return found
 
     def _scan(self, scope: str | None) -> list[Item]:
@@ -373,12 +392,6 @@ class VecallStorage:
 
     def _records(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []
-        for batch in _batches([item.key for item in items]):
+        for batch in in_batches([item.key for item in items]):
             touched += self._get(TOUCHED, batch)
         return [record_of(*each) for each in zip(items, touched, strict=True)]
-
-
-def _batches(values: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(values)
-    while batch := list(islice(rest, _BATCH)):
-        yield batch
