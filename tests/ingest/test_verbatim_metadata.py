@@ -129,6 +129,17 @@ def test_without_it_the_keys_of_google_adk_have_their_meaning(open_service):
     assert as_text(entry) == ['{"a": 2, "q": 1, "z": 1}']
 
 
+def test_turns_of_a_whole_session_have_the_keys_of_google_adk(open_service):
+    """Also if they were stored as they are before."""
+    service = open_service().sync
+    turn = {"id": "e1", "text": "Quiet, please.", "custom_metadata": {"z": 1, "ttl": 9}}
+    whose = {**ALICE, "session_id": "s"}
+    service.add_events_to_memory(**whose, events=[turn], verbatim=True)
+    assert as_text(*service.list_memories(**ALICE)) == ['{"z": 1, "ttl": 9}']
+    service.add_session_to_memory({**ALICE, "id": "s", "events": [turn]})
+    assert as_text(*service.list_memories(**ALICE)) == ['{"z": 1}']
+
+
 def test_the_ttl_of_a_call_is_an_argument(open_service):
     """It counts with both readings; an entry's own one wins; two are refused."""
     clock = SettableClock()
