@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from helpers.campaigns import FULL_SIZE_ONLY
 from helpers.postgres_server import MISSING, Schema, Server, is_available, new_server
-from vecall import MemoryService
+from vecall import MemoryService, Put
 from vecall.index.partition_cache import PartitionCache
 
 pytestmark = [
@@ -31,6 +31,17 @@ def found(memory: MemoryService, query: str) -> set[str]:
     """The texts that a search finds."""
     hits = memory.sync.search_memory(**ME, query=query, top_k=50)
     return {str(hit.content) for hit in hits}
+
+
+def put(memory: MemoryService, label: str, word: str) -> None:
+    """Write an item with a vector."""
+    memory.items.sync.write([Put((label,), word, 1, [1.0, 0.5])], **ME)
+
+
+def keys(memory: MemoryService, label: str) -> set[str]:
+    """The keys of the items of a namespace that a search by vector finds."""
+    items = memory.items.sync.find((label,), **ME, vector=[1.0, 0.5])
+    return {item.key for item in items}
 
 
 def lose_three_writes(primary: Server, open_service) -> tuple[set[str], set[str]]:
@@ -102,20 +113,29 @@ def test_a_server_forgets_what_a_restored_backup_never_had(
     service, other = (open_service(schema.url_of_either(primary)) for _ in range(2))
     backup = None if point is None else primary.back_up()
     service.sync.add_memory(**ME, memories=["okapi both"])
+    for label in ("a", "b"):
+        put(service, label, "okapi both")
     backup = backup or primary.back_up()
     if point is not None:
         primary.execute(f"SELECT pg_create_restore_point('{point}')")
     for n in range(3):
         service.sync.add_memory(**ME, memories=[f"zebra lost {n}"])
-    assert len(found(service, "zebra")) == len(found(other, "zebra")) == 3
+        put(service, "a", f"zebra lost {n}")
+    for each in (service, other):
+        assert len(found(each, "zebra")) == 3
+        assert (len(keys(each, "a")), len(keys(each, "b"))) == (4, 1)
     if point is not None:
         primary.begin_new_log()
     primary.restore(backup, point)
     for n in range(3):
         other.sync.add_memory(**ME, memories=[f"gnu new {n}"])
+        put(other, "b", f"gnu new {n}")
+    news = {"gnu new 0", "gnu new 1", "gnu new 2"}
     for each in (service, other):
+        assert keys(each, "a") == {"okapi both"}
+        assert keys(each, "b") == {"okapi both", *news}
         assert found(each, "zebra") == set()
-        assert found(each, "gnu") == {"gnu new 0", "gnu new 1", "gnu new 2"}
+        assert found(each, "gnu") == news
         assert found(each, "okapi") == {"okapi both"}
 
 

@@ -51,6 +51,7 @@ class _Owner:
         self.part = 0
         self.seq = 0  # all writes up to this version are loaded
         self.gone = 0
+        self.head = ""  # of the change up to which all is loaded
         self.engine: Engine | None = None
         self.dim = 0
         self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
@@ -140,8 +141,9 @@ def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
     forgotten = state.gone - owner.gone > max(
         _FEW_GONE, sum(len(each.newest) for each in owner.loaded.values())
     )
-    gone_back = state.seq < owner.seq  # a failover lost writes
-    if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or gone_back:
+    # After a restore or a failover the numbers may be those of another history.
+    is_other = state.seq < owner.seq or not state.follows(owner.head)
+    if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or is_other:
         owner.part, owner.dim = state.part, state.dim
         owner.engine = Engine(state.dim)
         owner.loaded = OrderedDict()
@@ -156,6 +158,7 @@ def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
     if forgotten or not owner.loaded:
         owner.gone = state.gone
     owner.seq = state.seq
+    owner.head = state.head
 
 
 def _load(owner: _Owner, reads: StorageReads, name: str) -> None:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError
@@ -18,6 +19,7 @@ from vecall.errors import CorruptFileError
 _END, _AFTER_END = "\x1f", "\x20"
 _ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
 _CRC_BYTES = 4
+HEAD_DIGITS, _HEADS = 8, 32
 MOST_VECTORS = 1 << 10
 """Maximum number of vectors of one item."""
 
@@ -113,6 +115,9 @@ class ItemState(NamedTuple):
         gone: The number of items that were deleted or replaced so far.
         dim: The dimension of all vectors; 0 before the first.
         embedder: The name of the embedder of the vectors, if it was given.
+        heads: Eight random hex digits of each of the newest 32 changes, oldest first;
+            "" before the first change. They tell a later state from another history
+            with the same numbers.
     """
 
     part: int
@@ -120,6 +125,28 @@ class ItemState(NamedTuple):
     gone: int = 0
     dim: int = 0
     embedder: str | None = None
+    heads: str = ""
+
+    @property
+    def head(self) -> str:
+        """The random digits of the newest change."""
+        return self.heads[-HEAD_DIGITS:]
+
+    def follows(self, head: str) -> bool:
+        """Return whether this is the state after a change, or a later one.
+
+        Also False if more than 32 changes came after it.
+
+        Args:
+            head: The random digits of the change; "" is before the first one.
+        """
+        starts = range(0, len(self.heads), HEAD_DIGITS)
+        return not head or any(self.heads.startswith(head, at) for at in starts)
+
+    def changed(self) -> ItemState:
+        """Return this state with the random digits of another change."""
+        added = self.heads + token_hex(HEAD_DIGITS // 2)
+        return self._replace(heads=added[-_HEADS * HEAD_DIGITS :])
 
 
 class ItemRow(NamedTuple):

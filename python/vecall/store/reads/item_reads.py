@@ -32,9 +32,11 @@ def state_of(connection: Transaction, part: int) -> ItemState:
     if row is None or row[0] is None:
         return ItemState(part)
     values = stored_object(row[0])
+    values.setdefault("heads", "")  # a file of an earlier version
     state = ItemState(part, *(values.get(name) for name in ItemState._fields[1:]))  # type: ignore[arg-type]
     counts = (state.seq, state.gone, state.dim)
     named = state.embedder is None or isinstance(state.embedder, str)
+    named = named and isinstance(state.heads, str)
     if not named or any(type(count) is not int or count < 0 for count in counts):
         raise CorruptFileError(DAMAGED)
     return state

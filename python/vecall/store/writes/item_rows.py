@@ -11,8 +11,8 @@ from vecall.store.writes.partition_writer import PartitionWriter
 
 
 def save_item_state(connection: Transaction, state: ItemState) -> None:
-    """Store what is known about the items of a partition."""
-    values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
+    """Store what is known about the items of a partition after a change of them."""
+    values = dict(zip(ItemState._fields[1:], state.changed()[1:], strict=True))
     connection.execute(
         "UPDATE part SET item = ? WHERE id = ?", (json.dumps(values), state.part)
     )
