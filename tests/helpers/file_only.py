@@ -124,6 +124,9 @@ _TESTS = {
         service/test_row_cache.py::test_a_snapshot_of_another_process
         store/test_snapshot
     """,
+    "a file is always current": """
+        service/test_option_pairs.py::test_what_cannot_go_together_is_refused_when_it_is_opened[file-seconds
+    """,
     "a few small items of a file are read on the event loop": """
         items/test_item_reads.py::test_large_values_are_read_and_parsed
     """,

@@ -33,7 +33,16 @@ from helpers.options import grouped
 from helpers.pairwise import Combination, all_pairs
 
 FACTORS = {
-    "service": ("file", "memory", "words", "substring", "vector", "stored"),
+    "service": (
+        "file",
+        "memory",
+        "words",
+        "substring",
+        "vector",
+        "stored",
+        "database",
+    ),  # fmt: skip
+    "staleness": ("none", "seconds"),
     "embedder": ("none", "function", "async", "down"),
     "floor": ("none", "min_similarity", "min_confidence", "scored_confidence"),
     "trigger": ("none", "session_end", "message_count"),
@@ -75,6 +84,8 @@ FILTERS = {
 def refused(combination: Combination) -> bool:
     """Whether a combination cannot be opened."""
     has = combination.get
+    if has("staleness") == "seconds" and has("service") != "database":
+        return True
     matches = has("service") in ("words", "substring")
     embeds = has("embedder") != "none"
     if has("service") == "stored" and (not embeds or not_for_stores(combination)):
@@ -109,6 +120,8 @@ def not_for_stores(combination: Combination) -> set[str]:
     return {name for name, values in plain.items() if combination[name] not in values}
 
 
+DURABLE = ("file", "database")
+"""Services that another one can open after them."""
 NOT_FOR_STORES = ("scopes", "hook", "quota", "consolidation", "authors", "history")
 TABLE = all_pairs(FACTORS, lambda made: not refused(made))
 
@@ -161,6 +174,7 @@ def hide(write: PendingWrite) -> Any:
 
 
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("staleness", "seconds"): {"max_staleness": 5.0},
     ("floor", "min_similarity"): {"min_similarity": 0.05},
     ("floor", "min_confidence"): {"min_confidence": 0.01},
     ("floor", "scored_confidence"): {
@@ -197,7 +211,7 @@ class Run:
     combination: Combination
     path: Any
     words: Words = field(default_factory=Words)
-    store: InMemoryVectorStore = field(default_factory=InMemoryVectorStore)
+    store: Any = field(default_factory=InMemoryVectorStore)
     texts: set[str] = field(default_factory=set)
 
     def __getitem__(self, name: str) -> str:
@@ -241,5 +255,5 @@ class Run:
             summarizer = options.pop("summarizer", None)
             config = MemoryConfig(trigger, summarizer, self.embedder(), self.store)
             return config.build(**options)
-        path = self.path if kind == "file" else None
+        path = self.path if kind in DURABLE else None
         return MemoryService(path, embedder=self.embedder(), **options)

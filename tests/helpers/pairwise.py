@@ -9,6 +9,9 @@ from typing import TypeAlias
 
 Combination: TypeAlias = dict[str, str]
 
+_PLAIN = (0.0, 0.0, 0.9)
+"""Shares of factors that have their first value, in turns."""
+
 
 def pairs_of(combination: Mapping[str, str]) -> set[tuple[tuple[str, str], ...]]:
     """Every two options of a combination, with their values."""
@@ -25,14 +28,15 @@ def all_pairs(
     """Combinations that hold each pair of values of two factors at least once.
 
     Greedy, as AETG does (Cohen et al., "The AETG System", 1997): each combination is
-    the best of some random ones that begin with a pair that is still open. A pair that
-    is found in no allowed combination stands in one that is not allowed.
+    the best of some random ones that begin with a pair that is still open. Some of
+    these have the first value of most factors, so that a value that excludes many
+    others is found with those that it allows. A pair that is found in no allowed
+    combination stands in one that is not allowed.
     """
     rng = random.Random(seed)
-    names = list(factors)
     wanted = {
         tuple(sorted(((a, x), (b, y))))
-        for a, b in itertools.combinations(names, 2)
+        for a, b in itertools.combinations(factors, 2)
         for x in factors[a]
         for y in factors[b]
     }
@@ -41,8 +45,13 @@ def all_pairs(
         start = dict(min(wanted))
         best: Combination = {}
         most = 0
-        for _ in range(tries):
-            made = {**{name: rng.choice(factors[name]) for name in names}, **start}
+        for turn in range(tries):
+            plain = _PLAIN[turn % len(_PLAIN)]
+            made = {
+                name: values[0] if rng.random() < plain else rng.choice(values)
+                for name, values in factors.items()
+            }
+            made |= start
             held = len(pairs_of(made) & wanted) if allowed(made) else 0
             if held > most:
                 best, most = made, held

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from helpers.memories import ALICE
 from helpers.option_table import (
     CALL,
     CAR,
+    DURABLE,
     FACTORS,
     FILTERS,
     HELD,
@@ -33,6 +37,8 @@ from helpers.option_table import (
     refused,
 )
 from helpers.pairwise import pairs_of
+from helpers.postgres_server import MISSING, Schema, is_available
+from helpers.vector_stores.servers import ON_SERVERS, SERVERS
 from vecall import (
     ConfigError,
     ConflictError,
@@ -63,20 +69,47 @@ def test_the_table_holds_every_pair():
     [made for made in TABLE if refused(made)],
     ids=lambda made: "-".join(made.values()),
 )
-def test_what_cannot_go_together_is_refused_when_it_is_opened(combination, tmp_path):
+def test_what_cannot_go_together_is_refused_when_it_is_opened(combination, place):
     with pytest.raises(ConfigError):
-        Run(combination, tmp_path / "m.db").open(writes=True)
+        Run(combination, place).open(writes=True)
 
 
+LIVES = [made for made in TABLE if not refused(made)]
+
+
+@pytest.mark.parametrize("combination", LIVES, ids=lambda made: "-".join(made.values()))
+def test_a_combination_lives_a_whole_life(combination, place, tmp_path):
+    live(Run(combination, place), tmp_path)
+
+
+@pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize(
     "combination",
-    [made for made in TABLE if not refused(made)],
+    [made for made in LIVES if made["service"] == "stored"],
     ids=lambda made: "-".join(made.values()),
 )
-def test_a_combination_lives_a_whole_life(combination, tmp_path):
-    run = Run(combination, tmp_path / "m.db")
+def test_a_combination_lives_over_a_store_on_a_server(combination, kind, tmp_path):
+    with closing(ON_SERVERS[kind]()) as store:
+        live(Run(combination, None, store=store), tmp_path)
+
+
+@pytest.fixture
+def place(combination: dict[str, str], tmp_path: Path) -> Iterator[Any]:
+    """What a service of a combination opens: a file, or a schema of its own."""
+    if combination["service"] != "database":
+        yield tmp_path / "m.db"
+        return
+    if not is_available():
+        pytest.skip(MISSING)
+    schema = Schema()
+    yield schema.url
+    schema.drop()
+
+
+def live(run: Run, folder: Path) -> None:
+    """Open, write, search, correct, forget and open again."""
     if run["mode"] == "read_only":
-        if run["service"] == "file":
+        if run["service"] in DURABLE:
             with run.open(writes=True) as service:
                 tell(run, service)
         with run.open(writes=False) as service:
@@ -88,13 +121,13 @@ def test_a_combination_lives_a_whole_life(combination, tmp_path):
     with run.open(writes=True) as service:
         tell(run, service)
         ask(run, service)
-        move(run, service)
+        move(run, service, folder)
         correct(run, service)
         run.words.down = run["embedder"] == "down"
         ask(run, service)
         forget(run, service)
         ask(run, service)
-    if run["service"] in ("file", "stored"):
+    if run["service"] in (*DURABLE, "stored"):
         run.words.down = False
         with run.open(writes=True) as service:
             run.words.down = run["embedder"] == "down"
@@ -225,7 +258,7 @@ def ask_by_vector(run: Run, service: MemoryService) -> None:
     """A vector of the caller's own finds with the embedder down; else it is refused."""
     vector = run.words._vector(f"user: {CAR}")
     ask = {"query": "", "vector": vector}
-    empty = run["mode"] == "read_only" and run["service"] != "file"  # and no model
+    empty = run["mode"] == "read_only" and run["service"] not in DURABLE  # no model
     if run["embedder"] == "none" or empty:
         with pytest.raises(ConfigError, match="vector: "):
             service.sync.search_memory(**ALICE, **ask)
@@ -256,14 +289,20 @@ def refuse(run: Run, service: MemoryService) -> None:
             write()
 
 
-def move(run: Run, service: MemoryService) -> None:
-    """An export gives another service of the same options the same memories."""
-    if run["service"] not in ("file", "memory"):
+def move(run: Run, service: MemoryService, folder: Path) -> None:
+    """An export gives another service of the same options the same memories.
+
+    That of a database is moved to a file.
+    """
+    if run["service"] not in (*DURABLE, "memory"):
         return
-    file, moved = run.path.with_name("export"), run.path.with_name("moved.db")
+    file, moved = folder / "export", folder / "moved.db"
+    there = dict(run.combination)
+    if there["service"] == "database":
+        there |= {"service": "file", "staleness": "none"}
     service.sync.admin.export_jsonl(file)
     gate = run["import"] == "gate"
-    with Run(run.combination, moved, run.words).open(writes=True) as other:
+    with Run(there, moved, run.words).open(writes=True) as other:
         if gate and run["hook"] == "none":
             with pytest.raises(ConfigError, match="gate"):
                 other.sync.admin.import_jsonl(file, gate=gate)
