@@ -32,16 +32,11 @@ from vecall.vector_store import InMemoryVectorStore
 from helpers.options import grouped
 from helpers.pairwise import Combination, all_pairs
 
+DURABLE = ("file", "database")
+"""Services that another one can open after them."""
+SERVICES = (*DURABLE, "memory", "words", "substring", "vector", "stored")
 FACTORS = {
-    "service": (
-        "file",
-        "memory",
-        "words",
-        "substring",
-        "vector",
-        "stored",
-        "database",
-    ),  # fmt: skip
+    "service": SERVICES,
     "staleness": ("none", "seconds"),
     "embedder": ("none", "function", "async", "down"),
     "floor": ("none", "min_similarity", "min_confidence", "scored_confidence"),
@@ -120,8 +115,6 @@ def not_for_stores(combination: Combination) -> set[str]:
     return {name for name, values in plain.items() if combination[name] not in values}
 
 
-DURABLE = ("file", "database")
-"""Services that another one can open after them."""
 NOT_FOR_STORES = ("scopes", "hook", "quota", "consolidation", "authors", "history")
 TABLE = all_pairs(FACTORS, lambda made: not refused(made))
 
