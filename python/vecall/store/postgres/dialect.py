@@ -33,6 +33,7 @@ _NUL = "\x01\x02"
 _ONE = "\x01\x03"
 
 
+# Not at import: most texts depend on the call; all take about 30 us each, over 2 ms.
 @lru_cache(maxsize=4096)
 def translated(sql: str) -> str:
     """Return a statement for PostgreSQL, with psycopg's placeholders."""
