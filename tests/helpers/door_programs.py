@@ -32,6 +32,7 @@ from vecall.service._sync import SyncMemoryService
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.service._user_sync import SyncUserMemory
 
+from helpers.postgres_server import MISSING, Schema, is_available
 from helpers.services import PAIRS
 
 # Names of namespaces, sessions and collections that a joined, folded or escaped key
@@ -44,10 +45,10 @@ _WAIT_S = 30.0
 
 
 class Home(NamedTuple):
-    """The corner of one tenant: a service and its file, a user, a scope."""
+    """The corner of one tenant: a service and where it is, a user, a scope."""
 
     memory: MemoryService
-    path: Path
+    path: Path | str
     app: str
     user: str
     scope: str
@@ -111,12 +112,20 @@ class DoorPrograms:
     door: type[Door]
 
     def test_a_tenant_never_reaches_another(self, tmp_path):
+        self.keep_tenants_apart(tmp_path / "m.db")
+
+    def test_a_tenant_of_a_database_never_reaches_another(self):
+        with database() as url:
+            self.keep_tenants_apart(url)
+
+    def keep_tenants_apart(self, place: Path | str) -> None:
+        """Write, read and clear as several tenants of one file or database."""
         pairs, scopes = self.door.pairs, self.door.scopes
         places = [(*pair, scopes[0]) for pair in pairs]
         places += [(*pairs[0], scope) for scope in scopes[1:]]
 
-        async def work(memory: MemoryService, path: Path) -> None:
-            doors = [self.door(Home(memory, path, *place)) for place in places]
+        async def work(memory: MemoryService) -> None:
+            doors = [self.door(Home(memory, place, *each)) for each in places]
             for number, door in enumerate(doors):
                 await door.write(f"zebra {number}")
             for number, door in enumerate(doors):
@@ -130,10 +139,12 @@ class DoorPrograms:
                 assert texts == {f"zebra {number}"}, (texts, places[number])
                 await door.close()
 
-        run(work, tmp_path)
+        run(work, place)
 
     def test_the_event_loop_turns_while_a_write_waits(self, tmp_path):
-        async def work(memory: MemoryService, path: Path) -> None:
+        path = tmp_path / "m.db"
+
+        async def work(memory: MemoryService) -> None:
             door = self.door(Home(memory, path, "app", "alice", self.door.scopes[0]))
             await door.write("zebra 1")
             turns = 0
@@ -149,19 +160,20 @@ class DoorPrograms:
             assert "zebra 2" in await shown(door)
             await door.close()
 
-        run(work, tmp_path)
+        run(work, path)
 
     def test_no_call_blocks_the_event_loop(self, tmp_path, monkeypatch):
         calls = watch_blocking_calls(monkeypatch)
+        path = tmp_path / "m.db"
 
-        async def work(memory: MemoryService, path: Path) -> None:
+        async def work(memory: MemoryService) -> None:
             door = self.door(Home(memory, path, "app", "alice", self.door.scopes[0]))
             await door.write("zebra 1")
             assert await shown(door) == {"zebra 1"}
             await door.clear()
             await door.close()
 
-        run(work, tmp_path)
+        run(work, path)
         assert not calls, calls
 
     def test_importing_vecall_does_not_import_the_framework(self):
@@ -176,8 +188,17 @@ class RememberingPrograms(DoorPrograms):
     """And of a door to memories: recalled text is not remembered again."""
 
     def test_recalled_text_is_not_remembered_again(self, tmp_path):
-        async def work(memory: MemoryService, path: Path) -> None:
-            door = self.door(Home(memory, path, "app", "alice", self.door.scopes[0]))
+        self.recall_and_write(tmp_path / "m.db")
+
+    def test_recalled_text_is_not_remembered_again_in_a_database(self):
+        with database() as url:
+            self.recall_and_write(url)
+
+    def recall_and_write(self, place: Path | str) -> None:
+        """Write what a prompt with recalled text says."""
+
+        async def work(memory: MemoryService) -> None:
+            door = self.door(Home(memory, place, "app", "alice", self.door.scopes[0]))
             await door.memories.add(["Alice feeds zebra 1"])
             block = await door.recall()
             assert "zebra 1" in block
@@ -187,7 +208,7 @@ class RememberingPrograms(DoorPrograms):
             assert numbered == ["Alice feeds zebra 1", "And zebra 2?"], texts
             await door.close()
 
-        run(work, tmp_path)
+        run(work, place)
 
 
 def refuses_wrong_names(make: Callable[..., Any], folder: Path) -> None:
@@ -207,15 +228,24 @@ def refuses_wrong_names(make: Callable[..., Any], folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def run(work: Any, folder: Path) -> None:
-    """Run a program with a service on a file."""
-    path = folder / "m.db"
+def run(work: Any, place: Path | str) -> None:
+    """Run a program with a service on a file or a database."""
 
     async def opened() -> None:
-        with MemoryService(path, embedder=None) as memory:
-            await work(memory, path)
+        with MemoryService(place, embedder=None) as memory:
+            await work(memory)
 
     asyncio.run(opened())
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """The URL of a schema of a real server, for one program."""
+    if not is_available():
+        pytest.skip(MISSING)
+    schema = Schema()
+    yield schema.url
+    schema.drop()
 
 
 async def shown(door: Door) -> set[str]:

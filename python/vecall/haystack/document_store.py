@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from haystack import Document, default_from_dict, default_to_dict
@@ -34,7 +33,8 @@ class VecallDocumentStore(MetadataQueries):
     threads.
 
     Args:
-        path: The path of the file, or ":memory:"; the first call opens it.
+        path: The path of the file, ":memory:", or the URL of a database; the first call
+            opens it. `to_dict` has it as it is, so keep passwords out of URLs.
         collection: The namespace of the documents.
         app_name: The app whose items the documents are.
         user_id: The user whose items the documents are.
@@ -56,7 +56,7 @@ class VecallDocumentStore(MetadataQueries):
             "user_id": user_id,
         }
         self._documents = ItemCollection(
-            Path(path) if path != ":memory:" else path,
+            str(path),
             app_name,
             user_id,
             ("haystack", collection),
