@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from typing import Any
 
@@ -132,7 +133,52 @@ def test_vectors_of_another_dimension_are_refused(store, tmp_path):
     with VecallStore(":memory:", index=wrong) as other, pytest.raises(EmbedderError):
         other.put(NOTES, "l", {"text": "b"})
     with pytest.raises(ConfigError):
-        VecallStore(":memory:", index={**INDEX, "distance_type": "l2"})
+        VecallStore(":memory:", index={**INDEX, "distance_type": "hamming"})
+    with pytest.raises(ConfigError):
+        VecallStore(":memory:", index={**INDEX, "distance_type": ["l2"]})
+
+
+def unit(texts: list[str]) -> list[list[float]]:
+    """A vector of norm 1 for each text: the angle is its number."""
+    angles = [float(text) for text in texts]
+    return [[math.cos(angle), math.sin(angle)] for angle in angles]
+
+
+@pytest.mark.parametrize(
+    ("distance", "score"),
+    [
+        ("cosine", lambda x, y: x[0] * y[0] + x[1] * y[1]),
+        ("inner_product", lambda x, y: x[0] * y[0] + x[1] * y[1]),
+        ("l2", lambda x, y: -math.dist(x, y)),
+    ],
+)
+def test_scores_are_those_of_the_distance(distance, score):
+    index = {"embed": unit, "fields": ["a"], "distance_type": distance}
+    angles = ["0", "0.5", "1.5", "3", "3.14159"]
+    with VecallStore(":memory:", index=index) as store:
+        for angle in angles:
+            store.put(NOTES, angle, {"a": angle})
+        store.put(NOTES, "none", {"b": "1"})
+        *found, last = store.search(NOTES, query="0", limit=6)
+        assert [item.key for item in found] == angles
+        for item in found:
+            assert item.score == pytest.approx(score(*unit(["0", item.key])), abs=1e-3)
+        assert (last.key, last.score) == ("none", None)
+        assert [item.score for item in store.search(NOTES)] == [None] * 6
+
+
+@pytest.mark.parametrize("distance", ["inner_product", "l2"])
+def test_a_distance_of_vectors_that_do_not_have_norm_1_is_refused(distance):
+    index = {**INDEX, "distance_type": distance}
+    with VecallStore(":memory:", index=index) as store:
+        with pytest.raises(EmbedderError, match="norm 1"):
+            store.put(NOTES, "k", {"text": "aab"})
+        with pytest.raises(EmbedderError, match="norm 1"):
+            store.search(NOTES, query="aab")
+        assert store.search(NOTES) == []
+        store.put(NOTES, "k", {"text": "a"})
+        store.put(NOTES, "zero", {"text": "-"})
+        assert [item.key for item in store.search(NOTES, query="a")] == ["k", "zero"]
 
 
 def test_it_shares_the_file_of_a_service_and_leaves_it_open(tmp_path):

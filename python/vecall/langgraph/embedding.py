@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from vecall.embedders import LocalEmbedder
 from vecall.errors import ConfigError, EmbedderError
 
 _KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
+_DISTANCES = ("cosine", "inner_product", "l2")
+_NORM_ERROR = 1e-3  # of a vector of length 1, also in half precision
 
 
 class _Local:
@@ -45,8 +48,12 @@ class StoreEmbedding:
             ConfigError: The configuration is unusable.
         """
         unknown = set(index) - _KNOWN
-        if unknown or index.get("distance_type", "cosine") != "cosine":
-            msg = f"index: expected keys of {sorted(_KNOWN)}; the distance is cosine"
+        if unknown:
+            msg = f"index: expected keys of {sorted(_KNOWN)}"
+            raise ConfigError(msg)
+        self._distance = index.get("distance_type", "cosine")
+        if self._distance not in _DISTANCES:
+            msg = f'index: expected "distance_type" to be one of {_DISTANCES}'
             raise ConfigError(msg)
         embed = index.get("embed")
         if embed is None:
@@ -80,14 +87,27 @@ class StoreEmbedding:
         """Return the embedding function's vectors; None for one that is zero.
 
         Raises:
-            EmbedderError: Another number of vectors, or of another length.
+            EmbedderError: Another number of vectors, or of another length; or a norm
+                that is not 1, where the distance needs it.
         """
         matrix = np.asarray(found, np.float32)
         dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
         if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
             msg = f"embed: expected finite vectors of shape ({count}, {dims})"
             raise EmbedderError(msg)
+        if self._distance != "cosine":
+            norms = np.linalg.norm(matrix, axis=1)
+            # Only over vectors of norm 1 does the cosine determine the other distances.
+            if np.any((norms != 0) & (np.abs(norms - 1) > _NORM_ERROR)):
+                msg = f"embed: the distance {self._distance} needs vectors of norm 1"
+                raise EmbedderError(msg)
         return [row if row.any() else None for row in matrix]
+
+    def score(self, cosine: float | None) -> float | None:
+        """Return the score of a cosine between vectors of norm 1; larger is nearer."""
+        if cosine is None or self._distance != "l2":
+            return cosine
+        return -math.sqrt(max(0.0, 2.0 - 2.0 * cosine))
 
 
 def _tokens(path: str) -> Any:

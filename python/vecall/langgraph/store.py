@@ -61,7 +61,8 @@ class VecallStore(BaseStore):
         user_id: The user whose items these are. Namespaces do not select it.
         index: LangGraph's IndexConfig: "embed" is an Embeddings, a function from texts
             to vectors, awaitable or not, "provider:model", or "local" for vecall's
-            offline model. "dims" is checked if it is there. "fields" are paths of
+            offline model. "distance_type" is "cosine", or "inner_product" or "l2" for
+            vectors of norm 1. "dims" is checked if it is there. "fields" are paths of
             texts; default: the whole value. The first write with vectors calls it.
         ttl: LangGraph's TTLConfig; TTLs are in minutes.
         durability: What an acknowledged write survives: "full" is a power cut,
@@ -207,7 +208,7 @@ class VecallStore(BaseStore):
             embedder=named,
             refresh=bool(op.refresh_ttl),
         )
-        return [_search_item(item) for item in found]
+        return [_search_item(item, self._embedding) for item in found]
 
     async def _vectors(self, ops: list[Any], through: Any) -> dict[str, Any]:
         """Embed the texts of all values in one call."""
@@ -385,11 +386,11 @@ def _item(item: StoredItem) -> Item:
     )
 
 
-def _search_item(item: StoredItem) -> SearchItem:
+def _search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
     return SearchItem(
         value=item.value,
         key=item.key,
         namespace=item.namespace,
-        score=item.score,
+        score=item.score if embedding is None else embedding.score(item.score),
         **_times(item),
     )
