@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.caller_warnings import warn_caller
-from vecall.embedders.fork_local import PerProcess
-from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.errors import ConfigError
 from vecall.limits import Limits
-from vecall.vector_store.remote import Hit, RemoteVectorStore, StoredRow
+from vecall.vector_store.pgvector_connections import (
+    PgConnections,
+    parsed,
+    require_psycopg,
+)
+from vecall.vector_store.remote import (
+    Hit,
+    RemoteVectorStore,
+    StoredRow,
+    checked_name_part,
+)
 from vecall.vector_store.validation import Key, PartitionScope
 
 if TYPE_CHECKING:
     from vecall.store.postgres.bounded_connection import BoundedConnection
-    from vecall.store.postgres.url import DatabaseUrl
 
 _MOST_DIMENSIONS = 16_000  # of pgvector's type
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = "vecall_vectors"
-_UNUSED = ("writers", "readers", "keeper_url")
 
 _STATE = """
 SELECT (SELECT atttypmod FROM pg_attribute
@@ -73,13 +77,8 @@ class PgVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
-        try:
-            from vecall.store.postgres.connector import Connector
-            from vecall.store.postgres.pool import Pool
-        except ImportError as error:
-            msg = 'PgVectorStore needs psycopg: pip install "vecall[pgvector]"'
-            raise ImportError(msg) from error
-        self._url = _parsed(url)
+        require_psycopg()
+        self._url = parsed(url, _SCHEMA)
         super().__init__(
             dimensions,
             limits,
@@ -87,12 +86,8 @@ class PgVectorStore(RemoteVectorStore):
             timeout=self._url.timeout,
             most_dimensions=_MOST_DIMENSIONS,
         )
-        given: object = table
-        if not isinstance(given, str) or not _NAME.fullmatch(given):
-            msg = (
-                "table: expected a name of lower-case letters, digits and _, at most 63"
-            )
-            raise ConfigError(msg)
+        allowed = "a name of lower-case letters, digits and _, at most 63"
+        checked_name_part(table, "table", _NAME, allowed)
         self._table = f'"{self._url.schema}"."{table}"'
         self._insert = (
             f"INSERT INTO {self._table} (app, usr, id, session, micros, metadata, vec) "
@@ -100,34 +95,15 @@ class PgVectorStore(RemoteVectorStore):
             "SET session = excluded.session, micros = excluded.micros, "
             "metadata = excluded.metadata, vec = excluded.vec"
         )
-        self._connector = Connector(self._url, durable=True)
-        self._pools = PerProcess(lambda: Pool(self._connector.connect, connections))
+        self._connections = PgConnections(self._url, connections, self._forget_length)
 
-    @contextmanager
-    def _connected(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection, and raise vecall's errors."""
-        import psycopg
-
-        from vecall.store.postgres.errors import MISPLACED, database_errors, is_lost
-
-        pool = self._pools()
-        with database_errors(), _own_errors(), pool.borrowed(seconds) as connection:
-            connection.allow(seconds, each=False)
-            try:
-                yield connection
-            except psycopg.Error as error:
-                if is_lost(error):
-                    pool.lose(connection)
-                elif isinstance(error, MISPLACED):
-                    self._connector.prepares = False
-                    pool.lose_all()
-                self._dimensions = None  # the table may have been dropped
-                raise
+    def _forget_length(self) -> None:
+        self._dimensions = None  # the table may have been dropped
 
     def _upsert(
         self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
     ) -> None:
-        with self._connected(left) as connection:
+        with self._connections.lent(left) as connection:
             is_known = self._require_length(vector, lambda: self._length(connection))
             values = [*key, *row, _text(vector)]
             if is_known:
@@ -182,7 +158,7 @@ class PgVectorStore(RemoteVectorStore):
         scope: PartitionScope,
         left: float,
     ) -> list[Hit]:
-        with self._connected(left) as connection:
+        with self._connections.lent(left) as connection:
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
             where, values = _conditions(scope)
@@ -192,13 +168,10 @@ class PgVectorStore(RemoteVectorStore):
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
                 [_text(vector), *values, count],
             )
-        return [
-            Hit(min(1.0, max(-1.0, -distance)), StoredRow(*row))
-            for distance, *row in found
-        ]
+        return [Hit.of(-distance, StoredRow(*row)) for distance, *row in found]
 
     def _delete(self, key: Key, id: str, left: float) -> bool:
-        with self._connected(left) as connection:
+        with self._connections.lent(left) as connection:
             if self._length(connection) is None:
                 return False
             return bool(
@@ -212,7 +185,7 @@ class PgVectorStore(RemoteVectorStore):
 
     def _delete_many(self, scope: PartitionScope, left: float) -> int:
         where, values = _conditions(scope)
-        with self._connected(left) as connection:
+        with self._connections.lent(left) as connection:
             if self._length(connection) is None:
                 return 0
             with connection.transaction():
@@ -237,26 +210,7 @@ class PgVectorStore(RemoteVectorStore):
         return cursor.fetchall() if cursor.description else []
 
     def _disconnect(self) -> None:
-        self._pools().close()
-
-
-def _parsed(url: str) -> DatabaseUrl:
-    from vecall.store.postgres.url import is_url, parse_url
-
-    if not is_url(url):
-        msg = "url: expected postgresql://user@host/database"
-        raise ConfigError(msg)
-    parsed = parse_url(url, default_schema=_SCHEMA)
-    for name in _UNUSED:
-        if f"{name}=" in url.partition("?")[2]:
-            msg = f"url: {name} is an option of MemoryService; use connections="
-            raise ConfigError(msg)
-    if not parsed.is_checked:
-        warn_caller(
-            "url: the connection to the database does not verify the server; use "
-            "sslmode=verify-full"
-        )
-    return parsed
+        self._connections.close()
 
 
 def _conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
@@ -276,27 +230,3 @@ def _conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
 def _text(vector: NDArray[np.float32]) -> str:
     """Return a vector as pgvector reads it."""
     return str(vector.tolist())
-
-
-@contextmanager
-def _own_errors() -> Iterator[None]:
-    """Raise errors of this store where those of the database would mislead."""
-    import psycopg
-    from psycopg import errors
-
-    try:
-        yield
-    except ClosedError:
-        msg = "the vector store is closed"
-        raise ClosedError(msg) from None
-    except psycopg.Error as error:
-        if isinstance(error, errors.UndefinedObject):
-            msg = (
-                "the database has no type vector in the search_path; an administrator "
-                "runs CREATE EXTENSION vector"
-            )
-            raise ConfigError(msg) from None
-        if isinstance(error, errors.DataException) and error.sqlstate == "22000":
-            msg = "embedding: the table has vectors of another length"
-            raise DimensionError(msg) from None
-        raise

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    CorruptFileError,
-    ReadOnlyError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
+from vecall.errors import StorageError
 from vecall.limits import Limits
-from vecall.vector_store.remote import Hit, RemoteVectorStore, StoredRow
+from vecall.vector_store.redis_client import open_client, require_redis, typed_error
+from vecall.vector_store.redis_rows import (
+    attributes_of,
+    filter_terms,
+    row_of,
+    vector_bytes,
+)
+from vecall.vector_store.remote import (
+    Hit,
+    RemoteVectorStore,
+    StoredRow,
+    checked_name_part,
+    closed_error,
+)
 from vecall.vector_store.validation import Key, PartitionScope
 
-if TYPE_CHECKING:
-    from redis import Redis
-
 _PREFIX = re.compile(r"[A-Za-z0-9_.{}-]{1,64}")
-_SECOND = 1_000_000
-# The language of FILTER has neither integers above 2^53 nor negative numbers, so a time
-# is two numbers: seconds since the year -1199, and microseconds.
-_SHIFT = 100_000_000_000
 _MOST_DIMENSIONS = 32_768
 _ALL = 2**62
 _PIECE = 500  # rows that one script deletes
@@ -102,13 +98,7 @@ class RedisVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[redis]` is not installed.
         """
-        try:
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-        except ImportError as error:
-            msg = 'RedisVectorStore needs redis: pip install "vecall[redis]"'
-            raise ImportError(msg) from error
+        require_redis()
         super().__init__(
             dimensions,
             limits,
@@ -116,33 +106,11 @@ class RedisVectorStore(RemoteVectorStore):
             timeout=timeout,
             most_dimensions=_MOST_DIMENSIONS,
         )
-        given: object = prefix
-        if not isinstance(given, str) or not _PREFIX.fullmatch(given):
-            msg = 'prefix: expected letters, digits and "_.{}-", at most 64'
-            raise ConfigError(msg)
-        self._prefix = prefix
+        self._prefix = checked_name_part(
+            prefix, "prefix", _PREFIX, 'letters, digits and "_.{}-", at most 64'
+        )
         self._length_key = f"{prefix}:length".encode()
-        try:
-            self._client: Redis = redis.Redis.from_url(
-                url,
-                socket_timeout=timeout,
-                socket_connect_timeout=timeout,
-                protocol=2,
-                # A repeated VREM would report that there was no row.
-                retry=Retry(NoBackoff(), 0),
-            )
-            pool = self._client.connection_pool
-            options = pool.connection_kwargs
-            pool.connection_class(**options)  # does not connect; checks the options
-        except (ValueError, TypeError, AttributeError, redis.RedisError):
-            msg = "url: expected redis://, rediss:// or unix://, with known options"
-            raise ConfigError(msg) from None
-        if options.get("decode_responses") or options.get("protocol") not in (2, "2"):
-            msg = "url: decode_responses and protocol cannot be set"
-            raise ConfigError(msg)
-        # Versions of the package convert this answer in different ways.
-        self._client.set_response_callback("VSIM", lambda answer, **_: answer)
-        self._client.set_response_callback("VGETATTR", lambda answer, **_: answer)
+        self._client = open_client(url, timeout)
 
     def _upsert(
         self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
@@ -156,9 +124,9 @@ class RedisVectorStore(RemoteVectorStore):
             self._length_key,
             self._key(key),
             vector.size,
-            _bytes(vector),
+            vector_bytes(vector),
             row.id.encode(),
-            _attributes(row),
+            attributes_of(row),
         )
         self._dimensions = int(answer)
         self._require_length(vector, self._length)
@@ -177,11 +145,11 @@ class RedisVectorStore(RemoteVectorStore):
         del left
         if not self._require_length(vector, self._length):
             return []
-        terms = _conditions(scope)
+        terms = filter_terms(scope)
         # On a thread of the server (without NOTHREAD), a search beside writers missed a
         # row that was being replaced in 7 of 7,474 searches.
         answer = self._run(
-            *("VSIM", self._key(scope.key), "FP32", _bytes(vector)),
+            *("VSIM", self._key(scope.key), "FP32", vector_bytes(vector)),
             *("WITHSCORES", "WITHATTRIBS", "COUNT", count),
             *(("FILTER", " and ".join(terms)) if terms else ()),
             "TRUTH",
@@ -189,7 +157,7 @@ class RedisVectorStore(RemoteVectorStore):
         )
         # Redis maps a cosine to [0, 1].
         return [
-            Hit(min(1.0, max(-1.0, 2 * float(score) - 1)), _row(id, attributes))
+            Hit.of(2 * float(score) - 1, row_of(id, attributes))
             for id, score, attributes in _grouped(answer, 3)
         ]
 
@@ -214,7 +182,7 @@ class RedisVectorStore(RemoteVectorStore):
             unchanged = [
                 part
                 for id, attributes in zip(piece, found, strict=True)
-                if attributes is not None and _row(id, attributes).passes(scope)
+                if attributes is not None and row_of(id, attributes).passes(scope)
                 for part in (id, attributes)
             ]
             if unchanged:
@@ -236,17 +204,15 @@ class RedisVectorStore(RemoteVectorStore):
         import redis
 
         if self._is_closed():
-            msg = "the vector store is closed"
-            raise ClosedError(msg)
+            raise closed_error()
         try:
             yield
         except redis.RedisError as error:
-            raise _typed(error) from None
+            raise typed_error(error) from None
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
             if self._is_closed():
-                msg = "the vector store is closed"
-                raise ClosedError(msg) from None
+                raise closed_error() from None
             msg = "the connection to the server ended in the middle of a call"
             raise StorageError(msg) from None
         finally:
@@ -260,78 +226,5 @@ class RedisVectorStore(RemoteVectorStore):
         self._client.connection_pool.disconnect(inuse_connections=False)
 
 
-def _attributes(row: StoredRow) -> bytes:
-    """Return a row without its id. Conditions read the first three fields."""
-    seconds, micros = divmod(row.micros, _SECOND)
-    fields = {
-        "session": _hex(row.session),
-        "seconds": seconds + _SHIFT,
-        "micros": micros,
-        "metadata": row.metadata,
-    }
-    return json.dumps(fields).encode()
-
-
-def _row(id: bytes, attributes: bytes) -> StoredRow:
-    try:
-        fields = json.loads(attributes)
-        session = bytes.fromhex(fields["session"]).decode() or None
-        micros = (fields["seconds"] - _SHIFT) * _SECOND + fields["micros"]
-        return StoredRow(id.decode(), session, micros, fields["metadata"])
-    except (ValueError, TypeError, KeyError):
-        msg = "a row of the vector store was not written by RedisVectorStore"
-        raise CorruptFileError(msg) from None
-
-
-def _conditions(scope: PartitionScope) -> list[str]:
-    """Return the conditions of a filter apart from `where`, for FILTER."""
-    terms = []
-    if scope.session is not None:
-        terms.append(f'.session == "{_hex(scope.session)}"')
-    for bound, beyond, within in ((scope.after, ">", ">="), (scope.before, "<", "<")):
-        if bound is not None:
-            seconds, micros = divmod(bound, _SECOND)
-            seconds += _SHIFT
-            terms.append(
-                f"(.seconds {beyond} {seconds} or "
-                f"(.seconds == {seconds} and .micros {within} {micros}))"
-            )
-    return terms
-
-
-def _hex(session: str | None) -> str:
-    """Return a name without quotes, backslashes and letters that JSON escapes."""
-    return "" if session is None else session.encode().hex()
-
-
-def _bytes(vector: NDArray[np.float32]) -> bytes:
-    return vector.astype("<f4").tobytes()
-
-
 def _grouped(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (values[n : n + size] for n in range(0, len(values), size))
-
-
-def _typed(error: Exception) -> VecallError:  # noqa: PLR0911 -- one a kind
-    """Return vecall's error for one of the client's; it repeats no text of it."""
-    from redis import exceptions
-
-    text = str(error).lower()
-    if isinstance(error, exceptions.TimeoutError):
-        return BusyError("the server did not answer in time; try again")
-    if isinstance(error, exceptions.BusyLoadingError):
-        return BusyError("the server is loading its data; try again")
-    refused = (exceptions.AuthenticationError, exceptions.NoPermissionError)
-    if isinstance(error, refused) or "noauth" in text or "wrongpass" in text:
-        return ConfigError("url: the server refused access; check user and password")
-    if isinstance(error, exceptions.ConnectionError):
-        return StorageError("the server cannot be reached, or ended the connection")
-    if isinstance(error, exceptions.OutOfMemoryError):
-        return StorageFullError("the server has no memory left (maxmemory)")
-    if isinstance(error, exceptions.ReadOnlyError):
-        return ReadOnlyError("the server is a replica, which is read-only")
-    if "unknown" in text or "syntax error" in text:
-        return ConfigError("the server has no vector sets of Redis 8.2 or later")
-    if "wrongtype" in text:
-        return ConfigError("prefix: the keys of this prefix hold other data")
-    return StorageError("the server refused a command")

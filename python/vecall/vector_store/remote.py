@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -58,6 +59,11 @@ class Hit(NamedTuple):
 
     score: float
     row: StoredRow
+
+    @classmethod
+    def of(cls, cosine: float, row: StoredRow) -> Hit:
+        """Return a row with the cosine that a server computed, rounding errors cut."""
+        return cls(min(1.0, max(-1.0, cosine)), row)
 
 
 class RemoteVectorStore(ABC):
@@ -180,8 +186,7 @@ class RemoteVectorStore(ABC):
         except RuntimeError:
             if not self._closed:
                 raise
-            msg = "the vector store is closed"
-            raise ClosedError(msg) from None
+            raise closed_error() from None
         return await asyncio.wrap_future(future)
 
     def _search(
@@ -263,6 +268,31 @@ class RemoteVectorStore(ABC):
     @abstractmethod
     def _disconnect(self) -> None:
         """Close the connections; those in use, when they come back."""
+
+
+def closed_error() -> ClosedError:
+    """Return the error of a call after `close`."""
+    return ClosedError("the vector store is closed")
+
+
+def checked_name_part(
+    given: object, name: str, allowed: re.Pattern[str], of: str
+) -> str:
+    """Return an option that becomes part of the names on the server.
+
+    Args:
+        given: Its value.
+        name: The option's name.
+        allowed: What its value matches.
+        of: What it may have, for the message.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(given, str) or not allowed.fullmatch(given):
+        msg = f"{name}: expected {of}"
+        raise ConfigError(msg)
+    return given
 
 
 def _encodable(text: str) -> str:
