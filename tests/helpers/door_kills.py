@@ -1,7 +1,8 @@
 """kill -9 of processes that write through a door, such as a framework's store.
 
 A child writes the n-th text through the door and acknowledges n on its output. It is
-killed after some acknowledgements, and the next child goes on with the same file. An
+killed after some acknowledgements, and the next child goes on with the same file. It
+writes the first text again that was not acknowledged, which may be there already. An
 export of the file then has every acknowledged text.
 """
 
@@ -79,6 +80,15 @@ store = VecallVectorStore(DeterministicFakeEmbedding(size=8), path)
 go(lambda n: store.add_texts([text(n)], ids=[f"k{n}"]))
 """,
     ),
+    "langchain history": Script(
+        "langchain_core.chat_history",
+        """
+from langchain_core.messages import HumanMessage
+from vecall.langchain import VecallChatMessageHistory
+history = VecallChatMessageHistory("s", service(), *WHO.values())
+go(lambda n: history.add_messages([HumanMessage(text(n))]))
+""",
+    ),
     "openai session": Script(
         "agents",
         """
@@ -118,9 +128,11 @@ go(lambda n: store.add([TextNode(text=text(n), embedding=[n + 1.0, 1.0])]))
         "haystack",
         """
 from haystack import Document
+from haystack.document_stores.types import DuplicatePolicy
 from vecall.haystack import VecallDocumentStore
 store = VecallDocumentStore(path)
-go(lambda n: store.write_documents([Document(content=text(n))]))
+policy = DuplicatePolicy.OVERWRITE
+go(lambda n: store.write_documents([Document(content=text(n))], policy))
 """,
     ),
     "autogen": Script(
@@ -146,9 +158,33 @@ go_async(lambda n: store.add(text(n), {"n": n}))
         """
 from vecall.anthropic import VecallMemoryTool
 tool = VecallMemoryTool(path, **WHO)
-go(lambda n: tool.call(
-    {"command": "create", "path": f"/memories/{n}.txt", "file_text": text(n)}
-))
+def write(n):
+    path = f"/memories/{n}-{first}-{os.getpid()}.txt"
+    tool.call({"command": "create", "path": path, "file_text": text(n)})
+go(write)
+""",
+    ),
+    "agent framework history": Script(
+        "agent_framework",
+        """
+from agent_framework import Message
+from vecall.agent_framework import VecallHistoryProvider
+history = VecallHistoryProvider(service(), *WHO.values())
+go_async(lambda n: history.save_messages("s", [Message("user", [text(n)])]))
+""",
+    ),
+    "agent framework context": Script(
+        "agent_framework",
+        """
+from agent_framework import AgentSession, Message, SessionContext
+from vecall.agent_framework import VecallContextProvider
+provider = VecallContextProvider(service(), *WHO.values())
+session = AgentSession(session_id="s")
+async def write(n):
+    message = Message("user", [text(n)], message_id=str(n))
+    context = SessionContext(session_id="s", input_messages=[message])
+    await provider.after_run(agent=None, session=session, context=context, state={})
+go_async(write)
 """,
     ),
     "mem0": Script(
@@ -170,6 +206,18 @@ def model(messages, info): return ModelResponse([TextPart("yes")])
 memory = VecallMemory(service(), *WHO.values())
 agent = Agent(FunctionModel(model), capabilities=[memory])
 go_async(lambda n: agent.run(text(n)))
+""",
+    ),
+    "pydantic-ai harness": Script(
+        "pydantic_ai_harness",
+        """
+from vecall.pydantic_ai.harness_store import VecallMemoryStore
+store = VecallMemoryStore(service(), *WHO.values())
+async def write(n):
+    path = f"main/{n}.md"
+    file = await store.read(path, max_chars=99)
+    await store.write(path, text(n), expected_version=file and file.version)
+go_async(write)
 """,
     ),
 }
