@@ -46,6 +46,34 @@ class User:
     memories: dict[str, Memory] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, Waiting] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)  # of the turns
+
+    def place(self, turns: list[str]) -> None:
+        """Turns of a call go right before the next known one, or else to the end.
+
+        Turns in another order than before take that of the call. The others stay
+        behind the turn that they followed.
+        """
+        known = [id_ for id_ in self.order if id_ in turns]
+        if known != [id_ for id_ in turns if id_ in self.order]:
+            followers: dict[str | None, list[str]] = {None: []}
+            leader = None
+            for id_ in self.order:
+                if id_ in turns:
+                    leader = id_
+                    followers[leader] = []
+                else:
+                    followers[leader].append(id_)
+            self.order = followers[None]
+            for id_ in turns:
+                self.order += [id_, *followers.get(id_, [])]
+            return
+        end = len(self.order)
+        for id_ in reversed(turns):
+            if id_ in self.order:
+                end = self.order.index(id_)
+            else:
+                self.order.insert(end, id_)
 
     def add(
         self,
@@ -85,12 +113,18 @@ class User:
         )
         return True
 
+    def lose(self, id_: str, why: str) -> None:
+        """Delete a memory."""
+        del self.memories[id_]
+        self.gone[id_] = why
+        if id_ in self.order:
+            self.order.remove(id_)
+
     def delete(self, ids: list[str]) -> set[str]:
         """The ids of what was there and is gone."""
         found = {id_ for id_ in ids if id_ in self.memories}
         for id_ in found:
-            del self.memories[id_]
-            self.gone[id_] = "deleted"
+            self.lose(id_, "deleted")
         return found
 
     def archive(self, ids: list[str]) -> set[str]:
@@ -119,8 +153,7 @@ class User:
         """The ids of what has expired and is gone."""
         found = {id_ for id_, known in self.memories.items() if is_over(known, now)}
         for id_ in found:
-            del self.memories[id_]
-            self.gone[id_] = "expired"
+            self.lose(id_, "expired")
         return found
 
     def buffer(

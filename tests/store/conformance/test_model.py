@@ -161,6 +161,9 @@ class Programs(RuleBasedStateMachine):
                 is_turn=draft.ordered,
             )
         }
+        self.users[user].place(
+            [each.id for each in drafts if each.id in stored and each.ordered]
+        )
         assert set(change.ids) == stored
         assert job.left_out.keys() == set(ids) - stored
 
@@ -296,7 +299,7 @@ class Programs(RuleBasedStateMachine):
                     for id_, memory in known.memories.items()
                     if memory.state == name and not is_over(memory, now)
                 ]
-            turns = [id_ for id_ in TURNS if known.is_found(id_, now)]
+            turns = [id_ for id_ in known.order if known.is_found(id_, now)]
             for id_ in turns:
                 row = reads.find(APP, user, id_, now)
                 assert row is not None
