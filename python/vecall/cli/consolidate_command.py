@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from vecall.cli.options import add_file, add_json, opened, require_file
@@ -12,7 +13,7 @@ from vecall.cli.terminal import dim, print_json
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
 from vecall.summaries import SummaryProvider
-from vecall.types import MemoryEntry
+from vecall.types import DuplicateGroup
 
 
 def add_commands(commands: Any) -> None:
@@ -72,7 +73,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
             print_json(dataclasses.asdict(done))
             return 0
         if not options.yes:
-            texts = _texts(memory, options.app, options.user)
+            texts = _texts(memory, options.app, options.user, done.groups)
             for group in done.groups:
                 how = "the same words"
                 if group.similarity is not None:
@@ -88,20 +89,17 @@ def run_consolidate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(memory: MemoryService, app: str, user: str) -> dict[str, str]:
-    """The user's texts by their ids."""
-    found: dict[str, str] = {}
-    cursor = None
-    while True:
-        page: list[MemoryEntry] = memory.sync.list_memories(
-            app_name=app, user_id=user, cursor=cursor, limit=1000
-        )
-        for entry in page:
-            if entry.id is not None:
-                found[entry.id] = entry.text
-        if len(page) < 1000:
-            return found
-        cursor = page[-1].id
+def _texts(
+    memory: MemoryService, app: str, user: str, groups: Sequence[DuplicateGroup]
+) -> dict[str, str]:
+    """The texts of the groups' memories by their ids."""
+    ids = [id_ for group in groups for id_ in (group.kept, *group.merged)]
+    entries = memory.sync.get_memories(app_name=app, user_id=user, memory_ids=ids)
+    return {
+        id_: entry.text
+        for id_, entry in zip(ids, entries, strict=True)
+        if entry is not None
+    }
 
 
 def _line(texts: dict[str, str], id_: str) -> str:
