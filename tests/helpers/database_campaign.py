@@ -269,16 +269,18 @@ class DatabaseCampaign:
                 ("items of the service", items, is_item),
             ):
                 held = sorted(texts[stream.name])
-                wanted = [
-                    sorted(text for id_, text in state.items() if kept(id_))
-                    for state in states
-                ]
-                if held in wanted[first:] or len(held) == MOST_FOUND:
+                right = (
+                    calls
+                    for calls in (*range(first, last + 1), *range(first))
+                    if held == _texts(states[calls], kept)
+                )
+                when = next(right, None)
+                if len(held) == MOST_FOUND or (when is not None and when >= first):
                     continue
-                when = wanted.index(held) if held in wanted else "no"
                 self._tally.problems.append(
                     f"{where}: {stream.name}: expected what {first} to {last} calls "
-                    f"leave, found {len(held)} rows, those of {when} calls"
+                    f"leave, found {len(held)} rows, those of "
+                    f"{'no' if when is None else when} calls"
                 )
 
     def _found(self, stream: str) -> list[str]:
@@ -296,6 +298,10 @@ class DatabaseCampaign:
             )
         )
         return [item.value for item in found]
+
+
+def _texts(state: dict[str, str], kept: Callable[[str], bool]) -> list[str]:
+    return sorted(text for id_, text in state.items() if kept(id_))
 
 
 def _states(stream: str, last: int) -> list[dict[str, str]]:
