@@ -81,16 +81,21 @@ BEGIN
   PERFORM set_config('vecall.part', coalesce(found::text, ''), true);
   RETURN found;
 END $$;
--- heads: the versions of users, by the place of their names in the arrays. OFFSET 0 keeps
--- the look-up of each name apart: a plan for unknown arrays joined them with a scan of all
--- users.
+-- heads: the versions of users, by the place of their names in the arrays. Each name is
+-- looked up by the index. PL/pgSQL stores the plan of that; a function in SQL would be
+-- planned in every call, for as long as it takes.
 CREATE FUNCTION heads(apps text[], users text[])
   RETURNS TABLE (n bigint, part bigint, seq bigint, head bigint)
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-  SELECT k.n, p.id, p.seq, p.head
-    FROM unnest(apps, users) WITH ORDINALITY AS k(app, "user", n),
-    LATERAL (SELECT o.id, o.seq, o.head FROM part o
-      WHERE o.app = k.app AND o."user" = k."user" OFFSET 0) p $$;
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+  FOR place IN 1 .. cardinality(apps) LOOP
+    SELECT place, p.id, p.seq, p.head INTO n, part, seq, head
+      FROM part p WHERE p.app = apps[place] AND p."user" = users[place];
+    IF FOUND THEN
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+END $$;
 REVOKE ALL ON FUNCTION enter, look, heads FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enter TO vecall_app, vecall_keeper;
 GRANT EXECUTE ON FUNCTION look, heads TO vecall_app, vecall_keeper, vecall_reader;
