@@ -101,6 +101,22 @@ def test_a_filter_beside_a_tail_and_removed_rows_finds_the_best(references):
         assert np.mean(shares) >= 0.99
 
 
+def test_rows_that_wait_to_be_linked_are_found_by_the_narrowest_search():
+    """Again until the background linked nothing between two looks at its count."""
+    half = ROWS // 2
+    for _ in range(50):
+        index = Index(DIM, "hnsw")
+        index.add(IDS[:half], VECTORS[:half])
+        index.build()
+        index.add(IDS[half:], VECTORS[half:])
+        linked = index.linked
+        found = [index.search(VECTORS[at], 1, 1)[0].tolist() for at in (-1, -2, -3)]
+        if index.linked <= ROWS - 3:
+            assert found == [[IDS[at]] for at in (-1, -2, -3)]
+            return
+    pytest.fail(f"the background was faster than three searches; {linked} linked")
+
+
 def shares_after_removal(references, ef: int) -> list[float]:
     """All that was near a query is deleted, and the graph is not built anew for it."""
     slack = 2 * references.score_tolerance(DIM)
