@@ -82,8 +82,8 @@ BEGIN
   RETURN found;
 END $$;
 -- heads: the versions of users, by the place of their names in the arrays. Each name is
--- looked up by the index. PL/pgSQL stores the plan of that; a function in SQL would be
--- planned in every call, for as long as it takes.
+-- looked up by the index. PL/pgSQL stores the plan of that. A function in SQL is planned
+-- in every call, which takes longer than the look-up of a name.
 CREATE FUNCTION heads(apps text[], users text[])
   RETURNS TABLE (n bigint, part bigint, seq bigint, head bigint)
   LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
