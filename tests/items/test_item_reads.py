@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,8 +31,7 @@ def test_large_values_are_read_and_parsed_on_another_thread(
         threads.add(threading.get_ident())
         return json.loads(given)
 
-    fake = SimpleNamespace(loads=loads)
-    monkeypatch.setattr("vecall.operations.items.json", fake)
+    monkeypatch.setattr("vecall.operations.items._parsed", loads)
 
     async def read() -> tuple[list[Any], int]:
         turns = 0

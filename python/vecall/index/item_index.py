@@ -8,16 +8,21 @@ namespace is loaded by the first search that needs it.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
+from vecall.errors import CorruptFileError
 from vecall.store import (
+    DAMAGED_ITEM,
     ItemRow,
     ItemState,
     ItemVectors,
@@ -29,6 +34,8 @@ _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
 _FEW_GONE = 64
 _LARGEST = (1 << 32) - 1
+
+_FIRST_TWO = itemgetter(0, 1)
 
 Key = tuple[str, str]
 Scored = tuple[float, ItemRow]
@@ -138,8 +145,9 @@ class ItemSearch:
 
 def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
     """Apply the writes since the last search to the loaded namespaces."""
-    forgotten = state.gone - owner.gone > max(
-        _FEW_GONE, sum(len(each.newest) for each in owner.loaded.values())
+    gone = state.gone - owner.gone
+    forgotten = gone > _FEW_GONE and gone > sum(
+        len(each.newest) for each in owner.loaded.values()
     )
     # After a restore or a failover the numbers may be those of another history.
     is_other = state.seq < owner.seq or not state.follows(owner.head)
@@ -258,29 +266,24 @@ def _candidates(
     is missing is farther than all that are returned.
     """
     assert owner.engine is not None
-    found: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
-    horizon = -np.inf
+    found: list[tuple[float, int, str]] = []
+    horizon = -math.inf
     for name in names:
-        known = owner.loaded[name]
-        if known.vectors:
+        count = owner.loaded[name].vectors
+        if count:
             ids, scores = owner.engine.search(_key(name), query, k)
-            if len(scores) < known.vectors:
-                horizon = max(horizon, float(scores[-1]) if len(scores) else np.inf)
-        else:
-            ids, scores = np.empty(0, np.int64), np.empty(0, np.float32)
-        found.append((ids >> _VECTOR_BITS, scores))
-    if not found:
-        return [], True
-    versions, scores = (np.concatenate(each) for each in zip(*found, strict=True))
-    places = np.repeat(np.arange(len(names)), [len(each) for each, _ in found])
+            best = scores.tolist()
+            if len(best) < count:
+                horizon = max(horizon, best[-1] if best else math.inf)
+            numbers = (ids >> _VECTOR_BITS).tolist()
+            found += zip(best, numbers, repeat(name))
     # The engine leaves open which of the rows at its horizon it returns.
-    near = np.flatnonzero(scores > horizon)
-    order = near[np.lexsort((-versions[near], -scores[near]))]
-    _, first = np.unique(versions[order], return_index=True)  # of several vectors
-    order = order[np.sort(first)]
-    numbers, at = versions[order].tolist(), places[order].tolist()
-    is_whole = horizon == -np.inf
-    return [(v, names[n]) for v, n in zip(numbers, at, strict=True)], is_whole
+    near = [each for each in found if each[0] > horizon]
+    near.sort(key=_FIRST_TWO, reverse=True)
+    first: dict[int, str] = {}  # of several vectors of an item, the nearest
+    for _, number, name in near:
+        first.setdefault(number, name)
+    return list(first.items()), horizon == -math.inf
 
 
 def _decide(
@@ -299,6 +302,8 @@ def _decide(
         row = rows.get(version)
         if row is None:
             _remove(owner, name, version)
+        elif row.ns != name:
+            raise CorruptFileError(DAMAGED_ITEM)  # an index led to another item
         decided[version] = row if row is not None and accepts(row) else None
 
 
@@ -314,7 +319,8 @@ def _cosines(
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     # A product by BLAS may give equal rows different last bits.
     products = np.einsum("ij,j->i", matrix, query.astype(np.float64))
-    cosines = np.clip(products / norms, -1.0, 1.0)
-    ends = np.cumsum([len(each) // (4 * dim) for each in stored])
-    best: list[float] = np.maximum.reduceat(cosines, [0, *ends[:-1]]).tolist()
-    return best
+    cosines = products / norms
+    if len(matrix) > len(rows):  # several vectors of a row: the nearest one counts
+        ends = np.cumsum([len(each) // (4 * dim) for each in stored])
+        cosines = np.maximum.reduceat(cosines, [0, *ends[:-1]])
+    return [min(1.0, max(-1.0, each)) for each in cosines.tolist()]

@@ -107,8 +107,11 @@ def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, .
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
         raise InvalidTypeError(msg)
-    checked = tuple(_label(label, name, limits) for label in labels)
-    size = sum(len(label.encode()) + 1 for label in checked)
+    checked = tuple([_label(label, name, limits) for label in labels])
+    if "".join(checked).isascii():
+        size = sum(map(len, checked)) + len(checked)
+    else:
+        size = sum(len(label.encode()) + 1 for label in checked)
     if size > limits.max_item_name_bytes:
         msg = f"{name}: at most max_item_name_bytes = {limits.max_item_name_bytes}"
         raise LimitExceededError(msg)
@@ -120,7 +123,7 @@ def _label(label: object, name: str, limits: Limits) -> str:
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
     try:
-        size = len(label.encode())
+        size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
         size = 0
     if not size or "\0" in label:

@@ -50,7 +50,10 @@ def _check_labels(labels: Sequence[Any]) -> None:
 
 def listed(names: Iterable[Labels], op: Any) -> list[Labels]:
     """Return the namespaces that a ListNamespacesOp asks for."""
-    found = [name for name in names if _matches(name, op.match_conditions or ())]
+    conditions = op.match_conditions
+    found = list(names)
+    if conditions:
+        found = [name for name in found if _matches(name, conditions)]
     if op.max_depth is not None:
         found = list(dict.fromkeys(name[: op.max_depth] for name in found))
     found.sort()

@@ -164,6 +164,12 @@ class VecallStore(BaseStore):
     async def _execute(self, ops: list[Any], through: Any) -> list[Any]:
         for op in ops:
             check_operation(op)
+        if len(ops) == 1 and isinstance(ops[0], GetOp):  # most calls
+            (op,) = ops
+            keys = [(op.namespace, op.key)]
+            refresh = bool(op.refresh_ttl)
+            (item,) = await through.items("get", keys, refresh=refresh)
+            return [None if item is None else _item(item)]
         filters = [_where(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
@@ -373,24 +379,31 @@ def _where(op: SearchOp) -> Any:
     return op.filter or None
 
 
-def _times(item: StoredItem) -> dict[str, Any]:
-    return {
-        "created_at": datetime.fromtimestamp(item.created_at, timezone.utc),
-        "updated_at": datetime.fromtimestamp(item.updated_at, timezone.utc),
-    }
+def _times(item: StoredItem) -> tuple[datetime, datetime]:
+    created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
+    if item.updated_at == item.created_at:
+        return created_at, created_at
+    return created_at, datetime.fromtimestamp(item.updated_at, timezone.utc)
 
 
 def _item(item: StoredItem) -> Item:
+    created_at, updated_at = _times(item)
     return Item(
-        value=item.value, key=item.key, namespace=item.namespace, **_times(item)
+        value=item.value,
+        key=item.key,
+        namespace=item.namespace,
+        created_at=created_at,
+        updated_at=updated_at,
     )
 
 
 def _search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
+    created_at, updated_at = _times(item)
     return SearchItem(
         value=item.value,
         key=item.key,
         namespace=item.namespace,
         score=item.score if embedding is None else embedding.score(item.score),
-        **_times(item),
+        created_at=created_at,
+        updated_at=updated_at,
     )

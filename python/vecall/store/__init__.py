@@ -20,6 +20,7 @@ from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.findings import Finding
 from vecall.store.item_records import (
+    DAMAGED_ITEM,
     MOST_VECTORS,
     ItemDrop,
     ItemPut,
@@ -89,6 +90,7 @@ from vecall.store.writes.usage import MarkUsed
 
 __all__ = [
     "ALWAYS",
+    "DAMAGED_ITEM",
     "HIDDEN_APP",
     "LASTS_S",
     "MOST_VECTORS",

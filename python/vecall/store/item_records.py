@@ -52,7 +52,7 @@ def decode_namespace(text: str) -> tuple[str, ...]:
             label = label.replace(escaped, raw)  # noqa: PLW2901
         labels.append(label)
     if labels.pop() != "":
-        raise CorruptFileError(DAMAGED)
+        raise CorruptFileError(DAMAGED_ITEM)
     return tuple(labels)
 
 
@@ -196,23 +196,26 @@ ITEM_COLUMNS = "rid, ns, key, value, created_at, updated_at, ttl, expires_at"
 
 def item_checksum(row: ItemRow) -> int:
     """Return the CRC-32 of an item without its vectors."""
-    return zlib.crc32(repr(tuple(row[:8])).encode())
+    return zlib.crc32(repr(row[:8]).encode())
 
 
-def checked_item(values: Sequence[Any], crc: object) -> ItemRow:
+def checked_item(
+    values: Sequence[Any], crc: object, vecs: bytes | None = None
+) -> ItemRow:
     """Return the item of a stored row.
 
     Args:
         values: The columns `ITEM_COLUMNS`.
         crc: The stored checksum.
+        vecs: The stored vectors, which are not checked here.
 
     Raises:
         CorruptFileError: The row fails its checksum.
     """
-    row = ItemRow(*values)
     # Whole numbers come back as floats; their text has to be that of the checksum.
+    row = ItemRow(*(*values, vecs))
     if crc != item_checksum(row):
-        raise CorruptFileError(DAMAGED)
+        raise CorruptFileError(DAMAGED_ITEM)
     return row
 
 
@@ -230,10 +233,10 @@ def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
     if stored is None:
         return b""
     if not isinstance(stored, bytes) or len(stored) <= _CRC_BYTES:
-        raise CorruptFileError(DAMAGED)
+        raise CorruptFileError(DAMAGED_ITEM)
     vectors, crc = stored[:-_CRC_BYTES], stored[-_CRC_BYTES:]
     if crc != _crc_of(rid, vectors) or dim < 1 or len(vectors) % (4 * dim):
-        raise CorruptFileError(DAMAGED)
+        raise CorruptFileError(DAMAGED_ITEM)
     return vectors
 
 
@@ -242,4 +245,6 @@ def _crc_of(rid: int, vectors: bytes) -> bytes:
     return crc.to_bytes(_CRC_BYTES, "little")
 
 
-DAMAGED = "the file is damaged: an item fails its checks; `vecall doctor` says more"
+DAMAGED_ITEM = (
+    "the file is damaged: an item fails its checks; `vecall doctor` says more"
+)

@@ -227,8 +227,10 @@ class SqlReads(Generic[T]):
     def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:
         return item_reads.items_by_number(self._connection, part, rids)
 
-    def newest_items(self, part: int, low: str, high: str | None) -> Iterator[ItemRow]:
-        return item_reads.newest_items(self._connection, part, low, high)
+    def newest_items(
+        self, part: int, low: str, high: str | None, first: int = 16
+    ) -> Iterator[ItemRow]:
+        return item_reads.newest_items(self._connection, part, low, high, first)
 
     def item_vectors(
         self, part: int, namespace: str | None, after: int

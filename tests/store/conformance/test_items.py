@@ -81,6 +81,36 @@ def test_items_come_back_latest_first_with_their_versions(storage: Storage) -> N
     assert state_of(storage)[1:3] == (3, 1)
 
 
+def test_one_item_is_read_as_several_are(storage: Storage) -> None:
+    vectors = vector(1, 2) + vector(3, 4)
+    write(storage, ItemPut(NOTES, "k", "1", vectors, 60.0), dim=2)
+    write(storage, ItemPut(NOTES, "k", "2"), ItemPut(FINISHED, "k", "3"))
+    write(storage, ItemPut(NOTES, "k", "4"), user="b")
+    places = [(NOTES, "k"), (FINISHED, "k"), (NOTES, "missing"), ("", "k")]
+    for user in ("a", "b"):
+        part = state_of(storage, user).part
+        with storage.read(APP, user) as reads:
+            several = reads.items_at(part, places)
+        alone = [storage.item_at(APP, user, *place) for place in places]
+        assert alone == several
+        assert [row is None for row in alone] == [False, user == "b", True, True]
+    assert storage.item_at(APP, "unknown", NOTES, "k") is None
+    assert storage.item_at("another app", "a", NOTES, "k") is None
+
+
+@pytest.mark.parametrize("first", [1, 2, 7, 8, 300])
+def test_the_newest_items_are_all_returned_whatever_is_read_at_first(
+    storage: Storage, first: int
+) -> None:
+    for number in range(7):
+        write(storage, ItemPut(NOTES, f"{number}", "1"), ItemPut("", f"{number}", "2"))
+    write(storage, ItemDrop(NOTES, "4"), ItemPut(NOTES, "1", "3"))
+    part = state_of(storage).part
+    with storage.read(APP, "a") as reads:
+        found = list(reads.newest_items(part, *namespace_range(("notes",)), first))
+    assert [row.key for row in found] == ["1", "6", "5", "3", "2", "0"]
+
+
 def test_a_failed_write_leaves_nothing_of_its_operations(storage: Storage) -> None:
     write(storage, ItemPut(NOTES, "k", "1"))
     before = state_of(storage), values(storage)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from vecall.clock import Clock, ExpiryClock
 from vecall.concurrency.freed_frames import free_frames
@@ -39,6 +39,8 @@ from vecall.store.file.filesystem import (
 from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
 from vecall.store.results import Version
+
+T = TypeVar("T")
 
 Durability = Literal["full", "process"]
 """An acknowledged write survives a power cut ("full"), or the end of the process
@@ -280,10 +282,17 @@ class Database:
 
         It takes a few microseconds and never waits for a writer.
         """
+        return self.peek(find_part, app, user)
+
+    def peek(self, read: Callable[..., T], *values: str) -> T:
+        """Return `read(connection, *values)`: one statement of a few microseconds.
+
+        It never waits for a writer, unless the database is in memory.
+        """
         with self._peek.lock, storage_errors():
             connection = self._usable(self._peek)
             try:
-                return find_part(connection, app, user)
+                return read(connection, *values)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from vecall.clock import Clock
 from vecall.errors import BusyError, IncompatibleFileError, ReadOnlyError, StorageError
@@ -21,10 +21,10 @@ from vecall.store.file import schema
 from vecall.store.file.connections import connect, file_bytes
 from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
 from vecall.store.file.sqlite_errors import storage_errors
-from vecall.store.results import Version
 
 _TRIES = 10
 
+T = TypeVar("T")
 _State = tuple[int, ...] | None
 """The stat values of a file that is read as immutable; None if it has a WAL."""
 
@@ -129,8 +129,8 @@ class UnwritableDatabase(Database):
                 self._lent -= 1
                 self._readers.notify_all()
 
-    def partition(self, app: str, user: str) -> Version | None:
-        """Return the number and the newest change of a partition, or None.
+    def peek(self, read: Callable[..., T], *values: str) -> T:
+        """Return what one statement reads; see `Database.peek`.
 
         Raises:
             BusyError: The file changed during every attempt.
@@ -144,7 +144,7 @@ class UnwritableDatabase(Database):
                 elif state is None and self._peeked is not None:
                     self._peek.broken = True
                 self._peeked = state
-                found = super().partition(app, user)
+                found = super().peek(read, *values)
                 if state is None or _state_of(self.path) == state:
                     return found
         msg = "the file changed faster than it could be read"

@@ -54,10 +54,7 @@ class PostgresReads(SqlReads[PostgresTransaction]):
         return partition_reads.changed_since(self._connection, part, seq, head)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
-        found = self.version(app, user)
-        return (
-            None if found is None else item_reads.state_of(self._connection, found[0])
-        )
+        return item_reads.find_state(self._connection, app, user)
 
 
 class SharedReads(PostgresReads):

@@ -16,6 +16,7 @@ from vecall.errors import (
     ReadOnlyError,
     VecallError,
 )
+from vecall.store.item_records import ItemRow
 from vecall.store.models import active_model, adopt, require_same
 from vecall.store.postgres.claims import PostgresClaims
 from vecall.store.postgres.connections import Connections
@@ -41,6 +42,7 @@ from vecall.store.postgres.versions import VersionChecker
 from vecall.store.postgres.writers import Writers
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
+from vecall.store.reads import item_reads
 from vecall.store.results import EmbeddingModel, Version
 from vecall.store.rows import Change
 from vecall.store.write_job import WriteJob
@@ -107,6 +109,7 @@ class PostgresStorage:
         self._read_only = read_only
         self._closed = False
         self.in_memory = False
+        self.is_local = False
         self._secret = b""
         self._role = "vecall_reader" if read_only else "vecall_app"
         self._sees_all = True
@@ -182,6 +185,11 @@ class PostgresStorage:
                 yield reads
             finally:
                 reads.end()
+
+    def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
+        """Return an item, without vectors."""
+        with database_errors(), self._reading(app, user) as transaction:
+            return item_reads.item_at(transaction, app, user, ns, key)[1]
 
     @contextmanager
     def _reading(

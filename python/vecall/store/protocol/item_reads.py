@@ -34,8 +34,17 @@ class ItemReads(Protocol):
         """Return the items that still exist of some row numbers, with vectors."""
         ...
 
-    def newest_items(self, part: int, low: str, high: str | None) -> Iterator[ItemRow]:
-        """Yield the items of a range of namespaces, latest write first."""
+    def newest_items(
+        self, part: int, low: str, high: str | None, first: int = 16
+    ) -> Iterator[ItemRow]:
+        """Yield the items of a range of namespaces, latest write first.
+
+        Args:
+            part: The partition.
+            low: The lowest namespace.
+            high: The lowest namespace above the range; None is no upper bound.
+            first: The number of items that are read at once at the beginning.
+        """
         ...
 
     def item_vectors(

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vecall.clock import ExpiryClock
+from vecall.store.item_records import ItemRow
 from vecall.store.protocol.claims import Claims
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.results import EmbeddingModel, Version
@@ -167,6 +168,14 @@ class Storage(Protocol):
         ...
 
     @property
+    def is_local(self) -> bool:
+        """Whether every read of a few rows takes microseconds, and waits for nothing.
+
+        Callers read from another storage on a thread of their own.
+        """
+        ...
+
+    @property
     def closed_before_fork(self) -> bool:
         """In a forked child: whether the storage had nothing open at the fork.
 
@@ -230,6 +239,17 @@ class Storage(Protocol):
             ClosedError: The storage is closed.
             CorruptFileError: The storage is damaged.
             StorageError: The storage cannot be read.
+        """
+        ...
+
+    def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
+        """Return an item of a user, without vectors, as of now; None if there is none.
+
+        Args:
+            app: The app.
+            user: The user.
+            ns: The stored text of the item's namespace.
+            key: The item's key.
         """
         ...
 

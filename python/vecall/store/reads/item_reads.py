@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from vecall.errors import CorruptFileError
 from vecall.store.item_records import (
-    DAMAGED,
+    DAMAGED_ITEM,
     ITEM_COLUMNS,
     ItemRow,
     ItemState,
@@ -18,28 +19,91 @@ from vecall.store.item_records import (
     checked_vectors,
     decode_namespace,
 )
+from vecall.store.partition_lookup import WRONG_USER
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
 
 _AT_ONCE = 200
 _ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"
+# The names come from the row, which SQLite reads by its number, not from the index that
+# leads to it. "+" lets it compare with a column without a type by that column's index.
+_OF_USER = (
+    "SELECT named.id, named.app, named.user, "
+    f"item.{', item.'.join(ITEM_COLUMNS.split(', '))}, item.crc "
+    "FROM part JOIN part AS named ON named.id = +part.id "
+    "LEFT JOIN item ON item.part = +named.id AND item.ns = ? AND item.key = ? "
+    "WHERE part.app = ? AND part.user = ?"
+)
+_STATE = (
+    "SELECT named.id, named.app, named.user, named.item "
+    "FROM part JOIN part AS named ON named.id = +part.id "
+    "WHERE part.app = ? AND part.user = ?"
+)
 
 
 def state_of(connection: Transaction, part: int) -> ItemState:
     """Return what is known about the items of a partition."""
     row = connection.execute("SELECT item FROM part WHERE id = ?", (part,)).fetchone()
-    if row is None or row[0] is None:
+    return parsed_state(part, None if row is None else row[0])
+
+
+@lru_cache(maxsize=256)
+def parsed_state(part: int, stored: str | None) -> ItemState:
+    """Return what the column `item` of a partition says.
+
+    Raises:
+        CorruptFileError: The column has other values.
+    """
+    if stored is None:
         return ItemState(part)
-    values = stored_object(row[0])
+    values = stored_object(stored)
     values.setdefault("heads", "")  # a file of an earlier version
     state = ItemState(part, *(values.get(name) for name in ItemState._fields[1:]))  # type: ignore[arg-type]
     counts = (state.seq, state.gone, state.dim)
     named = state.embedder is None or isinstance(state.embedder, str)
     named = named and isinstance(state.heads, str)
     if not named or any(type(count) is not int or count < 0 for count in counts):
-        raise CorruptFileError(DAMAGED)
+        raise CorruptFileError(DAMAGED_ITEM)
     return state
+
+
+def find_state(connection: Transaction, app: str, user: str) -> ItemState | None:
+    """Return what is known about a user's items; None if the index has no such user.
+
+    Raises:
+        CorruptFileError: The index leads to another user.
+    """
+    row = connection.execute(_STATE, (app, user)).fetchone()
+    if row is None:
+        return None
+    if row[1:3] != (app, user):
+        raise CorruptFileError(WRONG_USER)
+    return parsed_state(row[0], row[3])
+
+
+def item_at(
+    connection: Transaction, app: str, user: str, ns: str, key: str
+) -> tuple[bool, ItemRow | None]:
+    """Return whether a user is known, and an item of the user, by one statement.
+
+    Raises:
+        CorruptFileError: An index leads to another user or item, or the item fails its
+            checksum.
+    """
+    row = connection.execute(_OF_USER, (ns, key, app, user)).fetchone()
+    if row is None:
+        return False, None
+    if row[1:3] != (app, user):
+        raise CorruptFileError(WRONG_USER)
+    return True, None if row[3] is None else _of_part(row[0], row[3:])
+
+
+def _of_part(part: int, row: Sequence[Any]) -> ItemRow:
+    """Return the item of a row with its checksum, which has to be of a partition."""
+    if row[0] >> 32 != part:
+        raise CorruptFileError(DAMAGED_ITEM)
+    return checked_item(row[:-1], row[-1])
 
 
 def items_at(
@@ -49,7 +113,7 @@ def items_at(
     found: list[ItemRow | None] = []
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
-        found.append(None if row is None else checked_item(row[:-1], row[-1]))
+        found.append(None if row is None else _of_part(part, row))
     return found
 
 
@@ -64,35 +128,35 @@ def items_by_number(
         [],
         rids,
     )
-    return [
-        checked_item(values, crc)._replace(vecs=vecs)
-        for *values, crc, vecs, of_part in rows
-        if of_part == part
-    ]
+    return [checked_item(row[:8], row[8], row[9]) for row in rows if row[10] == part]
 
 
 def newest_items(
-    connection: Transaction, part: int, low: str, high: str | None
+    connection: Transaction, part: int, low: str, high: str | None, first: int
 ) -> Iterator[ItemRow]:
     """Yield the items of a range of namespaces, latest write first."""
     within, values = _within(part, low, high)
-    # The sort has row numbers only; the rows are read as they are needed.
-    rids = [
-        rid
-        for (rid,) in connection.execute(
-            f"SELECT rid FROM item WHERE {within} ORDER BY rid DESC", values
-        )
-    ]
+    # The sorts have row numbers only; the rows are read as they are needed.
+    newest = connection.execute(
+        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid IN (SELECT rid FROM item "
+        f"WHERE {within} ORDER BY rid DESC LIMIT ?) ORDER BY rid DESC",
+        [*values, first],
+    ).fetchall()
+    for row in newest:
+        yield _within_range(_of_part(part, row), low, high)
+    if len(newest) < first:
+        return
+    others = connection.execute(
+        f"SELECT rid FROM item WHERE {within} AND rid < ? ORDER BY rid DESC",
+        [*values, newest[-1][0]],
+    )
+    rids = [rid for (rid,) in others]
     query = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid IN"
-    step = 16
-    start = 0
-    while start < len(rids):
-        some = rids[start : start + step]
+    for start in range(0, len(rids), _AT_ONCE):
+        some = rids[start : start + _AT_ONCE]
         rows = {row[0]: row for row in select_in(connection, query, [], some)}
         for rid in some:
-            row = rows[rid]
-            yield checked_item(row[:-1], row[-1])
-        start, step = start + step, _AT_ONCE
+            yield _within_range(_of_part(part, rows[rid]), low, high)
 
 
 def item_vectors(
@@ -220,6 +284,13 @@ def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
             except (CorruptFileError, ValueError, TypeError):
                 damaged.append(values[0])
     return checked, damaged
+
+
+def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
+    """Return an item that an index found, if it is of a range of namespaces."""
+    if row.ns < low or (high is not None and row.ns >= high):
+        raise CorruptFileError(DAMAGED_ITEM)
+    return row
 
 
 def _within(part: int, low: str, high: str | None) -> tuple[str, list[Any]]:

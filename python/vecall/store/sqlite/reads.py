@@ -8,7 +8,6 @@ import sqlite3
 
 from vecall.store.item_records import ItemState
 from vecall.store.partition_lookup import (
-    find_part,
     find_surely,
     partition_state,
     require_gone,
@@ -36,7 +35,7 @@ class SqliteReads(SqlReads[sqlite3.Connection]):
         return partition_reads.changed_since(self._connection, part, seq, head)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
-        found = find_part(self._connection, app, user)
-        return (
-            None if found is None else item_reads.state_of(self._connection, found[0])
-        )
+        found = item_reads.find_state(self._connection, app, user)
+        if found is None:
+            find_surely(self._connection, app, user)
+        return found

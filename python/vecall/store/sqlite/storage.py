@@ -12,9 +12,12 @@ from vecall.errors import EmbeddingMismatchError
 from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.unwritable_database import open_database
+from vecall.store.item_records import ItemRow
 from vecall.store.models import active_model, adopt, require_same
+from vecall.store.partition_lookup import find_surely
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
+from vecall.store.reads import item_reads
 from vecall.store.results import EmbeddingModel, Version
 from vecall.store.rows import Change
 from vecall.store.sqlite.maintenance import SqliteMaintenance
@@ -83,6 +86,7 @@ class SqliteStorage:
         self.identity = database.uuid
         self.expiry_clock = database.expiry_clock
         self.in_memory = database.path is None
+        self.is_local = database.path is not None  # memory waits for the writer
 
     @property
     def publish(self) -> Callable[[Change], None]:
@@ -119,6 +123,13 @@ class SqliteStorage:
                 yield reads
             finally:
                 reads.end()
+
+    def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
+        """Return an item, without vectors."""
+        known, item = self._database.peek(item_reads.item_at, app, user, ns, key)
+        if not known:
+            self._database.peek(find_surely, app, user)
+        return item
 
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
