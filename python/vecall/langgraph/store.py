@@ -9,7 +9,6 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 from langgraph.store.base import (
     BaseStore,
     GetOp,
-    Item,
     ListNamespacesOp,
     PutOp,
     SearchItem,
@@ -27,10 +25,10 @@ from langgraph.store.base import (
 
 from vecall.errors import ClosedError, InvalidArgumentError
 from vecall.item_types import Drop, Put
-from vecall.item_types import Item as StoredItem
 from vecall.langgraph.calls import Awaiting, Blocking, finished
 from vecall.langgraph.embedding import StoreEmbedding, distinct
 from vecall.langgraph.namespaces import check_operation, known_prefix, listed
+from vecall.langgraph.returned_items import to_item, to_search_item
 from vecall.operations.options import StorageOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
@@ -169,7 +167,7 @@ class VecallStore(BaseStore):
             keys = [(op.namespace, op.key)]
             refresh = bool(op.refresh_ttl)
             (item,) = await through.items("get", keys, refresh=refresh)
-            return [None if item is None else _item(item)]
+            return [None if item is None else to_item(item)]
         filters = [_where(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
@@ -184,7 +182,7 @@ class VecallStore(BaseStore):
             if keys:
                 items = await through.items("get", keys, refresh=refresh)
                 for at, item in zip(places, items, strict=True):
-                    results[at] = None if item is None else _item(item)
+                    results[at] = None if item is None else to_item(item)
         for at, op in enumerate(ops):
             if isinstance(op, SearchOp):
                 results[at] = await self._search(
@@ -214,7 +212,7 @@ class VecallStore(BaseStore):
             embedder=named,
             refresh=bool(op.refresh_ttl),
         )
-        return [_search_item(item, self._embedding) for item in found]
+        return [to_search_item(item, self._embedding) for item in found]
 
     async def _vectors(self, ops: list[Any], through: Any) -> dict[str, Any]:
         """Embed the texts of all values in one call."""
@@ -377,33 +375,3 @@ def _where(op: SearchOp) -> Any:
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
             raise InvalidArgumentError(msg)
     return op.filter or None
-
-
-def _times(item: StoredItem) -> tuple[datetime, datetime]:
-    created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
-    if item.updated_at == item.created_at:
-        return created_at, created_at
-    return created_at, datetime.fromtimestamp(item.updated_at, timezone.utc)
-
-
-def _item(item: StoredItem) -> Item:
-    created_at, updated_at = _times(item)
-    return Item(
-        value=item.value,
-        key=item.key,
-        namespace=item.namespace,
-        created_at=created_at,
-        updated_at=updated_at,
-    )
-
-
-def _search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
-    created_at, updated_at = _times(item)
-    return SearchItem(
-        value=item.value,
-        key=item.key,
-        namespace=item.namespace,
-        score=item.score if embedding is None else embedding.score(item.score),
-        created_at=created_at,
-        updated_at=updated_at,
-    )
