@@ -142,6 +142,7 @@ def filesystem_of(folder: Path) -> str | None:
 def filesystem_in(mounts: str, folder: Path) -> str | None:
     """Find a folder's file system in the text of /proc/self/mountinfo (proc(5))."""
     found: str | None = None
+    inside = f"{folder}/".replace("//", "/")
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
@@ -149,7 +150,7 @@ def filesystem_in(mounts: str, folder: Path) -> str | None:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
         # In the order of mounting: a later mount hides what is below it.
-        if folder.is_relative_to(point):
+        if inside.startswith(point if point == "/" else f"{point}/"):
             found = after.split(" ")[0]
     return found
 
