@@ -12,7 +12,7 @@ from hypothesis import Phase, settings
 from vecall import Index
 
 # Multiplies the sizes of campaigns. CI runs them at 1; 20 runs for minutes.
-SCALE = float(os.environ.get("VECALL_TEST_SCALE", "0.25"))
+SCALE = float(os.environ.get("VECALL_TEST_SCALE", "0.1"))
 REPEATS = SCALE <= 1  # above that a campaign looks where nobody has looked
 WAIT_S = 60.0
 
