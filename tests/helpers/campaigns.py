@@ -32,11 +32,11 @@ def grown(count: int) -> int:
     return round(count * max(1.0, SCALE))
 
 
-def campaign(examples: int, steps: int) -> settings:
+def campaign(examples: int, steps: int, least: int = 2) -> settings:
     """Hypothesis settings for a state machine of `examples` programs at scale 1."""
     return settings(
         derandomize=REPEATS,
-        max_examples=scaled(examples, least=2),
+        max_examples=scaled(examples, least),
         stateful_step_count=steps,
         deadline=None,
         database=None,
