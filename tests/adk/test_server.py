@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.error
@@ -19,6 +18,7 @@ import pytest
 pytest.importorskip("google.adk")
 
 from helpers.adk import PARROT, ROOM, a_trip
+from helpers.processes import started
 from vecall.adk import VecallMemoryService
 
 ADK = Path(sys.executable).with_name("adk")
@@ -39,6 +39,17 @@ class Echo(BaseLlm):
 root_agent = LlmAgent(name="hotel", model=Echo(model="echo"), tools=[preload_memory])
 app = App(name="hotel", root_agent=root_agent, plugins=[VecallMemoryPlugin()])
 """
+# What the command `adk` does, with what it prints in a file.
+COMMAND = """
+import os, sys
+log = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.dup2(log, 1)
+os.dup2(log, 2)
+sys.argv[0] = "adk"
+from google.adk.cli import main
+sys.exit(main())
+"""
+IMPORTS = "google.adk.cli.cli_tools_click google.adk.cli.fast_api vecall.adk"
 YAML = """
 services:
   - scheme: vecall
@@ -54,16 +65,14 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self._log = (folder.parent / "server.log").open("ab")
-        self._process = subprocess.Popen(
-            [
-                *(str(ADK), "api_server", "--host=127.0.0.1", f"--port={self.port}"),
-                "--memory_service_uri=vecall:///memory.db?top_k=3&embedder=none",
-                f"--session_service_uri=sqlite:///{folder.parent}/session.db",
-                str(folder),
-            ],
-            stdout=self._log,
-            stderr=self._log,
+        self._log = folder.parent / "server.log"
+        self._process = started(
+            COMMAND,
+            *(self._log, "api_server", "--host=127.0.0.1", f"--port={self.port}"),
+            "--memory_service_uri=vecall:///memory.db?top_k=3&embedder=none",
+            f"--session_service_uri=sqlite:///{folder.parent}/session.db",
+            folder,
+            imports=IMPORTS,
         )
         until = time.monotonic() + PATIENCE_S
         while self.ask("GET", "/list-apps")[0] != 200:
@@ -72,7 +81,7 @@ class Server:
             time.sleep(0.1)
 
     def _said(self, folder: Path) -> str:
-        return (folder.parent / "server.log").read_text()
+        return self._log.read_text()
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Send a request; return its status and what came back, 0 if nothing did."""
@@ -95,7 +104,6 @@ class Server:
         """End the process with no chance to tidy up."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(PATIENCE_S)
-        self._log.close()
 
 
 @pytest.fixture

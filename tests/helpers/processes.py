@@ -31,6 +31,11 @@ def _started(
     return fork_server.server().start(job, files)  # type: ignore[return-value]
 
 
+def started(script: str, *arguments: object, imports: str = "") -> Process:
+    """A Python process without pipes, forked as that of `child`; its caller ends it."""
+    return _started(script, arguments, imports, None, None, None)
+
+
 @contextmanager
 def child(script: str, *arguments: object, imports: str = "") -> Iterator[Process]:
     """A Python process with pipes, killed at the end whatever happens.
