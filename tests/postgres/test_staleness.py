@@ -94,21 +94,21 @@ def test_a_user_that_is_loaded_again_within_the_limit_is_found(
 def test_an_answer_that_was_asked_for_before_a_write_does_not_hide_it(
     schema, open_service, time, monkeypatch
 ):
-    from vecall.store.postgres.versions import VersionChecker
+    from vecall.store.postgres.version_statement import VersionStatement
 
     service = open_service(schema.url, max_staleness=LIMIT)
     service.sync.add_memory(**ME, memories=["okapi 1"])
     time(LIMIT + 1)
-    ask = VersionChecker._ask_database
+    ask = VersionStatement.versions
 
     def overtaken(own, *names):
         rows = ask(own, *names)
-        monkeypatch.setattr(VersionChecker, "_ask_database", ask)
+        monkeypatch.setattr(VersionStatement, "versions", ask)
         time(0.01)
         service.sync.add_memory(**ME, memories=["okapi 2"])
         return rows
 
-    monkeypatch.setattr(VersionChecker, "_ask_database", overtaken)
+    monkeypatch.setattr(VersionStatement, "versions", overtaken)
     found(service)
     assert found(service) == {"okapi 1", "okapi 2"}
     version = service._memory.storage._checker.ask(*ME.values()).result()
@@ -160,5 +160,5 @@ def test_versions_are_forgotten_once_they_are_too_old_and_no_sooner(
     assert len(checker._recent) == 110_000 + 1
     time(LIMIT + 0.001)
     for n in range(100):
-        assert checker._found([("hotel", f"unknown {n}")])
+        assert checker.ask_here("hotel", f"unknown {n}") is None
     assert len(checker._recent) == 100

@@ -75,6 +75,15 @@ async def run_async(operation: Operation[T]) -> T:
         operation.close()
 
 
+def in_event_loop() -> bool:
+    """Whether the calling thread runs asyncio's event loop, and so must not wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def running_loop() -> asyncio.AbstractEventLoop:
     """Return the running event loop.
 

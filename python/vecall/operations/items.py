@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vecall.concurrency.join import Join
+from vecall.concurrency.join import Join, in_event_loop
 from vecall.errors import (
     DimensionError,
     EmbeddingMismatchError,
@@ -112,9 +111,7 @@ class ItemOperations:
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
     ) -> T:
         """Read on another thread if an event loop waits, else on the caller's."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not in_event_loop():
             return work(*args)
         result: T = await Join(run(work, *args))
         return result

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal
 
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
+from vecall.concurrency.join import in_event_loop
 from vecall.errors import (
     ConfigError,
     EmbeddingMismatchError,
@@ -167,11 +168,11 @@ class PostgresStorage:
 
     def version(self, app: str, user: str) -> Version | None:
         """Return the version of a partition, as of now."""
-        return self._checker.ask(app, user).result()
+        return self._checker.ask_here(app, user)
 
     def version_future(self, app: str, user: str) -> Future[Version | None] | None:
-        """Return a future of the version of a partition."""
-        return self._checker.ask(app, user)
+        """Return a future of the version, if the calling thread has an event loop."""
+        return self._checker.ask(app, user) if in_event_loop() else None
 
     @contextmanager
     def read(

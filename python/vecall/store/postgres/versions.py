@@ -11,27 +11,24 @@ from contextlib import suppress
 from time import monotonic
 
 import psycopg
-from psycopg import sql
 
 from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import ClosedError
-from vecall.store.postgres.bounded_connection import BoundedConnection
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.dialect import encoded
-from vecall.store.postgres.errors import MISPLACED, NoAnswerError, as_typed, is_lost
-from vecall.store.postgres.pooler import set_for_transaction
+from vecall.store.postgres.errors import as_typed
+from vecall.store.postgres.version_statement import Names, VersionStatement
 from vecall.store.results import Version
 
-Names = tuple[str, str]
 _Waiting = tuple[Names, "Future[Version | None]"]
 _MOST = 1_000  # versions in one statement
-_OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
 
 
 class VersionChecker:
     """Answers with states that are no older than the question. Thread-safe.
 
-    A question that comes while a statement runs goes with the next one.
+    `ask` sends questions from a thread: one that comes while a statement runs goes with
+    the next one. `ask_here` sends one from the thread of its caller, so that no thread
+    has to wake; if another caller does so at that time, it is as `ask`.
     """
 
     def __init__(self, connections: Connections, max_staleness: float = 0.0) -> None:
@@ -41,11 +38,12 @@ class VersionChecker:
             connections: The connections.
             max_staleness: An answer of at most this age, in seconds, is given again.
         """
-        self._connections = connections
-        self._query = sql.SQL(
-            "SELECT n, part, seq, head FROM {}.heads(%s::text[], %s::text[])"
-        ).format(sql.Identifier(connections.url.schema))
-        self._connection: BoundedConnection | None = None
+        self._of_thread = VersionStatement(connections)
+        self._of_callers = VersionStatement(connections)
+        # Has one element, or none while a caller uses it. A caller that is interrupted
+        # right after taking it loses it; then all questions go to the thread.
+        self._free: queue.SimpleQueue[VersionStatement] = queue.SimpleQueue()
+        self._free.put(self._of_callers)
         self._max_staleness = max_staleness
         # Not a dict, which is slow at its beginning where much was removed.
         self._recent: OrderedDict[Names, tuple[float, Version | None]] = OrderedDict()
@@ -54,26 +52,53 @@ class VersionChecker:
         self._closing = threading.Lock()
         self._noting = threading.Lock()
         self._closed = False
-        self.statements = 0
-        """The number of statements that were sent."""
         self._thread = threading.Thread(
             target=self._work, name="vecall-versions", daemon=True
         )
         self._thread.start()
 
+    @property
+    def statements(self) -> int:
+        """The number of statements that were sent."""
+        return self._of_thread.sent + self._of_callers.sent
+
+    def ask_here(self, app: str, user: str) -> Version | None:
+        """Return the version of a partition; wait for the database.
+
+        Raises:
+            ClosedError: The checker was closed.
+            VecallError: The database did not answer.
+        """
+        names = (app, user)
+        known = self._known(names)
+        if known is not None:
+            return known[1]
+        try:
+            statement = self._free.get_nowait()
+        except queue.Empty:
+            return self.ask(app, user).result()
+        try:
+            if self._closed:
+                raise ClosedError(_CLOSED)
+            return self._found([names], statement)[names]
+        except psycopg.Error as error:
+            raise as_typed(error) from error
+        finally:
+            self._free.put(statement)
+            if self._closed:
+                _close_free(self._free)
+
     def ask(self, app: str, user: str) -> Future[Version | None]:
         """Return a future of the version of a partition; None if there is none."""
         future: Future[Version | None] = InterruptibleFuture()
         names = (app, user)
-        if self._max_staleness:
-            known = self._recent.get(names)
-            if known is not None and monotonic() - known[0] <= self._max_staleness:
-                future.set_result(known[1])
-                return future
+        known = self._known(names)
+        if known is not None:
+            future.set_result(known[1])
+            return future
         with self._closing:
             if self._closed:
-                msg = "the memory service is closed"
-                raise ClosedError(msg)
+                raise ClosedError(_CLOSED)
             self._waiting.put((names, future))
         return future
 
@@ -90,15 +115,17 @@ class VersionChecker:
             if not self._closed:
                 self._closed = True
                 self._waiting.put(None)
+        _close_free(self._free)
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def abandon(self) -> Callable[[], None]:
         """Return a function that ends the thread, not waiting."""
-        put = self._waiting.put
+        put, free = self._waiting.put, self._free
 
         def end() -> None:
             put(None)
+            _close_free(free)
 
         return end
 
@@ -120,12 +147,12 @@ class VersionChecker:
             if taken:
                 self._answer(taken)
             first = None
-        if self._connection is not None:
-            self._connection.close()
+        self._of_thread.close()
 
     def _answer(self, taken: list[_Waiting]) -> None:
         try:
-            found = self._found(list(dict.fromkeys(names for names, _ in taken)))
+            asked = list(dict.fromkeys(names for names, _ in taken))
+            found = self._found(asked, self._of_thread)
         except BaseException as error:
             typed = as_typed(error) if isinstance(error, psycopg.Error) else error
             for _, future in taken:
@@ -136,21 +163,20 @@ class VersionChecker:
             if future.set_running_or_notify_cancel():
                 future.set_result(found.get(names))
 
-    def _found(self, names: list[Names]) -> dict[Names, Version | None]:
-        apps = [encoded(app) for app, _ in names]
-        users = [encoded(user) for _, user in names]
+    def _known(self, names: Names) -> tuple[float, Version | None] | None:
+        """Return an answer that is recent enough to be given again."""
+        if not self._max_staleness:
+            return None
+        known = self._recent.get(names)
+        if known is None or monotonic() - known[0] > self._max_staleness:
+            return None
+        return known
+
+    def _found(
+        self, names: list[Names], statement: VersionStatement
+    ) -> dict[Names, Version | None]:
         asked = monotonic()
-        try:
-            rows = self._ask_database(apps, users)
-        except psycopg.Error as error:
-            if isinstance(error, MISPLACED):
-                self._connections.prepare_no_more()
-            elif not is_lost(error) or isinstance(error, NoAnswerError):
-                raise
-            rows = self._ask_database(apps, users)  # on a new connection
-        found: dict[Names, Version | None] = dict.fromkeys(names)
-        for place, part, seq, head in rows:
-            found[names[place - 1]] = (part, seq, head)
+        found = statement.versions(names)
         if self._max_staleness:
             self._remember(asked, found)
         return found
@@ -179,30 +205,11 @@ class VersionChecker:
         for names in outdated:
             del self._recent[names]
 
-    def _ask_database(
-        self, apps: list[str], users: list[str]
-    ) -> list[tuple[int, int, int, int]]:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._connections.connect()
-            seconds = self._connections.url.timeout * _OF_THE_TIME
-            self._connection.allow(seconds, each=True)
-        self.statements += 1
-        try:
-            return self._versions(self._connection, (apps, users))
-        except psycopg.Error:
-            self._connection.close()  # it may be lost, or in a transaction
-            raise
 
-    def _versions(
-        self, connection: BoundedConnection, names: tuple[list[str], list[str]]
-    ) -> list[tuple[int, int, int, int]]:
-        if connection.settings is None:
-            return connection.execute(
-                self._query, names, prepare=True, binary=True
-            ).fetchall()
-        with connection.pipeline():
-            connection.execute(b"BEGIN READ ONLY")
-            connection.execute(set_for_transaction(connection.settings))
-            found = connection.execute(self._query, names, prepare=True, binary=True)
-            connection.execute(b"COMMIT")
-        return found.fetchall()
+def _close_free(free: queue.SimpleQueue[VersionStatement]) -> None:
+    """Close the connection of a statement that no caller uses."""
+    with suppress(queue.Empty):
+        free.get_nowait().close()
+
+
+_CLOSED = "the memory service is closed"

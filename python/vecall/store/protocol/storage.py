@@ -217,8 +217,9 @@ class Storage(Protocol):
     def version_future(self, app: str, user: str) -> Future[Version | None] | None:
         """Return a future of what `version` returns, for callers on an event loop.
 
-        Every search calls this, or `version` if it returns None: then `version` takes
-        microseconds.
+        Returns:
+            None if the caller is to call `version`: it takes microseconds, or no event
+            loop runs on the calling thread.
         """
         ...
 
