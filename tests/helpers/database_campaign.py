@@ -229,8 +229,20 @@ class DatabaseCampaign:
         """Take acknowledgements until there are so many."""
         deadline = time.monotonic() + wait_s
         while until > 0:
-            assert time.monotonic() < deadline, "no call was acknowledged"
+            assert time.monotonic() < deadline, self._stall()
             until -= sum(map(self._take, self._ready(0.2)))
+
+    def _stall(self) -> str:
+        """What the primary waits for."""
+        replicas = self.primary.execute(
+            "SELECT application_name, state, sync_state, sent_lsn, flush_lsn "
+            "FROM pg_stat_replication"
+        )
+        waits = self.primary.execute(
+            "SELECT usename, state, wait_event_type, wait_event, left(query, 60), "
+            "now() - query_start FROM pg_stat_activity WHERE usename = 'server'"
+        )
+        return f"no call was acknowledged; replicas {replicas}; sessions {waits}"
 
     def _drain(self) -> None:
         """Take what was acknowledged already."""

@@ -110,6 +110,29 @@ def test_every_answer_is_the_files_to_the_bit(open_service, tmp_path, schema) ->
     assert len(around[0]) > 1
 
 
+def test_an_embedded_add_takes_one_round_trip_more_if_the_user_is_loaded(
+    open_service, schema, monkeypatch
+) -> None:
+    """And one more for the end of that look-up."""
+    memory = open_service(schema.url, embedder=FunctionEmbedder(embed, dimensions=64))
+    memory.sync.add_memory(**ME, memories=["sea"])
+    memory.sync.search_memory(**ME, query="sea")
+    made: list[transactions.PostgresTransaction] = []
+    begin = transactions.PostgresTransaction.__init__
+
+    def noted(self: Any, *arguments: Any) -> None:
+        begin(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(transactions.PostgresTransaction, "__init__", noted)
+    for count in (1, 100):
+        made.clear()
+        facts = [f"sea {count} {n}" for n in range(count)]
+        memory.sync.add_memory(**ME, memories=facts)
+        look, write = made
+        assert (look.round_trips, write.round_trips + 1) == (1, 3)
+
+
 def test_an_add_takes_three_round_trips_and_a_search_one_statement(
     open_service, schema, monkeypatch
 ) -> None:

@@ -48,8 +48,11 @@ async def give_vectors(
     assert search_index.model is not None
     model = search_index.model.id
 
+    loaded = search_index.partitions.version_of((app, user))
+    part = None if loaded is None else loaded[0]
+
     def look() -> dict[str, list[Draft]] | None:
-        return _to_embed(storage, app, user, drafts, model, restore, again, key)
+        return _to_embed(storage, app, user, drafts, model, restore, again, key, part)
 
     new: dict[str, list[Draft]] | None = await Join(
         search_index.partitions.submit(look)
@@ -75,6 +78,7 @@ def _to_embed(
     restore: bool,
     again: bool,
     key: str | None,
+    part: int | None,
 ) -> dict[str, list[Draft]] | None:
     """Set the vectors that the file has; return the other drafts by text.
 
@@ -85,7 +89,7 @@ def _to_embed(
     with storage.read(app, user) as reads:
         if key is not None and reads.is_used(app, user, key):
             return None
-        known = reads.lookup_existing(app, user, drafts, now, model)
+        known = reads.lookup_existing(app, user, drafts, now, model, part)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
         if draft.has_own_vector:

@@ -133,9 +133,17 @@ class SqlReads(Generic[T]):
         return idempotency.is_used(self._connection, app, user, key)
 
     def lookup_existing(
-        self, app: str, user: str, drafts: Sequence[Draft], now: float, model: int
+        self,
+        app: str,
+        user: str,
+        drafts: Sequence[Draft],
+        now: float,
+        model: int,
+        likely_part: int | None = None,
     ) -> ExistingMemories:
-        return existing.lookup_existing(self._connection, app, user, drafts, now, model)
+        return existing.lookup_existing(
+            self._connection, app, user, drafts, now, model, likely_part
+        )
 
     def vectors_of(
         self, part: int, said: Iterable[Said], model: int

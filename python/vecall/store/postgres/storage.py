@@ -212,6 +212,7 @@ class PostgresStorage:
                     "SELECT set_config('vecall.part', ?, true)", (str(part),)
                 )
             yield transaction
+            connection.execute(b"ROLLBACK")  # ends it in the round trip of the pipeline
 
     @contextmanager
     def _claiming(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:

@@ -187,7 +187,13 @@ class WriteReads(Protocol):
         ...
 
     def lookup_existing(
-        self, app: str, user: str, drafts: Sequence[Draft], now: float, model: int
+        self,
+        app: str,
+        user: str,
+        drafts: Sequence[Draft],
+        now: float,
+        model: int,
+        likely_part: int | None = None,
     ) -> ExistingMemories:
         """Return what is on record about the ids and texts of drafts.
 
@@ -197,6 +203,8 @@ class WriteReads(Protocol):
             drafts: The memories to be added.
             now: The time by which memories expire.
             model: Only vectors of the model with this number are returned.
+            likely_part: The number of the user's partition, as far as it is known. If
+                it is right, a database is asked once and not twice.
         """
         ...
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
-from vecall.store.erased_names import part_of, tombstones
+from vecall.store.erased_names import ANY_TOMBSTONE, part_of, tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import ExistingMemories, Said
 from vecall.store.rows import Draft, text_hash
-from vecall.store.sql import select_in
-from vecall.store.transaction import Transaction
-from vecall.store.writes.row_diff import corrected
+from vecall.store.sql import in_statement, select_in
+from vecall.store.transaction import Statement, Transaction, read_ahead
+from vecall.store.writes.row_diff import ANY_CORRECTED, corrected
 
 _AT_ONCE = 400  # texts per statement, two values each
 _LOOKED_AT = 8  # rows of the same text, newest first, of any author
+_OF_IDS = (
+    "SELECT id, hash, author, vec IS NOT NULL, coalesce(expires_at, 9e99) FROM mem "
+    "WHERE part = ? AND id IN"
+)
 _SAME_TEXT = """
 SELECT (
   SELECT rid FROM (
@@ -33,6 +37,7 @@ def lookup_existing(
     drafts: Sequence[Draft],
     now: float,
     model: int,
+    likely_part: int | None = None,
 ) -> ExistingMemories:
     """Return what the file has on record about the ids and texts of drafts.
 
@@ -43,28 +48,30 @@ def lookup_existing(
         drafts: The memories to add.
         now: The time by which memories expire.
         model: Only vectors of the model with this number are returned.
+        likely_part: The number of the user's partition, as far as it is known. If it is
+            right, a database is asked once and not twice.
     """
     known = ExistingMemories()
     ids = [draft.id for draft in drafts]
+    texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
+    if likely_part is not None:
+        read_ahead(connection, lambda: _first_reads(likely_part, ids, texts))
     number = part_of(connection, app, user)
     if number is None:
         return known
+    if number != likely_part:
+        read_ahead(connection, lambda: _first_reads(number, ids, texts))
     part = [number]
     for id_, _, why in tombstones(connection, number, ids):
         (known.deleted if why is None else known.let_go).add(id_)
-    query = (
-        "SELECT id, hash, author, vec IS NOT NULL, coalesce(expires_at, 9e99) FROM mem "
-        "WHERE part = ? AND id IN"
-    )
     for id_, text, author, embedded, expires_at in select_in(
-        connection, query, part, ids
+        connection, _OF_IDS, part, ids
     ):
         if embedded:
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
     known.corrected = corrected(connection, number, ids)
-    texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
     said = [
         text
         for draft, text in zip(drafts, texts, strict=True)
@@ -72,6 +79,28 @@ def lookup_existing(
     ]
     known.vectors = vectors_of(connection, number, said, model)
     return known
+
+
+def _first_reads(
+    part: int, ids: Sequence[str], texts: Iterable[Said]
+) -> Iterator[Statement]:
+    """Yield what `lookup_existing` reads if the ids and texts are new."""
+    of_ids = in_statement(_OF_IDS, [part], ids)
+    if of_ids is not None:
+        yield ANY_TOMBSTONE, (part,)
+        yield of_ids
+    yield ANY_CORRECTED, (part,)
+    wanted = list(dict.fromkeys(texts))
+    if 0 < len(wanted) <= _AT_ONCE:
+        yield _same_text(part, wanted)
+
+
+def _same_text(part: int, wanted: Sequence[Said]) -> Statement:
+    """Return the statement that finds memories of the same texts and authors."""
+    values = ", ".join(["(?, ?)"] * len(wanted))
+    query = f"WITH said (hash, author) AS (VALUES {values}) {_SAME_TEXT}"
+    flat = [value for pair in wanted for value in pair]
+    return query, (*flat, part, _LOOKED_AT)
 
 
 def vectors_of(
@@ -88,11 +117,8 @@ def vectors_of(
     wanted = list(dict.fromkeys(said))
     rids: list[int] = []
     for start in range(0, len(wanted), _AT_ONCE):
-        batch = wanted[start : start + _AT_ONCE]
-        values = ", ".join(["(?, ?)"] * len(batch))
-        query = f"WITH said (hash, author) AS (VALUES {values}) {_SAME_TEXT}"
-        flat = [value for pair in batch for value in pair]
-        found = connection.execute(query, (*flat, part, _LOOKED_AT)).fetchall()
+        query = _same_text(part, wanted[start : start + _AT_ONCE])
+        found = connection.execute(*query).fetchall()
         rids += [rid for (rid,) in found if rid is not None]
     if not rids:
         return {}
