@@ -68,9 +68,18 @@ def every_step(work: Callable[[int], bool]) -> int:
 def test_an_interrupted_wait_leaves_its_promise_to_others(in_time):
     def at(step: int) -> bool:
         promise: InterruptibleFuture[int] = InterruptibleFuture()
-        thread = threading.Timer(0.005, lambda: promise.set_result(7))
+        interrupted = threading.Event()
+
+        def settle() -> None:
+            """Not before somebody waits, so that there are the steps of a wait."""
+            while not (promise._condition._waiters or interrupted.wait(0.001)):
+                pass
+            promise.set_result(7)
+
+        thread = threading.Thread(target=settle, daemon=True)
         thread.start()
         found = interrupted_at(step, promise.result)
+        interrupted.set()
         assert in_time(promise.result, timeout_s=5) == 7
         thread.join()
         return found
