@@ -32,8 +32,13 @@ def grown(count: int) -> int:
     return round(count * max(1.0, SCALE))
 
 
-def campaign(examples: int, steps: int, least: int = 2) -> settings:
-    """Hypothesis settings for a state machine of `examples` programs at scale 1."""
+def campaign(examples: int, steps: int, least: int | None = None) -> settings:
+    """Hypothesis settings for a state machine of `examples` programs at scale 1.
+
+    Below that it has `least` programs, or a quarter: with a tenth, defects were missed.
+    """
+    if least is None:
+        least = max(2, round(examples / 4))
     return settings(
         derandomize=REPEATS,
         max_examples=scaled(examples, least),
