@@ -97,3 +97,26 @@ def test_an_index_of_items_that_leads_to_another_item_is_refused(
         who = ALICE if of[0] == 1 else BOB
         with pytest.raises(CorruptFileError):
             outcome(CALLS[name], service.items.sync, who)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("table", ["part", "item"])
+def test_an_index_that_leads_to_no_row_is_refused(tmp_path, name, table):
+    written(tmp_path / "m.db")
+    one, columns = (2, "app,user") if table == "part" else (2 << 32 | 1, "part,ns,key")
+    swap(tmp_path / "m.db", table, columns, one, one + 77)
+    opened = MemoryService(tmp_path / "m.db", embedder=None)
+    with opened as service, pytest.raises(CorruptFileError):
+        outcome(CALLS[name], service.items.sync, BOB)
+
+
+def test_loaded_vectors_that_the_file_has_lost_are_noticed(tmp_path):
+    with MemoryService(tmp_path / "m.db", embedder=None) as service:
+        items = service.items.sync
+        two = [[1.0, 0.0], [0.0, 1.0]]
+        items.write([Put(NOTES, "a", 1, two), Put(NOTES, "b", 1, [1.0, 1.0])], **ALICE)
+        assert len(items.find(NOTES, vector=[1.0, 0.0], **ALICE)) == 2
+        with closing(sqlite3.connect(tmp_path / "m.db")) as connection, connection:
+            connection.execute("UPDATE item SET vecs = NULL WHERE key = 'b'")
+        with pytest.raises(CorruptFileError):
+            items.find(NOTES, vector=[1.0, 0.0], **ALICE)

@@ -314,6 +314,8 @@ def _cosines(
     if not rows:
         return []
     stored = [checked_vectors(row.rid, row.vecs, dim) for row in rows]
+    if not all(stored):
+        raise CorruptFileError(DAMAGED_ITEM)  # the vectors of a row were lost
     matrix = np.frombuffer(b"".join(stored), np.float32).astype(np.float64)
     matrix = matrix.reshape(-1, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))

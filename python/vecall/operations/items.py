@@ -260,7 +260,9 @@ class ItemOperations:
         """Return the number of items in a namespace and all below it."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        test = None if where is None else compiled(where)
+        test: Test | None = compiled(where)
+        if not where:  # None and {} are met by every item
+            test = None
         count: int = await self._on(
             self._runtime.threads.long, self._count, key, labels, test
         )

@@ -26,19 +26,19 @@ from vecall.store.values import stored_object
 
 _AT_ONCE = 200
 _ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"
+_JOINED = f"item.{', item.'.join(ITEM_COLUMNS.split(', '))}, item.crc"
 # The names come from the row, which SQLite reads by its number, not from the index that
-# leads to it. "+" lets it compare with a column without a type by that column's index.
-_OF_USER = (
-    "SELECT named.id, named.app, named.user, "
-    f"item.{', item.'.join(ITEM_COLUMNS.split(', '))}, item.crc "
-    "FROM part JOIN part AS named ON named.id = +part.id "
-    "LEFT JOIN item ON item.part = +named.id AND item.ns = ? AND item.key = ? "
-    "WHERE part.app = ? AND part.user = ?"
+# leads to it. A table alone in its SELECT is read by number whatever the statistics of
+# the file say; LIMIT 1 keeps it alone. "+" lets it compare with a column without a type
+# by that column's index.
+_USER = (
+    "SELECT {} FROM part WHERE id = (SELECT id FROM part WHERE app = ? AND user = ?)"
 )
-_STATE = (
-    "SELECT named.id, named.app, named.user, named.item "
-    "FROM part JOIN part AS named ON named.id = +part.id "
-    "WHERE part.app = ? AND part.user = ?"
+_STATE = _USER.format("id, app, user, item")
+_OF_USER = (
+    f"SELECT named.id, named.app, named.user, {_JOINED} "
+    f"FROM ({_USER.format('id, app, user')} LIMIT 1) AS named "
+    "LEFT JOIN item ON item.part = +named.id AND item.ns = ? AND item.key = ?"
 )
 
 
@@ -91,7 +91,7 @@ def item_at(
         CorruptFileError: An index leads to another user or item, or the item fails its
             checksum.
     """
-    row = connection.execute(_OF_USER, (ns, key, app, user)).fetchone()
+    row = connection.execute(_OF_USER, (app, user, ns, key)).fetchone()
     if row is None:
         return False, None
     if row[1:3] != (app, user):
@@ -101,7 +101,7 @@ def item_at(
 
 def _of_part(part: int, row: Sequence[Any]) -> ItemRow:
     """Return the item of a row with its checksum, which has to be of a partition."""
-    if row[0] >> 32 != part:
+    if row[0] is None or row[0] >> 32 != part:  # an index led to no row, or another's
         raise CorruptFileError(DAMAGED_ITEM)
     return checked_item(row[:-1], row[-1])
 
@@ -136,10 +136,12 @@ def newest_items(
 ) -> Iterator[ItemRow]:
     """Yield the items of a range of namespaces, latest write first."""
     within, values = _within(part, low, high)
-    # The sorts have row numbers only; the rows are read as they are needed.
+    # The sorts have row numbers only; the rows are read as they are needed. "+" keeps
+    # PostgreSQL from reading all users' items backwards until enough are of this user.
     newest = connection.execute(
-        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid IN (SELECT rid FROM item "
-        f"WHERE {within} ORDER BY rid DESC LIMIT ?) ORDER BY rid DESC",
+        f"SELECT {_JOINED} FROM (SELECT rid FROM item WHERE {within} "
+        "ORDER BY +rid DESC LIMIT ?) AS newest LEFT JOIN item ON item.rid = newest.rid "
+        "ORDER BY newest.rid DESC",
         [*values, first],
     ).fetchall()
     for row in newest:
@@ -147,7 +149,7 @@ def newest_items(
     if len(newest) < first:
         return
     others = connection.execute(
-        f"SELECT rid FROM item WHERE {within} AND rid < ? ORDER BY rid DESC",
+        f"SELECT rid FROM item WHERE {within} AND rid < ? ORDER BY +rid DESC",
         [*values, newest[-1][0]],
     )
     rids = [rid for (rid,) in others]
@@ -156,7 +158,8 @@ def newest_items(
         some = rids[start : start + _AT_ONCE]
         rows = {row[0]: row for row in select_in(connection, query, [], some)}
         for rid in some:
-            yield _within_range(_of_part(part, rows[rid]), low, high)
+            found = _of_part(part, rows.get(rid, (None,)))
+            yield _within_range(found, low, high)
 
 
 def item_vectors(
