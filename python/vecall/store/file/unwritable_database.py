@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from vecall.clock import Clock
-from vecall.errors import BusyError, IncompatibleFileError, ReadOnlyError, StorageError
+from vecall.errors import (
+    BusyError,
+    CorruptFileError,
+    IncompatibleFileError,
+    ReadOnlyError,
+    StorageError,
+)
 from vecall.store.file import schema
 from vecall.store.file.connections import connect, file_bytes
 from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
@@ -144,7 +150,12 @@ class UnwritableDatabase(Database):
                 elif state is None and self._peeked is not None:
                     self._peek.broken = True
                 self._peeked = state
-                found = super().peek(read, *values)
+                try:
+                    found = super().peek(read, *values)
+                except CorruptFileError:
+                    if state is None or _state_of(self.path) == state:
+                        raise
+                    continue  # pages of two states
                 if state is None or _state_of(self.path) == state:
                     return found
         msg = "the file changed faster than it could be read"
