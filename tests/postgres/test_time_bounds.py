@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import random
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -91,6 +95,33 @@ def test_calls_end_in_thirty_seconds_with_the_default_timeout(proxy, open_servic
         for call in [pool.submit(call, service) for call in CALLS]:
             with pytest.raises(UNREACHED):
                 call.result(LATEST_S)
+    proxy.is_silent = False
+    assert texts(service) == ["zebra 0"]
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(SCALE < 1, reason="takes seconds: VECALL_TEST_SCALE=1")
+def test_an_interrupt_is_not_lost_when_the_database_is_silent(
+    proxy, open_service, interruptible
+):
+    """Even if the database does not let the statement be cancelled either."""
+    service = open_service(proxy.url(timeout=12), embedder=None)
+    service.sync.add_memory(**ME, memories=[{"id": "0", "content": "zebra 0"}])
+    assert texts(service) == ["zebra 0"]
+    checker = service._memory.storage._checker
+    before = checker.statements
+    proxy.is_silent = True
+
+    def interrupt() -> None:
+        while checker.statements == before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        texts(service)
+    interrupting.join()
     proxy.is_silent = False
     assert texts(service) == ["zebra 0"]
 

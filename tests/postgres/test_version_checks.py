@@ -79,7 +79,7 @@ def locked(schema: Any) -> Any:
     return connection
 
 
-def test_an_interrupted_check_leaves_the_service_usable(schema, service):
+def test_an_interrupted_check_leaves_the_service_usable(schema, service, interruptible):
     before = sent(service)
     with locked(schema):
 
