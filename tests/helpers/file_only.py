@@ -7,6 +7,7 @@ import re
 _TESTS = {
     "reads bytes of the file": """
         items/test_damaged_indexes.py
+        store/test_unwritable_peek.py
         items/test_item_plans.py
         lifecycle/test_deletion_cascade.py::test_a_deletion_drops_turns_that_wait
         lifecycle/test_deletion_purge.py::test_a_purge_gives_the_disk_back
