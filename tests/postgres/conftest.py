@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+import time
+from collections.abc import Callable
 
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
@@ -19,8 +23,23 @@ def schema():
 
 
 @pytest.fixture
-def interruptible():
-    """Let SIGINT interrupt the test; a shell in the background ignores it."""
+def interrupt_once():
+    """A function that interrupts the test as soon as a condition holds."""
+    # A shell in the background ignores SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    threads: list[threading.Thread] = []
+
+    def interrupt_once(holds: Callable[[], bool]) -> None:
+        def wait() -> None:
+            while not holds():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        threads.append(thread)
+        thread.start()
+
+    yield interrupt_once
+    for thread in threads:
+        thread.join(5)
     signal.signal(signal.SIGINT, before)

@@ -110,13 +110,8 @@ def test_every_answer_is_the_files_to_the_bit(open_service, tmp_path, schema) ->
     assert len(around[0]) > 1
 
 
-def test_an_embedded_add_takes_one_round_trip_more_if_the_user_is_loaded(
-    open_service, schema, monkeypatch
-) -> None:
-    """And one more for the end of that look-up."""
-    memory = open_service(schema.url, embedder=FunctionEmbedder(embed, dimensions=64))
-    memory.sync.add_memory(**ME, memories=["sea"])
-    memory.sync.search_memory(**ME, query="sea")
+def transactions_made(monkeypatch: Any) -> list[transactions.PostgresTransaction]:
+    """A list to which every later transaction adds itself."""
     made: list[transactions.PostgresTransaction] = []
     begin = transactions.PostgresTransaction.__init__
 
@@ -125,6 +120,17 @@ def test_an_embedded_add_takes_one_round_trip_more_if_the_user_is_loaded(
         made.append(self)
 
     monkeypatch.setattr(transactions.PostgresTransaction, "__init__", noted)
+    return made
+
+
+def test_an_embedded_add_takes_one_round_trip_more_if_the_user_is_loaded(
+    open_service, schema, monkeypatch
+) -> None:
+    """And one more for the end of that look-up."""
+    memory = open_service(schema.url, embedder=FunctionEmbedder(embed, dimensions=64))
+    memory.sync.add_memory(**ME, memories=["sea"])
+    memory.sync.search_memory(**ME, query="sea")
+    made = transactions_made(monkeypatch)
     for count in (1, 100):
         made.clear()
         facts = [f"sea {count} {n}" for n in range(count)]
@@ -137,14 +143,7 @@ def test_an_add_takes_three_round_trips_and_a_search_one_statement(
     open_service, schema, monkeypatch
 ) -> None:
     memory = open_service(schema.url)
-    made: list[transactions.PostgresTransaction] = []
-    begin = transactions.PostgresTransaction.__init__
-
-    def noted(self: Any, *arguments: Any) -> None:
-        begin(self, *arguments)
-        made.append(self)
-
-    monkeypatch.setattr(transactions.PostgresTransaction, "__init__", noted)
+    made = transactions_made(monkeypatch)
     for count in (1, 100):
         made.clear()
         facts = [f"sea {count} {n}" for n in range(count)]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import random
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -102,7 +98,7 @@ def test_calls_end_in_thirty_seconds_with_the_default_timeout(proxy, open_servic
 @pytest.mark.campaign
 @pytest.mark.skipif(SCALE < 1, reason="takes seconds: VECALL_TEST_SCALE=1")
 def test_an_interrupt_is_not_lost_when_the_database_is_silent(
-    proxy, open_service, interruptible
+    proxy, open_service, interrupt_once
 ):
     """Even if the database does not let the statement be cancelled either."""
     service = open_service(proxy.url(timeout=12), embedder=None)
@@ -112,16 +108,9 @@ def test_an_interrupt_is_not_lost_when_the_database_is_silent(
     before = checker.statements
     proxy.is_silent = True
 
-    def interrupt() -> None:
-        while checker.statements == before:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    interrupting = threading.Thread(target=interrupt)
-    interrupting.start()
+    interrupt_once(lambda: checker.statements != before)
     with pytest.raises(KeyboardInterrupt):
         texts(service)
-    interrupting.join()
     proxy.is_silent = False
     assert texts(service) == ["zebra 0"]
 

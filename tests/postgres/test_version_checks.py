@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -79,20 +76,14 @@ def locked(schema: Any) -> Any:
     return connection
 
 
-def test_an_interrupted_check_leaves_the_service_usable(schema, service, interruptible):
+def test_an_interrupted_check_leaves_the_service_usable(
+    schema, service, interrupt_once
+):
     before = sent(service)
     with locked(schema):
-
-        def interrupt() -> None:
-            while sent(service) == before:  # until the check has begun
-                time.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGINT)
-
-        interrupting = threading.Thread(target=interrupt)
-        interrupting.start()
+        interrupt_once(lambda: sent(service) != before)  # the check has begun
         with pytest.raises(KeyboardInterrupt):
             texts(service)
-        interrupting.join()
     service.sync.add_memory(**ME, memories=["okapi 1"])
     assert texts(service) == ["okapi 0", "okapi 1"]
     assert sent(service)[1] == before[1] + 2
