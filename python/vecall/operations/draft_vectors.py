@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.index.embedding import embedded_text
 from vecall.search.search_index import SearchIndex
-from vecall.store import Draft, Storage
+from vecall.store import Draft, DraftLookup, ExistingMemories, Storage
 
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
+
+
+class Looked(NamedTuple):
+    """What a look-up of drafts found.
+
+    Attributes:
+        is_repeat: The idempotency key was used before.
+        part: The number of the user's partition, as far as it is known.
+    """
+
+    is_repeat: bool
+    part: int | None
 
 
 async def give_vectors(
@@ -22,7 +35,7 @@ async def give_vectors(
     restore: bool,
     again: bool,
     key: str | None,
-) -> bool:
+) -> Looked:
     """Set `vec` of each draft that the write stores with a new text or author.
 
     The vector comes from the file if the file has one for the same text and author.
@@ -39,7 +52,7 @@ async def give_vectors(
         key: The idempotency key. If it was used before, nothing is embedded.
 
     Returns:
-        Whether the key was used before.
+        What the look-up found.
 
     Raises:
         EmbedderError: The embedder failed.
@@ -51,14 +64,19 @@ async def give_vectors(
     loaded = search_index.partitions.version_of((app, user))
     part = None if loaded is None else loaded[0]
 
-    def look() -> dict[str, list[Draft]] | None:
-        return _to_embed(storage, app, user, drafts, model, restore, again, key, part)
+    def look() -> tuple[Looked, dict[str, list[Draft]]]:
+        ids = [draft.id for draft in drafts]
+        texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
+        asked = DraftLookup(app, user, ids, texts, model, key, part)
+        known = storage.lookup_existing(asked)
+        if known is None:
+            return Looked(True, part), {}
+        return Looked(False, known.part), _to_embed(known, drafts, restore, again)
 
-    new: dict[str, list[Draft]] | None = await Join(
+    found: tuple[Looked, dict[str, list[Draft]]] = await Join(
         search_index.partitions.submit(look)
     )
-    if new is None:
-        return True
+    looked, new = found
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         batch = texts[start : start + _AT_ONCE]
@@ -66,30 +84,16 @@ async def give_vectors(
         for text, vec in zip(batch, vectors, strict=True):
             for draft in new[text]:
                 draft.vec = vec
-    return False
+    return looked
 
 
 def _to_embed(
-    storage: Storage,
-    app: str,
-    user: str,
-    drafts: Sequence[Draft],
-    model: int,
-    restore: bool,
-    again: bool,
-    key: str | None,
-    part: int | None,
-) -> dict[str, list[Draft]] | None:
+    known: ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
+) -> dict[str, list[Draft]]:
     """Set the vectors that the file has; return the other drafts by text.
 
-    Returns None if the key was used before. The function hashes every text, so it runs
-    off the event loop.
+    The function hashes every text, so it runs off the event loop.
     """
-    now = storage.expiry_clock.now()
-    with storage.read(app, user) as reads:
-        if key is not None and reads.is_used(app, user, key):
-            return None
-        known = reads.lookup_existing(app, user, drafts, now, model, part)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
         if draft.has_own_vector:

@@ -27,7 +27,7 @@ from vecall.ingest.drafts import (
     session_head,
     turns_of,
 )
-from vecall.operations.draft_vectors import give_vectors
+from vecall.operations.draft_vectors import Looked, give_vectors
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_request import WriteRequest
@@ -203,7 +203,8 @@ class Writes(Runtime):
         may have expired when the transaction runs. Then the write is repeated without
         `trusting`.
         """
-        answered = False
+        loaded = search_index.partitions.version_of((app, user))
+        looked = Looked(False, None if loaded is None else loaded[0])
         model = None
         embedding = search_index.embedding
         if embedding is not None and search_index.model is not None:
@@ -211,7 +212,7 @@ class Writes(Runtime):
         if embedding is not None and model is not None and embedding.can_embed:
             # A restored turn may have another text than its correction in the file.
             embed_all = request.restore or request.corrects
-            answered = await give_vectors(
+            looked = await give_vectors(
                 search_index,
                 self.storage,
                 app,
@@ -236,9 +237,10 @@ class Writes(Runtime):
             request.consumed_turns,
             request.folds,
             request.restore_facts,
-            answered,
+            looked.is_repeat,
             request.if_absent,
             request.if_version,
+            looked.part,
         )
         try:
             change: Change = await Join(self.storage.submit(job))

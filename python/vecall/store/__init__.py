@@ -51,6 +51,7 @@ from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
+    DraftLookup,
     DueSession,
     EmbeddingModel,
     ExistingMemories,
@@ -105,6 +106,7 @@ __all__ = [
     "CopyReport",
     "DeleteMemories",
     "Draft",
+    "DraftLookup",
     "DueSession",
     "Durability",
     "EmbeddingModel",

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from vecall.store.sql import execute_in, select_in
-from vecall.store.transaction import Transaction
+from vecall.store.transaction import Statement, Transaction
 
 HIDDEN_APP = ""
 """The app of users whose names are digests. Callers cannot use this name."""
@@ -61,12 +61,15 @@ def hide(key: bytes, name: str) -> str:
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
 
+def keys_statement(part: int) -> Statement:
+    """Return the query of `keys_of`."""
+    query = "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?"
+    return query, (part, _KEY_MARK, _KEY_END, _MOST_KEYS)
+
+
 def keys_of(connection: Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
-    found = connection.execute(
-        "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?",
-        (part, _KEY_MARK, _KEY_END, _MOST_KEYS),
-    ).fetchall()
+    found = connection.execute(*keys_statement(part)).fetchall()
     return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
 
 
@@ -190,13 +193,16 @@ def is_hidden_user(
     return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
+PART_OF = "SELECT id FROM part WHERE app = ? AND user = ?"
+"""The first query of `part_of`."""
+
+
 def part_of(connection: Transaction, app: str, user: str) -> int | None:
     """Return the number of a user's partition, even if its names are digests."""
-    query = "SELECT id FROM part WHERE app = ? AND user = ?"
-    found = connection.execute(query, (app, user)).fetchone()
+    found = connection.execute(PART_OF, (app, user)).fetchone()
     if found is None:
         hidden = hidden_user(connection, app, user)
-        found = connection.execute(query, (HIDDEN_APP, hidden)).fetchone()
+        found = connection.execute(PART_OF, (HIDDEN_APP, hidden)).fetchone()
     return None if found is None else int(found[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -98,11 +99,35 @@ Said = tuple[bytes, str | None]
 """(hash, author) of a text: equal pairs get the same vector from the embedder."""
 
 
+class DraftLookup(NamedTuple):
+    """What to look up before some drafts are embedded.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: The ids of the memories to add.
+        texts: (hash, author) of each of them.
+        model: Only vectors of the model with this number are returned.
+        key: The call's idempotency key.
+        likely_part: The number of the user's partition, as far as it is known. If it is
+            right, a database is asked once and not twice.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    texts: Sequence[Said]
+    model: int
+    key: str | None = None
+    likely_part: int | None = None
+
+
 @dataclass(slots=True)
 class ExistingMemories:
     """What a storage has on record about the ids and texts of some drafts.
 
     Attributes:
+        part: The number of the user's partition; None if the user has none.
         texts: (hash, author) of each stored memory that has a vector, by id.
         deleted: Ids that a caller deleted. Only a fact that is added again comes back.
         let_go: Ids that expired or were evicted. A turn with such an id is skipped.
@@ -111,6 +136,7 @@ class ExistingMemories:
             author).
     """
 
+    part: int | None = None
     texts: dict[str, Said] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     let_go: set[str] = field(default_factory=set)

@@ -48,13 +48,73 @@ def insert_many(
         )
 
 
-def in_statement(
+@singledispatch
+def statement_among(
+    connection: Any,  # noqa: ARG001
+    query: str,
+    before: Sequence[Any],
+    among: Sequence[Any],
+) -> Statement:
+    """Return a statement of which a column has one of some values.
+
+    A kind of transaction may register its own implementation.
+
+    Args:
+        connection: The transaction.
+        query: Ends in "IN", for example "SELECT rid FROM mem WHERE part = ? AND id IN".
+        before: Values of the question marks in it.
+        among: The values of the last column, of one type; not None.
+    """
+    return statement_with_marks(query, before, among)
+
+
+def statement_with_marks(
     query: str, before: Sequence[Any], among: Sequence[Any]
+) -> Statement:
+    """Return `statement_among` with a mark for each value."""
+    return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
+
+
+@singledispatch
+def given_rows(
+    connection: Any,  # noqa: ARG001
+    name: str,
+    rows: Sequence[tuple[Any, ...]],
+) -> Statement:
+    """Return the WITH clause of a table of given rows.
+
+    A kind of transaction may register its own implementation.
+
+    Args:
+        connection: The transaction.
+        name: The table and its columns, for example "said (hash, author)".
+        rows: The values of the columns, for each row; at least one.
+    """
+    return rows_with_marks(name, rows)
+
+
+def rows_with_marks(name: str, rows: Sequence[tuple[Any, ...]]) -> Statement:
+    """Return `given_rows` with a mark for each value."""
+    marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
+    return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
+
+
+def in_statement(
+    connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
 ) -> Statement | None:
     """Return the one statement that `select_in` executes; None if not one."""
     if not 0 < len(among) <= _VARIABLES - len(before):
         return None
-    return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
+    return statement_among(connection, query, before, among)
+
+
+def _statements(
+    connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
+) -> Iterator[Statement]:
+    limit = _VARIABLES - len(before)
+    for start in range(0, len(among), limit):
+        some = among[start : start + limit]
+        yield statement_among(connection, query, before, some)
 
 
 def select_in(
@@ -71,11 +131,8 @@ def select_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    limit = _VARIABLES - len(before)
-    for start in range(0, len(among), limit):
-        some = among[start : start + limit]
-        marks = f"({', '.join('?' * len(some))})"
-        yield from connection.execute(f"{query} {marks}", (*before, *some)).fetchall()
+    for statement in _statements(connection, query, before, among):
+        yield from connection.execute(*statement).fetchall()
 
 
 def execute_in(
@@ -89,8 +146,5 @@ def execute_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    limit = _VARIABLES - len(before)
-    for start in range(0, len(among), limit):
-        some = among[start : start + limit]
-        marks = f"({', '.join('?' * len(some))})"
-        connection.execute(f"{statement} {marks}", (*before, *some))
+    for each in _statements(connection, statement, before, among):
+        connection.execute(*each)

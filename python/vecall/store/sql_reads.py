@@ -29,17 +29,15 @@ from vecall.store.results import (
     BufferedTurn,
     DueSession,
     EmbeddingModel,
-    ExistingMemories,
     RevisionRow,
     Said,
 )
-from vecall.store.rows import Draft, Row, RowWithVector
+from vecall.store.rows import Row, RowWithVector
 from vecall.store.transaction import Transaction
 from vecall.store.writes import (
     consolidation,
     existing,
     expire,
-    idempotency,
     model_migration,
     session_buffer,
 )
@@ -128,22 +126,6 @@ class SqlReads(Generic[T]):
         self, app: str, user: str, before: float, now: float
     ) -> list[tuple[str, list[Row]]]:
         return history.old_sessions(self._connection, app, user, before, now)
-
-    def is_used(self, app: str, user: str, key: str) -> bool:
-        return idempotency.is_used(self._connection, app, user, key)
-
-    def lookup_existing(
-        self,
-        app: str,
-        user: str,
-        drafts: Sequence[Draft],
-        now: float,
-        model: int,
-        likely_part: int | None = None,
-    ) -> ExistingMemories:
-        return existing.lookup_existing(
-            self._connection, app, user, drafts, now, model, likely_part
-        )
 
     def vectors_of(
         self, part: int, said: Iterable[Said], model: int

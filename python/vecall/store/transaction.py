@@ -87,6 +87,26 @@ class PartitionEntry(NamedTuple):
     is_hidden: bool = False
 
 
+Statement = tuple[str, Sequence[Any]]
+"""The text of a statement, and its values."""
+
+
+class ReadsAhead(NamedTuple):
+    """SELECT statements that follow the look-up of a partition.
+
+    Nothing is written before they are executed. A database is asked all of them at
+    once. In a file a statement costs no round trip, so nothing is done.
+
+    Attributes:
+        of: Returns them for the partition of a number.
+        likely_part: The number of the user's partition, as far as it is known. If it
+            is right, the look-up needs no round trip of its own.
+    """
+
+    of: Callable[[int], Iterable[Statement]]
+    likely_part: int | None = None
+
+
 @singledispatch
 def enter(
     transaction: Any,
@@ -95,6 +115,7 @@ def enter(
     *,
     create: bool,  # noqa: ARG001
     now: float,  # noqa: ARG001
+    ahead: ReadsAhead | None = None,  # noqa: ARG001
 ) -> PartitionEntry:
     """Find the partition of a user, and lock it for this transaction.
 
@@ -104,6 +125,7 @@ def enter(
         user: The user.
         create: Create the partition if the user has none.
         now: The time of creation, in seconds since 1970.
+        ahead: The reads that follow.
 
     Raises:
         CorruptFileError: The user's index entry leads to another user.
@@ -149,10 +171,6 @@ def retire(transaction: Any, part: int) -> None:
         "AS TEXT)",
         (str(part),),
     )
-
-
-Statement = tuple[str, Sequence[Any]]
-"""The text of a statement, and its values."""
 
 
 @singledispatch

@@ -12,7 +12,9 @@ from vecall.store import (
     AddMemories,
     DeleteMemories,
     Draft,
+    DraftLookup,
     EmbeddingModel,
+    ExistingMemories,
     MoveVectors,
     PutNextVectors,
     SetVectors,
@@ -95,8 +97,27 @@ def test_rows_without_a_vector_are_listed_and_given_theirs(storage: Storage) -> 
         assert len(reads.without_vector(0, 10)) == 2
 
 
-def test_what_is_known_of_memories_is_looked_up_before_they_are_added(
+def looked_up(
     storage: Storage,
+    user: str,
+    drafts: list[Draft],
+    model: int,
+    *,
+    key: str | None = None,
+    likely: str | None,
+) -> ExistingMemories | None:
+    """Look up drafts; `likely` is the user whose partition is expected."""
+    version = None if likely is None else storage.version(APP, likely)
+    part = None if version is None else version[0]
+    ids = [draft.id for draft in drafts]
+    texts = [(draft.hash, draft.author) for draft in drafts]
+    asked = DraftLookup(APP, user, ids, texts, model, key, part)
+    return storage.lookup_existing(asked)
+
+
+@pytest.mark.parametrize("likely", [None, "a", "b"])
+def test_what_is_known_of_memories_is_looked_up_before_they_are_added(
+    storage: Storage, likely: str | None
 ) -> None:
     model = storage.adopt_model(OLD)
     add_embedded(storage, "a", model.id, "1", "2", "gone")
@@ -107,15 +128,60 @@ def test_what_is_known_of_memories_is_looked_up_before_they_are_added(
         Draft("3", "says 1"),  # the text of another memory
         Draft("gone", "says gone"),
     ]
-    now = storage.expiry_clock.now()
-    with storage.read() as reads:
-        known = reads.lookup_existing(APP, "a", drafts, now, model.id)
-        others = reads.lookup_existing(APP, "b", drafts, now, model.id)
+    add_embedded(storage, "b", model.id, "other")
+    known = looked_up(storage, "a", drafts, model.id, likely=likely)
+    others = looked_up(storage, "b", drafts, model.id, likely=likely)
+    assert known is not None
+    assert others is not None
     needed = [d.id for d in drafts if known.needs_vector(d, restore=False, again=False)]
     assert needed == ["2", "3"]
     assert known.deleted == {"gone"}
     assert known.vectors == {(text_hash("says 1"), None): vector_of("says 1")}
     assert (others.texts, others.deleted, others.vectors) == ({}, set(), {})
+    parts = {"a": known.part, "b": others.part}
+    for user, part in parts.items():
+        version = storage.version(APP, user)
+        assert version is not None
+        assert version[0] == part
+
+
+@pytest.mark.parametrize("likely", [None, "a", "b"])
+def test_a_used_idempotency_key_ends_the_look_up(
+    storage: Storage, likely: str | None
+) -> None:
+    model = storage.adopt_model(OLD).id
+    for user in "ab":
+        add_embedded(storage, user, model, "1")
+    write(storage, AddMemories(APP, "a", [Draft("gone", "x")], key="call"))
+    drafts = [Draft("2", "says 2")]
+    calls = [("a", "call", True), ("a", "other", False), ("b", "call", False)]
+    for purged in (False, True):
+        if purged:  # keys stay known by digests
+            write(storage, DeleteMemories(APP, "a", ["gone"]))
+            storage.maintenance.purge()
+        for user, key, used in calls:
+            known = looked_up(storage, user, drafts, model, key=key, likely=likely)
+            assert (known is None) == used
+
+
+@pytest.mark.parametrize("likely", [None, "a", "b"])
+def test_an_expected_partition_does_not_change_what_an_add_finds(
+    storage: Storage, likely: str | None
+) -> None:
+    """Also if it is the partition of another user, who has the same ids."""
+    write(storage, AddMemories(APP, "b", [Draft("1", "of b"), Draft("gone", "of b")]))
+    write(storage, DeleteMemories(APP, "b", ["gone"]))
+    version = None if likely is None else storage.version(APP, likely)
+    for ids in (["1", "gone"], ["1", "2"]):
+        drafts = [Draft(id_, f"of a {id_}") for id_ in ids]
+        part = None if version is None else version[0]
+        job = AddMemories(APP, "a", drafts, likely_part=part)
+        write(storage, job)
+        assert job.left_out == {}
+        if likely == "a":
+            version = storage.version(APP, "a")
+    assert texts_of(storage, "a") == {id_: f"of a {id_}" for id_ in ("1", "2", "gone")}
+    assert texts_of(storage, "b") == {"1": "of b"}
 
 
 def test_a_migration_embeds_everything_and_changes_nothing_else(

@@ -7,7 +7,7 @@ import sqlite3
 from vecall.store.erased_names import HIDDEN_APP, hidden_user
 from vecall.store.partition_lookup import partition_state, require_absent
 from vecall.store.rows import names_checksum
-from vecall.store.transaction import PartitionEntry, enter
+from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
 
 _FIND = (
     "SELECT id, seq, live, bytes, coalesce(head, 0) FROM part "
@@ -18,7 +18,13 @@ _MISSING = PartitionEntry(0, 0, 0, 0)
 
 @enter.register
 def _enter(
-    connection: sqlite3.Connection, app: str, user: str, *, create: bool, now: float
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    *,
+    create: bool,
+    now: float,
+    ahead: ReadsAhead | None = None,  # noqa: ARG001
 ) -> PartitionEntry:
     row = connection.execute(_FIND, (app, user)).fetchone()
     if row is not None:

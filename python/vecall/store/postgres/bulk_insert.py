@@ -38,6 +38,16 @@ def column_type(table: str, column: str) -> str:
     return "bytea" if column in _BYTES else "text"
 
 
+def column_types(columns: str) -> tuple[str, ...]:
+    """Return PostgreSQL's names of the types of columns.
+
+    Args:
+        columns: The table and its columns, for example "chg (part, seq)".
+    """
+    table, _, names = columns.rstrip(")").partition(" (")
+    return tuple(column_type(table, name) for name in names.split(", "))
+
+
 @lru_cache(maxsize=64)
 def bulk_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
     """Return the statement for a table, and the types of its columns.
@@ -46,8 +56,7 @@ def bulk_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
         into: The table and its columns, for example "chg (part, seq)".
         conflict: The ON CONFLICT clause, or "".
     """
-    table, _, names = into.rstrip(")").partition(" (")
-    types = tuple(column_type(table, name) for name in names.split(", "))
+    types = column_types(into)
     arrays = ", ".join(f"CAST(? AS {type_}[])" for type_ in types)
     sql = f"INSERT INTO {into} SELECT * FROM unnest({arrays}) {conflict}"
     return translated(sql).replace("%s", "%b"), types

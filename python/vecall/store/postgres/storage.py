@@ -17,6 +17,7 @@ from vecall.errors import (
     ReadOnlyError,
     VecallError,
 )
+from vecall.store.erased_names import PART_OF
 from vecall.store.item_records import ItemRow
 from vecall.store.models import active_model, adopt, require_same
 from vecall.store.postgres.claims import PostgresClaims
@@ -37,16 +38,22 @@ from vecall.store.postgres.server_clock import (
     time_of,
 )
 from vecall.store.postgres.snapshots import PostgresSnapshots
-from vecall.store.postgres.transaction import PostgresTransaction
+from vecall.store.postgres.transaction import NotSentError, PostgresTransaction
 from vecall.store.postgres.url import parse_url
 from vecall.store.postgres.versions import VersionChecker
 from vecall.store.postgres.writers import Writers
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
 from vecall.store.reads import item_reads
-from vecall.store.results import EmbeddingModel, Version
+from vecall.store.results import (
+    DraftLookup,
+    EmbeddingModel,
+    ExistingMemories,
+    Version,
+)
 from vecall.store.rows import Change
 from vecall.store.write_job import WriteJob
+from vecall.store.writes import existing
 from vecall.store.writes.model_migration import begin_migration
 
 Durability = Literal["full", "process"]
@@ -187,6 +194,20 @@ class PostgresStorage:
             finally:
                 reads.end()
 
+    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+        """Return what is on record about drafts; None if the key was used."""
+        now = self.expiry_clock.now()
+        with database_errors():
+            if asked.likely_part is not None:
+                with self._reading(asked.app, asked.user) as sent:
+                    sent.send_ahead([(PART_OF, (asked.app, asked.user))])
+                    reads = existing.first_reads(sent, asked, asked.likely_part)
+                    sent.send_ahead(reads)
+                with suppress(NotSentError):  # it asks more
+                    return existing.lookup_existing(sent, asked, now)
+            with self._reading(asked.app, asked.user) as transaction:
+                return existing.lookup_existing(transaction, asked, now)
+
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         """Return an item, without vectors."""
         with database_errors(), self._reading(app, user) as transaction:
@@ -212,6 +233,7 @@ class PostgresStorage:
                     "SELECT set_config('vecall.part', ?, true)", (str(part),)
                 )
             yield transaction
+            transaction.is_ended = True
             connection.execute(b"ROLLBACK")  # ends it in the round trip of the pipeline
 
     @contextmanager

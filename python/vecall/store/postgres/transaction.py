@@ -11,12 +11,24 @@ from psycopg.types.numeric import NumericBinaryLoader
 from vecall.clock import ExpiryClock
 from vecall.store.erased_names import hidden_user_under
 from vecall.store.models import ACTIVE_MODEL
-from vecall.store.postgres.bulk_insert import MAX_ROWS, bulk_insert, column_values
+from vecall.store.postgres.bulk_insert import (
+    MAX_ROWS,
+    bulk_insert,
+    column_types,
+    column_values,
+)
 from vecall.store.postgres.dialect import decoded, encoded, translated
 from vecall.store.postgres.pooler import use_own_names
-from vecall.store.sql import insert_many
+from vecall.store.sql import (
+    given_rows,
+    insert_many,
+    rows_with_marks,
+    statement_among,
+    statement_with_marks,
+)
 from vecall.store.transaction import (
     PartitionEntry,
+    ReadsAhead,
     Statement,
     enter,
     leave,
@@ -30,7 +42,12 @@ SERVER_STARTED = (
     "CAST(1000000 * extract(epoch FROM pg_postmaster_start_time()) AS BIGINT)"
 )
 _TEXT = 25  # PostgreSQL's number of the type
+_FEW = 16  # values: a text with so many marks is parsed once
 _MISSING = PartitionEntry(0, 0, 0, 0)
+
+
+class NotSentError(Exception):
+    """A transaction has ended, and the statement was not sent before."""
 
 
 class _WholeNumberLoader(NumericBinaryLoader):
@@ -132,6 +149,8 @@ class PostgresTransaction:
         server_started: When its server started, in microseconds; 0 before `enter`.
         head: Random bits that identify its changes.
         round_trips: How often it waited for the server, without the end.
+        is_ended: It sends no further statement, but returns the results of those that
+            were sent ahead.
     """
 
     in_transaction = True
@@ -147,12 +166,17 @@ class PostgresTransaction:
         self.server_started = 0
         self.head = 0
         self.round_trips = 0
+        self.is_ended = False
         self._ahead: dict[Statement, PostgresResult] = {}
 
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> PostgresResult:
-        """Execute one statement. In a pipeline it is sent with the next read."""
+        """Execute one statement. In a pipeline it is sent with the next read.
+
+        Raises:
+            NotSentError: The transaction has ended.
+        """
         if self._ahead and not isinstance(values, Mapping):
             known = self._ahead.pop((sql, tuple(values)), None)
             if known is not None:
@@ -162,11 +186,15 @@ class PostgresTransaction:
     def send_ahead(self, statements: Iterable[Statement]) -> None:
         """Send SELECT statements whose results `execute` returns later."""
         for sql, values in statements:
-            self._ahead[sql, tuple(values)] = self._sent(sql, values)
+            key = sql, tuple(values)
+            if key not in self._ahead:
+                self._ahead[key] = self._sent(sql, values)
 
     def _sent(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any]
     ) -> PostgresResult:
+        if self.is_ended:
+            raise NotSentError
         cursor = self.connection.cursor(binary=True)
         given: Any
         if isinstance(values, Mapping):
@@ -191,13 +219,53 @@ class PostgresTransaction:
         self.execute("SELECT look(?, ?, ?)", (app, user, hidden))
 
 
+class _Among(tuple[Any, ...]):
+    """Values that are sent as one array."""
+
+    __slots__ = ()
+
+
 def _given(value: Any) -> Any:
-    return encoded(value) if type(value) is str else value
+    if type(value) is str:
+        return encoded(value)
+    return [_given(each) for each in value] if type(value) is _Among else value
+
+
+@statement_among.register
+def _statement_among(
+    transaction: PostgresTransaction,  # noqa: ARG001
+    query: str,
+    before: Sequence[Any],
+    among: Sequence[Any],
+) -> Statement:
+    """Send many values as one array: psycopg parses each mark in every call."""
+    if len(among) <= _FEW:
+        return statement_with_marks(query, before, among)
+    return f"{query.removesuffix(' IN')} = ANY(?)", (*before, _Among(among))
+
+
+@given_rows.register
+def _given_rows(
+    transaction: PostgresTransaction,  # noqa: ARG001
+    name: str,
+    rows: Sequence[tuple[Any, ...]],
+) -> Statement:
+    if len(rows) <= _FEW:
+        return rows_with_marks(name, rows)
+    arrays = ", ".join(f"CAST(? AS {type_}[])" for type_ in column_types(name))
+    values = [_Among(column) for column in zip(*rows, strict=True)]
+    return f"WITH {name} AS (SELECT * FROM unnest({arrays}))", values
 
 
 @enter.register
 def _enter(
-    transaction: PostgresTransaction, app: str, user: str, *, create: bool, now: float
+    transaction: PostgresTransaction,
+    app: str,
+    user: str,
+    *,
+    create: bool,
+    now: float,
+    ahead: ReadsAhead | None = None,
 ) -> PartitionEntry:
     hidden = hidden_user_under(transaction.secret, app, user)
     found = transaction.execute(
@@ -209,10 +277,16 @@ def _enter(
         (app, user, hidden, create, now),
     )
     transaction.send_ahead([(ACTIVE_MODEL, ())])
+    if ahead is not None and ahead.likely_part is not None:
+        transaction.send_ahead(ahead.of(ahead.likely_part))
     row = found.fetchone()
     assert row is not None
     *entry, transaction.number, transaction.head, transaction.server_started = row
-    return _MISSING if entry[0] is None else PartitionEntry(*entry)
+    if entry[0] is None:
+        return _MISSING
+    if ahead is not None and ahead.likely_part != entry[0]:
+        transaction.send_ahead(ahead.of(entry[0]))
+    return PartitionEntry(*entry)
 
 
 @insert_many.register

@@ -9,13 +9,12 @@ from vecall.filters.labels import EVERY
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
-    ExistingMemories,
     PartitionState,
     RevisionRow,
     Said,
     Version,
 )
-from vecall.store.rows import Draft, Row, RowWithVector
+from vecall.store.rows import Row, RowWithVector
 from vecall.types import Filter
 
 
@@ -181,32 +180,6 @@ class MemoryReads(Protocol):
 
 class WriteReads(Protocol):
     """Lookups before a write, which avoid embedding a text again."""
-
-    def is_used(self, app: str, user: str, key: str) -> bool:
-        """Whether a call of this user has used this idempotency key."""
-        ...
-
-    def lookup_existing(
-        self,
-        app: str,
-        user: str,
-        drafts: Sequence[Draft],
-        now: float,
-        model: int,
-        likely_part: int | None = None,
-    ) -> ExistingMemories:
-        """Return what is on record about the ids and texts of drafts.
-
-        Args:
-            app: The app.
-            user: The user.
-            drafts: The memories to be added.
-            now: The time by which memories expire.
-            model: Only vectors of the model with this number are returned.
-            likely_part: The number of the user's partition, as far as it is known. If
-                it is right, a database is asked once and not twice.
-        """
-        ...
 
     def vectors_of(
         self, part: int, said: Iterable[Said], model: int

@@ -28,7 +28,12 @@ from vecall.clock import ExpiryClock
 from vecall.store.item_records import ItemRow
 from vecall.store.protocol.claims import Claims
 from vecall.store.protocol.reads import StorageReads
-from vecall.store.results import EmbeddingModel, Version
+from vecall.store.results import (
+    DraftLookup,
+    EmbeddingModel,
+    ExistingMemories,
+    Version,
+)
 from vecall.store.rows import Change
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.write_job import WriteJob
@@ -240,6 +245,17 @@ class Storage(Protocol):
             ClosedError: The storage is closed.
             CorruptFileError: The storage is damaged.
             StorageError: The storage cannot be read.
+        """
+        ...
+
+    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+        """Return what is on record about drafts, which saves embedding a text again.
+
+        Args:
+            asked: The drafts.
+
+        Returns:
+            None if the idempotency key was used before.
         """
         ...
 

@@ -18,13 +18,19 @@ from vecall.store.partition_lookup import find_surely
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
 from vecall.store.reads import item_reads
-from vecall.store.results import EmbeddingModel, Version
+from vecall.store.results import (
+    DraftLookup,
+    EmbeddingModel,
+    ExistingMemories,
+    Version,
+)
 from vecall.store.rows import Change
 from vecall.store.sqlite.maintenance import SqliteMaintenance
 from vecall.store.sqlite.reads import SqliteReads
 from vecall.store.sqlite.snapshots import SqliteSnapshots
 from vecall.store.sqlite.writer import Writer
 from vecall.store.write_job import WriteJob
+from vecall.store.writes import existing
 from vecall.store.writes.model_migration import begin_migration
 
 
@@ -123,6 +129,11 @@ class SqliteStorage:
                 yield reads
             finally:
                 reads.end()
+
+    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+        """Return what is on record about drafts; None if the key was used."""
+        with self._database.read_transaction() as connection:
+            return existing.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         """Return an item, without vectors."""

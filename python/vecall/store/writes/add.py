@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, nextafter
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import in_statement, insert_many, select_in
-from vecall.store.transaction import Statement, Transaction, read_ahead
+from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes.delete import delete_rows, rows_of_session
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
@@ -71,6 +72,7 @@ class AddMemories:
             unknown when the job runs, nothing is written.
         absent: Write nothing if one of the memories exists.
         version: Write nothing if the `updated_at` of the memory to correct differs.
+        likely_part: The number of the user's partition, as far as it is known.
         left_out: Set by `run`: why drafts are not stored, by id.
     """
 
@@ -91,6 +93,7 @@ class AddMemories:
     answered: bool = False
     absent: bool = False
     version: float | None = None
+    likely_part: int | None = None
     left_out: dict[str, Away] = field(default_factory=dict)
 
     def run(self, connection: Transaction) -> Change:
@@ -100,8 +103,11 @@ class AddMemories:
             ForgottenKeyError: `answered` is set, and the key is unknown.
             ConflictError: `absent` or `version` does not hold.
         """
-        partition = PartitionWriter(connection, self.app, self.user, create=True)
-        read_ahead(connection, lambda: self._first_reads(partition.id))
+        reads = partial(self._first_reads, connection)
+        ahead = ReadsAhead(reads, self.likely_part)
+        partition = PartitionWriter(
+            connection, self.app, self.user, create=True, ahead=ahead
+        )
         require_active(connection, self.model)
         record = (
             None
@@ -143,10 +149,10 @@ class AddMemories:
         indexed = [entry for entry in written if entry.row.rid not in gone]
         return partition.changed(indexed, removed, list(drafts))
 
-    def _first_reads(self, part: int) -> Iterator[Statement]:
+    def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
         """Yield what an ordinary call reads before it writes."""
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
-        stored = in_statement(STORED, [part], ids)
+        stored = in_statement(connection, STORED, [part], ids)
         if stored is not None:
             yield ANY_TOMBSTONE, (part,)
             yield stored

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import ANY_TOMBSTONE, part_of, tombstones
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.results import ExistingMemories, Said
-from vecall.store.rows import Draft, text_hash
-from vecall.store.sql import in_statement, select_in
+from vecall.store.results import DraftLookup, ExistingMemories, Said
+from vecall.store.rows import text_hash
+from vecall.store.sql import given_rows, in_statement, select_in
 from vecall.store.transaction import Statement, Transaction, read_ahead
+from vecall.store.writes import idempotency
 from vecall.store.writes.row_diff import ANY_CORRECTED, corrected
 
 _AT_ONCE = 400  # texts per statement, two values each
@@ -31,76 +31,62 @@ SELECT (
 
 
 def lookup_existing(
-    connection: Transaction,
-    app: str,
-    user: str,
-    drafts: Sequence[Draft],
-    now: float,
-    model: int,
-    likely_part: int | None = None,
-) -> ExistingMemories:
+    connection: Transaction, asked: DraftLookup, now: float
+) -> ExistingMemories | None:
     """Return what the file has on record about the ids and texts of drafts.
 
     Args:
         connection: The file.
-        app: The app.
-        user: The user.
-        drafts: The memories to add.
+        asked: The drafts.
         now: The time by which memories expire.
-        model: Only vectors of the model with this number are returned.
-        likely_part: The number of the user's partition, as far as it is known. If it is
-            right, a database is asked once and not twice.
+
+    Returns:
+        None if the idempotency key was used before.
     """
-    known = ExistingMemories()
-    ids = [draft.id for draft in drafts]
-    texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
-    if likely_part is not None:
-        read_ahead(connection, lambda: _first_reads(likely_part, ids, texts))
-    number = part_of(connection, app, user)
-    if number is None:
+    part = part_of(connection, asked.app, asked.user)
+    known = ExistingMemories(part)
+    if part is None:
         return known
-    if number != likely_part:
-        read_ahead(connection, lambda: _first_reads(number, ids, texts))
-    part = [number]
-    for id_, _, why in tombstones(connection, number, ids):
+    read_ahead(connection, lambda: first_reads(connection, asked, part))
+    if asked.key is not None and idempotency.is_used(connection, part, asked.key):
+        return None
+    ids = asked.ids
+    for id_, _, why in tombstones(connection, part, ids):
         (known.deleted if why is None else known.let_go).add(id_)
     for id_, text, author, embedded, expires_at in select_in(
-        connection, _OF_IDS, part, ids
+        connection, _OF_IDS, [part], ids
     ):
         if embedded:
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
-    known.corrected = corrected(connection, number, ids)
-    said = [
-        text
-        for draft, text in zip(drafts, texts, strict=True)
-        if known.texts.get(draft.id) != text
-    ]
-    known.vectors = vectors_of(connection, number, said, model)
+    known.corrected = corrected(connection, part, ids)
+    said = zip(ids, asked.texts, strict=True)
+    new = [text for id_, text in said if known.texts.get(id_) != text]
+    known.vectors = vectors_of(connection, part, new, asked.model)
     return known
 
 
-def _first_reads(
-    part: int, ids: Sequence[str], texts: Iterable[Said]
+def first_reads(
+    connection: Transaction, asked: DraftLookup, part: int
 ) -> Iterator[Statement]:
     """Yield what `lookup_existing` reads if the ids and texts are new."""
-    of_ids = in_statement(_OF_IDS, [part], ids)
+    if asked.key is not None:
+        yield from idempotency.first_reads(part, asked.key)
+    of_ids = in_statement(connection, _OF_IDS, [part], asked.ids)
     if of_ids is not None:
         yield ANY_TOMBSTONE, (part,)
         yield of_ids
     yield ANY_CORRECTED, (part,)
-    wanted = list(dict.fromkeys(texts))
+    wanted = list(dict.fromkeys(asked.texts))
     if 0 < len(wanted) <= _AT_ONCE:
-        yield _same_text(part, wanted)
+        yield _same_text(connection, part, wanted)
 
 
-def _same_text(part: int, wanted: Sequence[Said]) -> Statement:
+def _same_text(connection: Transaction, part: int, wanted: Sequence[Said]) -> Statement:
     """Return the statement that finds memories of the same texts and authors."""
-    values = ", ".join(["(?, ?)"] * len(wanted))
-    query = f"WITH said (hash, author) AS (VALUES {values}) {_SAME_TEXT}"
-    flat = [value for pair in wanted for value in pair]
-    return query, (*flat, part, _LOOKED_AT)
+    said, values = given_rows(connection, "said (hash, author)", wanted)
+    return f"{said} {_SAME_TEXT}", (*values, part, _LOOKED_AT)
 
 
 def vectors_of(
@@ -117,7 +103,7 @@ def vectors_of(
     wanted = list(dict.fromkeys(said))
     rids: list[int] = []
     for start in range(0, len(wanted), _AT_ONCE):
-        query = _same_text(part, wanted[start : start + _AT_ONCE])
+        query = _same_text(connection, part, wanted[start : start + _AT_ONCE])
         found = connection.execute(*query).fetchall()
         rids += [rid for (rid,) in found if rid is not None]
     if not rids:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from vecall.errors import ConflictError, VecallError
-from vecall.store.erased_names import forms_of, is_hidden, part_of, tombstones
+from vecall.store.erased_names import forms_of, is_hidden, keys_statement, tombstones
 from vecall.store.rows import Draft
-from vecall.store.transaction import Transaction
+from vecall.store.transaction import Statement, Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _DROPPED = b""  # a purge leaves no digest of the call
 _LIFETIME_S = 30 * 86_400.0
+_FIND = "SELECT hash, ids FROM idem WHERE part = ? AND key = ?"
 
 
 class ForgottenKeyError(VecallError):
@@ -83,18 +84,22 @@ class IdempotencyRecord:
         )
 
 
-def is_used(connection: Transaction, app: str, user: str, key: str) -> bool:
+def is_used(connection: Transaction, part: int, key: str) -> bool:
     """Whether a call of this user has used this key, with any memories."""
-    part = part_of(connection, app, user)
-    return part is not None and _find(connection, part, key) is not None
+    return _find(connection, part, key) is not None
+
+
+def first_reads(part: int, key: str) -> Iterator[Statement]:
+    """Yield what `is_used` reads if no purge has hidden an id of the user."""
+    yield keys_statement(part)
+    yield _FIND, (part, key)
 
 
 def _find(connection: Transaction, part: int, key: str) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a key, None if it is unknown."""
-    query = "SELECT hash, ids FROM idem WHERE part = ? AND key = ?"
     for form in forms_of(connection, part, [key]):
         found: tuple[bytes, str] | None
-        found = connection.execute(query, (part, form)).fetchone()
+        found = connection.execute(_FIND, (part, form)).fetchone()
         if found is not None:
             return found
     return None

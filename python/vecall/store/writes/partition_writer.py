@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from vecall.errors import LimitExceededError
 from vecall.store.rows import Change, RowWithVector, names_checksum
 from vecall.store.sql import insert_many
-from vecall.store.transaction import Transaction, enter, expiry_clock_of, leave
+from vecall.store.transaction import (
+    ReadsAhead,
+    Transaction,
+    enter,
+    expiry_clock_of,
+    leave,
+)
 from vecall.store.values import require_counts
 
 _ROW_BITS = 32
@@ -32,11 +38,24 @@ class PartitionWriter:
     """One partition inside one write transaction."""
 
     def __init__(
-        self, connection: Transaction, app: str, user: str, *, create: bool
+        self,
+        connection: Transaction,
+        app: str,
+        user: str,
+        *,
+        create: bool,
+        ahead: ReadsAhead | None = None,
     ) -> None:
         """Find or create the partition.
 
         A user whose names a purge hid is found, too. The next write restores the names.
+
+        Args:
+            connection: The transaction.
+            app: The app.
+            user: The user.
+            create: Create the partition if the user has none.
+            ahead: The reads that follow.
         """
         self.connection = connection
         self.app = app
@@ -47,7 +66,7 @@ class PartitionWriter:
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
-        known = enter(connection, app, user, create=create, now=self.now)
+        known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
         require_counts(known.id, known.seq, known.live, known.nbytes)
         self.id = known.id
         self.seq = self.seq_before = known.seq
