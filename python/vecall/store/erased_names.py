@@ -193,17 +193,17 @@ def is_hidden_user(
     return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
-PART_OF = "SELECT id FROM part WHERE app = ? AND user = ?"
-"""The first query of `part_of`."""
+USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ?"
+"""The first query of `part_of`. Its answer may have NULL for no partition."""
 
 
 def part_of(connection: Transaction, app: str, user: str) -> int | None:
     """Return the number of a user's partition, even if its names are digests."""
-    found = connection.execute(PART_OF, (app, user)).fetchone()
+    found = connection.execute(USERS_PART, (app, user)).fetchone()
     if found is None:
         hidden = hidden_user(connection, app, user)
-        found = connection.execute(PART_OF, (HIDDEN_APP, hidden)).fetchone()
-    return None if found is None else int(found[0])
+        found = connection.execute(USERS_PART, (HIDDEN_APP, hidden)).fetchone()
+    return None if found is None or found[0] is None else int(found[0])
 
 
 def hidden_in_app(connection: Transaction, app: str) -> list[str]:

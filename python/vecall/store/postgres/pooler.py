@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -89,10 +90,15 @@ def settings_in(options: str) -> dict[str, str]:
     }
 
 
-def set_for_transaction(settings: Mapping[str, str]) -> sql.Composed:
+def set_for_transaction(settings: Mapping[str, str]) -> bytes:
     """Return a statement that sets something until the transaction ends."""
+    return _set_for_transaction(tuple(settings.items()))
+
+
+@lru_cache(maxsize=64)  # composing it takes as long as the server takes to execute it
+def _set_for_transaction(settings: tuple[tuple[str, str], ...]) -> bytes:
     calls = [
         sql.SQL("set_config({}, {}, true)").format(name, value)
-        for name, value in settings.items()
+        for name, value in settings
     ]
-    return sql.SQL("SELECT ") + sql.SQL(", ").join(calls)
+    return (sql.SQL("SELECT ") + sql.SQL(", ").join(calls)).as_bytes()

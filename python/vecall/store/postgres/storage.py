@@ -17,7 +17,6 @@ from vecall.errors import (
     ReadOnlyError,
     VecallError,
 )
-from vecall.store.erased_names import PART_OF
 from vecall.store.item_records import ItemRow
 from vecall.store.models import active_model, adopt, require_same
 from vecall.store.postgres.claims import PostgresClaims
@@ -200,7 +199,6 @@ class PostgresStorage:
         with database_errors():
             if asked.likely_part is not None:
                 with self._reading(asked.app, asked.user) as sent:
-                    sent.send_ahead([(PART_OF, (asked.app, asked.user))])
                     reads = existing.first_reads(sent, asked, asked.likely_part)
                     sent.send_ahead(reads)
                 with suppress(NotSentError):  # it asks more

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.types.numeric import NumericBinaryLoader
 
 from vecall.clock import ExpiryClock
-from vecall.store.erased_names import hidden_user_under
+from vecall.store.erased_names import USERS_PART, hidden_user_under
 from vecall.store.models import ACTIVE_MODEL
 from vecall.store.postgres.bulk_insert import (
     MAX_ROWS,
@@ -216,7 +216,8 @@ class PostgresTransaction:
     def look(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
         hidden = hidden_user_under(self.secret, app, user)
-        self.execute("SELECT look(?, ?, ?)", (app, user, hidden))
+        found = self.execute("SELECT look(?, ?, ?)", (app, user, hidden))
+        self._ahead[USERS_PART, (app, user)] = found
 
 
 class _Among(tuple[Any, ...]):
