@@ -1,15 +1,19 @@
-"""Inserts many rows into a PostgreSQL table with one statement of constant length.
+"""Inserts rows into a PostgreSQL table with one statement of constant length.
 
-Each column is sent as one binary array, and `unnest` makes rows of them. psycopg parses
-a text with a placeholder for each value of each row anew, which takes longer than the
-server takes to insert the rows. COPY is no choice: row-level security refuses it.
+Each column of many rows is sent as one binary array, and `unnest` makes rows of them.
+psycopg parses a text with a mark for each value of each row in every call, which takes
+longer than the server takes to insert the rows. One row is sent as values: an array
+takes psycopg ten times as long as a value. COPY is no choice: row-level security
+refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+from psycopg.types.numeric import Int4, Int8
 
 from vecall.store.postgres.dialect import encoded, translated
 
@@ -62,12 +66,42 @@ def bulk_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
     return translated(sql).replace("%s", "%b"), types
 
 
+@lru_cache(maxsize=64)
+def single_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
+    """Return what `bulk_insert` returns, for one row."""
+    types = column_types(into)
+    marks = ", ".join("?" * len(types))
+    sql = f"INSERT INTO {into} VALUES ({marks}) {conflict}"
+    return translated(sql).replace("%s", "%b"), types
+
+
+def row_values(row: Sequence[Any], types: Sequence[str]) -> list[Any]:
+    """Return the values of a row for the statement of `single_insert`.
+
+    Each number has the type of its column. psycopg would choose one by the number, and
+    prepare a statement for each choice.
+    """
+    return [
+        None if value is None else _CONVERTERS[type_](value)
+        for value, type_ in zip(row, types, strict=True)
+    ]
+
+
 def column_values(
     rows: Sequence[tuple[Any, ...]], types: Sequence[str]
 ) -> list[list[Any]]:
     """Return the values of the columns for a statement of `bulk_insert`."""
     columns = zip(*rows, strict=True)
     return [_converted(*each) for each in zip(columns, types, strict=True)]
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "int8": Int8,
+    "int4": Int4,
+    "float8": float,
+    "text": encoded,
+    "bytea": bytes,
+}
 
 
 def _converted(column: Sequence[Any], type_: str) -> list[Any]:

@@ -16,6 +16,8 @@ from vecall.store.postgres.bulk_insert import (
     bulk_insert,
     column_types,
     column_values,
+    row_values,
+    single_insert,
 )
 from vecall.store.postgres.dialect import decoded, encoded, translated
 from vecall.store.postgres.pooler import use_own_names
@@ -207,8 +209,13 @@ class PostgresTransaction:
 
     def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
         """Insert rows, as `insert_many` does."""
-        statement, types = bulk_insert(into, conflict)
-        query: Any = statement
+        query: Any
+        if len(rows) == 1:
+            query, types = single_insert(into, conflict)
+            values = row_values(rows[0], types)
+            self.connection.cursor(binary=True).execute(query, values)
+            return
+        query, types = bulk_insert(into, conflict)
         for start in range(0, len(rows), MAX_ROWS):
             values = column_values(rows[start : start + MAX_ROWS], types)
             self.connection.cursor(binary=True).execute(query, values)
