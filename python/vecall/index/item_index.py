@@ -33,6 +33,7 @@ from vecall.store import (
 _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
 _FEW_GONE = 64
+_MOST_NAMES, _MOST_RANGES = 128, 256  # of namespaces that are known by their range
 _LARGEST = (1 << 32) - 1
 
 _FIRST_TWO = itemgetter(0, 1)
@@ -63,6 +64,8 @@ class _Owner:
         self.dim = 0
         self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
         self.nbytes = 0
+        self.named: ItemState | None = None
+        self.names: dict[tuple[str, str | None], list[str]] = {}  # of ranges in `named`
 
 
 class ItemIndex:
@@ -111,6 +114,27 @@ class ItemSearch:
         """Search a held user."""
         self._owner = owner
         self._budget = budget
+
+    def names(
+        self, reads: StorageReads, state: ItemState, low: str, high: str | None
+    ) -> list[str]:
+        """Return the namespaces of a range, also those whose items have expired.
+
+        Args:
+            reads: The read transaction.
+            state: The user's items in it. The namespaces of the same state are known.
+            low: The lowest stored text of a namespace.
+            high: The lowest one above the range; None is no bound.
+        """
+        owner = self._owner
+        if owner.named != state:
+            owner.named, owner.names = state, {}
+        known = owner.names.get((low, high))
+        if known is None:
+            known = reads.item_namespaces(state.part, low, high, -math.inf)
+            if len(known) <= _MOST_NAMES and len(owner.names) < _MOST_RANGES:
+                owner.names[low, high] = known
+        return known
 
     def nearest(
         self,

@@ -162,12 +162,8 @@ class VecallStore(BaseStore):
     async def _execute(self, ops: list[Any], through: Any) -> list[Any]:
         for op in ops:
             check_operation(op)
-        if len(ops) == 1 and isinstance(ops[0], GetOp):  # most calls
-            (op,) = ops
-            keys = [(op.namespace, op.key)]
-            refresh = bool(op.refresh_ttl)
-            (item,) = await through.items("get", keys, refresh=refresh)
-            return [None if item is None else to_item(item)]
+        if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
+            return [await self._read(ops[0], through)]
         filters = [_where(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
@@ -189,12 +185,25 @@ class VecallStore(BaseStore):
                     op, filters[at], queries.get(op.query or ""), through
                 )
             elif isinstance(op, ListNamespacesOp):
-                names = await through.items("namespaces", known_prefix(op))
-                results[at] = listed(names, op)
+                results[at] = await self._read(op, through)
         if puts:
             name = None if self._embedding is None else self._embedding.name
             await through.items("write", puts, embedder=name)
         return results
+
+    async def _read(self, op: Any, through: Any) -> Any:
+        """Execute an operation that writes nothing."""
+        if isinstance(op, GetOp):
+            keys = [(op.namespace, op.key)]
+            refresh = bool(op.refresh_ttl)
+            (item,) = await through.items("get", keys, refresh=refresh)
+            return None if item is None else to_item(item)
+        if isinstance(op, ListNamespacesOp):
+            names = await through.items("namespaces", known_prefix(op))
+            return listed(names, op)
+        where = _where(op)
+        vectors = await self._queries([op], through)
+        return await self._search(op, where, vectors.get(op.query or ""), through)
 
     async def _search(
         self, op: SearchOp, where: Any, vector: Any, through: Any

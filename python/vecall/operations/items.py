@@ -202,12 +202,19 @@ class ItemOperations:
             return True
 
         found: list[tuple[float | None, ItemRow, Any]] = []
+        storage = self._runtime.storage
+        if query is None and wanted <= _READ_AT_ONCE and storage.is_local:
+            rows = storage.newest_items(*key, low, high, wanted)
+            found = [(None, row, values[row.rid]) for row in rows if accepts(row)]
+            if len(found) == len(rows) or len(rows) < wanted:
+                return found
+            found = []  # more have to be read, of one state
         with self._reading(key, query is not None) as (reads, state, search):
             if state is None:
                 return []
             if search is not None and state.dim:
                 _require_fit(state, query, embedder)
-                names = reads.item_namespaces(state.part, low, high, now)
+                names = search.names(reads, state, low, high)
                 nearest = search.nearest(reads, state, names, query, wanted, accepts)
                 found = [(score, row, values[row.rid]) for score, row in nearest]
             if len(found) < wanted and not (query is not None and only_with_vector):

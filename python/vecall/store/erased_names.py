@@ -193,8 +193,9 @@ def is_hidden_user(
     return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
-USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ?"
-"""The first query of `part_of`. Its answer may have NULL for no partition."""
+USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ? LIMIT 1"
+"""The first query of `part_of`, and no other one: what a database knows of the user of
+its transaction answers it."""
 
 
 def part_of(connection: Transaction, app: str, user: str) -> int | None:
@@ -203,7 +204,7 @@ def part_of(connection: Transaction, app: str, user: str) -> int | None:
     if found is None:
         hidden = hidden_user(connection, app, user)
         found = connection.execute(USERS_PART, (HIDDEN_APP, hidden)).fetchone()
-    return None if found is None or found[0] is None else int(found[0])
+    return None if found is None else int(found[0])
 
 
 def hidden_in_app(connection: Transaction, app: str) -> list[str]:

@@ -44,6 +44,7 @@ SERVER_STARTED = (
     "CAST(1000000 * extract(epoch FROM pg_postmaster_start_time()) AS BIGINT)"
 )
 _TEXT = 25  # PostgreSQL's number of the type
+_LOOK = "SELECT part FROM look(?, ?, ?) AS part WHERE part IS NOT NULL"
 _FEW = 16  # values: a text with so many marks is parsed once
 _MISSING = PartitionEntry(0, 0, 0, 0)
 
@@ -223,7 +224,7 @@ class PostgresTransaction:
     def look(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
         hidden = hidden_user_under(self.secret, app, user)
-        found = self.execute("SELECT look(?, ?, ?)", (app, user, hidden))
+        found = self.execute(_LOOK, (app, user, hidden))
         self._ahead[USERS_PART, (app, user)] = found
 
 

@@ -142,6 +142,17 @@ class SqliteStorage:
             self._database.peek(find_surely, app, user)
         return item
 
+    def newest_items(
+        self, app: str, user: str, low: str, high: str | None, most: int
+    ) -> list[ItemRow]:
+        """Return the newest items of a range of namespaces, without vectors."""
+        known, items = self._database.peek(
+            item_reads.newest_of_user, app, user, low, high, most
+        )
+        if not known:
+            self._database.peek(find_surely, app, user)
+        return items
+
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:
