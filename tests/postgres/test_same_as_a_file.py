@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,21 +124,33 @@ def transactions_made(monkeypatch: Any) -> list[transactions.PostgresTransaction
     return made
 
 
+@pytest.mark.parametrize("loaded", [True, False])
 def test_an_embedded_add_of_a_loaded_user_takes_three_round_trips(
-    open_service, schema, monkeypatch
+    open_service, schema, monkeypatch, loaded
 ) -> None:
-    """One for the look-up, and two for the write."""
+    """One for the look-up, which is two if the user is not loaded; two to write."""
     memory = open_service(schema.url, embedder=FunctionEmbedder(embed, dimensions=64))
-    memory.sync.add_memory(**ME, memories=["sea"])
-    memory.sync.search_memory(**ME, query="sea")
+    deleted = memory.sync.add_memory(**ME, memories=["sea", "sun"])[0]
+    memory.sync.delete_memory(**ME, memory_id=deleted)
+    if loaded:
+        memory.sync.search_memory(**ME, query="sea")
     made = transactions_made(monkeypatch)
-    for count in (1, 100):
+    add_events = partial(memory.sync.add_events_to_memory, **ME, session_id="s")
+    add = partial(memory.sync.add_memory, **ME)
+    chat = [{"id": f"e{n}", "author": "user", "text": f"turn {n}"} for n in range(9)]
+    calls = [
+        lambda: add(memories=["sky"]),
+        lambda: add(memories=[f"sky {n}" for n in range(100)]),
+        lambda: add_events(events=chat[:7]),
+        lambda: add_events(events=chat),
+    ]
+    for call in calls:
         made.clear()
-        facts = [f"sea {count} {n}" for n in range(count)]
-        memory.sync.add_memory(**ME, memories=facts)
+        call()
         look, write = made
         # The end of each pipeline is one more.
-        assert (look.round_trips + 1, write.round_trips + 1) == (1, 2)
+        assert look.round_trips + 1 == (1 if loaded else 2)
+        assert write.round_trips + 1 == 2
 
 
 def test_an_add_takes_two_or_three_round_trips_and_a_search_one_statement(

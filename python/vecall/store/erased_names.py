@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from vecall.store.sql import execute_in, select_in
+from vecall.store.sql import execute_in, in_statement, select_in
 from vecall.store.transaction import Statement, Transaction
 
 HIDDEN_APP = ""
@@ -105,8 +105,17 @@ def forms_of(
     return forms
 
 
-ANY_TOMBSTONE = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
-"""The first query of `tombstones`."""
+_TOMBSTONES = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
+
+
+def tombstone_reads(
+    connection: Transaction, part: int, ids: Sequence[str]
+) -> Iterator[Statement]:
+    """Yield what `tombstones` reads if no purge has hidden an id of the user."""
+    stated = in_statement(connection, _TOMBSTONES, [part], list(dict.fromkeys(ids)))
+    if stated is not None:
+        yield keys_statement(part)
+        yield stated
 
 
 def tombstones(
@@ -117,11 +126,10 @@ def tombstones(
     Yields:
         The id, its form in the file, and why vecall deleted it; None: a caller did.
     """
-    if not ids or connection.execute(ANY_TOMBSTONE, (part,)).fetchone() is None:
+    if not ids:
         return
     forms = forms_of(connection, part, ids)
-    query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
-    for form, why in select_in(connection, query, [part], list(forms)):
+    for form, why in select_in(connection, _TOMBSTONES, [part], list(forms)):
         yield forms[form], form, why
 
 

@@ -175,14 +175,18 @@ def retire(transaction: Any, part: int) -> None:
 
 @singledispatch
 def read_ahead(
-    transaction: Any,
-    statements: Callable[[], Iterable[Statement]],
-) -> None:
+    transaction: Any,  # noqa: ARG001
+    statements: Callable[[], Iterable[Statement]],  # noqa: ARG001
+) -> bool:
     """Announce SELECT statements that follow, so that they share one round trip.
 
     Nothing is written before they are executed. In a file a statement costs no round
     trip, so nothing is done.
+
+    Returns:
+        Whether they were sent.
     """
+    return False
 
 
 def expiry_clock_of(transaction: Any) -> ExpiryClock:

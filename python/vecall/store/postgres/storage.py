@@ -17,6 +17,7 @@ from vecall.errors import (
     ReadOnlyError,
     VecallError,
 )
+from vecall.store.erased_names import part_of
 from vecall.store.item_records import ItemRow
 from vecall.store.models import active_model, adopt, require_same
 from vecall.store.postgres.claims import PostgresClaims
@@ -197,12 +198,17 @@ class PostgresStorage:
         """Return what is on record about drafts; None if the key was used."""
         now = self.expiry_clock.now()
         with database_errors():
-            if asked.likely_part is not None:
-                with self._reading(asked.app, asked.user) as sent:
-                    reads = existing.first_reads(sent, asked, asked.likely_part)
-                    sent.send_ahead(reads)
-                with suppress(NotSentError):  # it asks more
-                    return existing.lookup_existing(sent, asked, now)
+            with self._reading(asked.app, asked.user) as sent:
+                part = asked.likely_part
+                if part is None and (part := part_of(sent, *asked[:2])) is None:
+                    return ExistingMemories()
+                sent.send_ahead(existing.first_reads(sent, asked, part))
+            with suppress(NotSentError):  # more has to be asked
+                if part == asked.likely_part:
+                    part = part_of(sent, *asked[:2])
+                if part is None:
+                    return ExistingMemories()
+                return existing.existing_in(sent, part, asked, now, asks_all=True)
             with self._reading(asked.app, asked.user) as transaction:
                 return existing.lookup_existing(transaction, asked, now)
 

@@ -311,8 +311,9 @@ def _insert_many(
 @read_ahead.register
 def _read_ahead(
     transaction: PostgresTransaction, statements: Callable[[], Iterable[Statement]]
-) -> None:
+) -> bool:
     transaction.send_ahead(statements())
+    return True
 
 
 @leave.register

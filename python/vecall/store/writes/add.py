@@ -11,7 +11,7 @@ from typing import Any, Literal
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, NotFoundError
 from vecall.store.digests import was_overwritten
-from vecall.store.erased_names import ANY_TOMBSTONE, tombstones
+from vecall.store.erased_names import tombstone_reads, tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
@@ -154,7 +154,7 @@ class AddMemories:
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
         stored = in_statement(connection, STORED, [part], ids)
         if stored is not None:
-            yield ANY_TOMBSTONE, (part,)
+            yield from tombstone_reads(connection, part, ids)
             yield stored
         yield ANY_CORRECTED, (part,)
         for draft in self.drafts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vecall.errors import CorruptFileError
-from vecall.store.erased_names import ANY_TOMBSTONE, part_of, tombstones
+from vecall.store.erased_names import part_of, tombstone_reads, tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import DraftLookup, ExistingMemories, Said
 from vecall.store.rows import text_hash
@@ -21,7 +21,7 @@ _OF_IDS = (
     "WHERE part = ? AND id IN"
 )
 _SAME_TEXT = """
-SELECT (
+SELECT hash, author, (
   SELECT rid FROM (
     SELECT rid, author, vec FROM mem WHERE part = ? AND hash = said.hash
     ORDER BY rid DESC LIMIT ?
@@ -44,10 +44,31 @@ def lookup_existing(
         None if the idempotency key was used before.
     """
     part = part_of(connection, asked.app, asked.user)
-    known = ExistingMemories(part)
     if part is None:
-        return known
-    read_ahead(connection, lambda: first_reads(connection, asked, part))
+        return ExistingMemories()
+    asks_all = read_ahead(connection, lambda: first_reads(connection, asked, part))
+    return existing_in(connection, part, asked, now, asks_all=asks_all)
+
+
+def existing_in(
+    connection: Transaction,
+    part: int,
+    asked: DraftLookup,
+    now: float,
+    *,
+    asks_all: bool,
+) -> ExistingMemories | None:
+    """Return what `lookup_existing` does, of a partition.
+
+    Args:
+        connection: The file.
+        part: The partition of the user.
+        asked: The drafts.
+        now: The time by which memories expire.
+        asks_all: Ask for the texts of all drafts, as `first_reads` does. Otherwise the
+            texts that the memories of the same ids have are left out.
+    """
+    known = ExistingMemories(part)
     if asked.key is not None and idempotency.is_used(connection, part, asked.key):
         return None
     ids = asked.ids
@@ -63,7 +84,9 @@ def lookup_existing(
     known.corrected = corrected(connection, part, ids)
     said = zip(ids, asked.texts, strict=True)
     new = [text for id_, text in said if known.texts.get(id_) != text]
-    known.vectors = vectors_of(connection, part, new, asked.model)
+    texts = asked.texts if asks_all else new
+    rids = _rows_of(connection, part, texts)
+    known.vectors = _vectors(connection, [rids.get(text) for text in new], asked.model)
     return known
 
 
@@ -75,7 +98,7 @@ def first_reads(
         yield from idempotency.first_reads(part, asked.key)
     of_ids = in_statement(connection, _OF_IDS, [part], asked.ids)
     if of_ids is not None:
-        yield ANY_TOMBSTONE, (part,)
+        yield from tombstone_reads(connection, part, asked.ids)
         yield of_ids
     yield ANY_CORRECTED, (part,)
     wanted = list(dict.fromkeys(asked.texts))
@@ -100,12 +123,29 @@ def vectors_of(
         said: (hash, author) of each text.
         model: Only vectors of the model with this number are returned.
     """
+    rids = _rows_of(connection, part, said)
+    return _vectors(connection, rids.values(), model)
+
+
+def _rows_of(
+    connection: Transaction, part: int, said: Iterable[Said]
+) -> dict[Said, int | None]:
+    """Return for each text the number of a row that has it, with a vector."""
     wanted = list(dict.fromkeys(said))
-    rids: list[int] = []
+    rows: dict[Said, int | None] = {}
     for start in range(0, len(wanted), _AT_ONCE):
-        query = _same_text(connection, part, wanted[start : start + _AT_ONCE])
-        found = connection.execute(*query).fetchall()
-        rids += [rid for (rid,) in found if rid is not None]
+        some = wanted[start : start + _AT_ONCE]
+        for text, author, rid in connection.execute(
+            *_same_text(connection, part, some)
+        ).fetchall():
+            rows[text, author] = rid
+    return rows
+
+
+def _vectors(
+    connection: Transaction, found: Iterable[int | None], model: int
+) -> dict[Said, bytes]:
+    rids = [rid for rid in dict.fromkeys(found) if rid is not None]
     if not rids:
         return {}
     try:
