@@ -10,10 +10,11 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from vecall.errors import CorruptFileError, IncompatibleFileError
 from vecall.lexical import ANALYSIS_VERSION
@@ -77,9 +78,14 @@ def _to_1(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA_1.split(";\n"):
         if statement.strip():
             connection.execute(statement)
+    _write_facts(connection, 1)
+
+
+def _write_facts(connection: sqlite3.Connection, version: int) -> None:
+    """Write what a new file says of itself."""
     facts = {
         "uuid": secrets.token_hex(16),
-        "schema": "1",
+        "schema": str(version),
         "created_at": repr(time.time()),
         "analysis": ANALYSIS_VERSION,
     }
@@ -206,6 +212,14 @@ def _to_5(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '5' WHERE key = 'schema'")
 
 
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables and indexes that the migrations lead to, in one step each."""
+    for *_, sql in _made_by_migrations(NEWEST):
+        if sql is not None:
+            connection.execute(sql)
+    _write_facts(connection, NEWEST)
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _to_1,
     _to_2,
@@ -290,11 +304,19 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
 
 def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     """The objects in the file's schema, except those that SQLite makes by itself."""
+    return _compared(_rows_of_schema(connection))
+
+
+def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
+    ).fetchall()
+
+
+def _compared(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
     return frozenset(
         (kind, name, table, " ".join(str(sql).split()))
-        for kind, name, table, sql in connection.execute(
-            "SELECT type, name, tbl_name, sql FROM sqlite_master"
-        )
+        for kind, name, table, sql in rows
         if not (kind == "index" and sql is None)
         and not (kind == "table" and name in ("sqlite_stat1", "sqlite_stat4"))
     )
@@ -302,17 +324,22 @@ def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=16)
 def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
+    return _compared(_made_by_migrations(version))
+
+
+@lru_cache(maxsize=16)
+def _made_by_migrations(version: int) -> tuple[tuple[Any, ...], ...]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in _MIGRATIONS[:version]:
             migration(connection)
-        return _objects(connection)
+        return tuple(_rows_of_schema(connection))
 
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Migrate the file to the newest schema, one transaction per step.
 
-    A new file gets all steps in one transaction. Each transaction reads the number
-    again, because another process may migrate at the same time.
+    A new file gets the newest schema in one transaction. Each transaction reads the
+    number again, because another process may migrate at the same time.
     """
     while check_origin(connection) < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
@@ -320,8 +347,8 @@ def migrate(connection: sqlite3.Connection) -> None:
             version = check_origin(connection)
             if version < NEWEST:
                 reached = version + 1 if version else NEWEST
-                for step in _MIGRATIONS[version:reached]:
-                    step(connection)
+                step = _MIGRATIONS[version] if version else _create
+                step(connection)
                 connection.execute(f"PRAGMA user_version = {reached}")
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
