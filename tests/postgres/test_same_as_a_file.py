@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
-from vecall import Filter, FunctionEmbedder, MemoryEntry, MemoryService
+from vecall import Filter, FunctionEmbedder, MemoryEntry, MemoryService, Put
 from vecall.store.postgres import transaction as transactions
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
@@ -215,3 +216,30 @@ def test_prefixes_of_kinds_and_sessions_select_the_same(schema):
     ):
         assert selected(database) == selected(file)
         assert selected(file)[:2] == [(["m0"], 1), (["m1"], 1)]
+
+
+def test_a_transaction_is_freed_when_it_ends(open_service, schema) -> None:
+    """Not when the garbage collector finds it, with its connection, in a cycle."""
+    memory = open_service(schema.url, embedder=FunctionEmbedder(embed, dimensions=64))
+
+    def calls(number: int) -> None:
+        memory.sync.add_memory(**ME, memories=[f"sea {number}"])
+        memory.sync.search_memory(**ME, query="sea")
+        memory.sync.list_memories(**ME)
+        memory.sync.items.write([Put(("notes",), "a", number)], **ME)
+        memory.sync.items.find(("notes",), **ME)
+
+    calls(0)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(5):
+            calls(number + 1)
+        left = [
+            each
+            for each in gc.get_objects()
+            if isinstance(each, transactions.PostgresTransaction)
+        ]
+    finally:
+        gc.enable()
+    assert left == []

@@ -67,19 +67,32 @@ def prepare_connection(connection: Connection) -> None:
     use_own_names(connection)
 
 
-class PostgresResult:
-    """The rows of a statement, with values as SQLite returns them."""
+class _RoundTrips:
+    """Counts how often a transaction waited for the server."""
 
-    __slots__ = ("_cursor", "_places", "_texts", "_transaction")
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class PostgresResult:
+    """The rows of a statement, with values as SQLite returns them.
+
+    It does not refer to its transaction, which may refer to it: such a cycle would hold
+    the connection until the garbage collector finds it.
+    """
+
+    __slots__ = ("_cursor", "_places", "_round_trips", "_texts")
 
     def __init__(
         self,
         cursor: psycopg.Cursor[tuple[Any, ...]],
-        transaction: PostgresTransaction,
+        round_trips: _RoundTrips,
     ) -> None:
         """Read the rows of an executed cursor when they are needed."""
         self._cursor = cursor
-        self._transaction = transaction
+        self._round_trips = round_trips
         self._texts: list[int] | None = None
         self._places: list[int] = []
 
@@ -87,7 +100,7 @@ class PostgresResult:
     def rowcount(self) -> int:
         """The number of rows that were changed."""
         if self._cursor.pgresult is None:
-            self._transaction.round_trips += 1
+            self._round_trips.count += 1
             with self._cursor.connection.pipeline():
                 pass  # send the statement, and read its result
         return self._cursor.rowcount
@@ -119,7 +132,7 @@ class PostgresResult:
 
     def _count(self) -> None:
         if self._cursor.pgresult is None:  # it is still on its way
-            self._transaction.round_trips += 1
+            self._round_trips.count += 1
 
     def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
@@ -151,7 +164,6 @@ class PostgresTransaction:
         number: PostgreSQL's number of the transaction; None before `enter`.
         server_started: When its server started, in microseconds; 0 before `enter`.
         head: Random bits that identify its changes.
-        round_trips: How often it waited for the server, without the end.
         is_ended: It sends no further statement, but returns the results of those that
             were sent ahead.
     """
@@ -168,9 +180,14 @@ class PostgresTransaction:
         self.number: int | None = None
         self.server_started = 0
         self.head = 0
-        self.round_trips = 0
+        self._round_trips = _RoundTrips()
         self.is_ended = False
         self._ahead: dict[Statement, PostgresResult] = {}
+
+    @property
+    def round_trips(self) -> int:
+        """How often it waited for the server, without the end."""
+        return self._round_trips.count
 
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
@@ -206,7 +223,7 @@ class PostgresTransaction:
             given = [_given(value) for value in values] or None
         query: Any = translated(sql)
         cursor.execute(query if given else query.replace("%%", "%"), given)
-        return PostgresResult(cursor, self)
+        return PostgresResult(cursor, self._round_trips)
 
     def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
         """Insert rows, as `insert_many` does."""
