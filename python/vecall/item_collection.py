@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vecall.errors import ConflictError, LimitExceededError
+from vecall.errors import ConflictError
 from vecall.item_types import Drop, Item, Put
 from vecall.scopes import Owner
 from vecall.service._items_sync import SyncItems
@@ -23,14 +22,13 @@ Test = Callable[[Item], bool]
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _BATCH = 5_000  # operations of one transaction
 _ATTEMPTS = 20  # of a change that meets other writes of the same documents
-_SLOTS = 2**32
 
 
 class ItemCollection:
     """The documents of one namespace of one (app, user). Thread-safe.
 
-    A document is an item: the value has the document under "document", its embedding
-    in float64, and a hash of its key, by which large collections are read in parts.
+    A document is an item: the value has the document under "document", and its
+    embedding in float64.
 
     Args:
         memory: The path of the file, or ":memory:", which the first call opens; or a
@@ -85,10 +83,7 @@ class ItemCollection:
 
         A zero embedding is stored, but no search finds the document.
         """
-        value: dict[str, Any] = {
-            "document": document,
-            "slot": zlib.crc32(key.encode("utf-8", "surrogatepass")),
-        }
+        value: dict[str, Any] = {"document": document}
         vector = None
         if embedding is not None:
             exact = np.asarray(embedding, "<f8")
@@ -124,31 +119,10 @@ class ItemCollection:
             where: Conditions for `Items.find`.
             test: A further condition.
         """
-        found = self._between(where, 0, _SLOTS)
+        found = self._items.find_all(self._namespace, where=where, **self._whose)
         if test is not None:
             found = [item for item in found if test(item)]
-        return sorted(found, key=lambda item: item.version)
-
-    def _between(
-        self, where: Mapping[str, Any] | None, low: int, high: int
-    ) -> list[Item]:
-        part: dict[str, Any] = {} if (low, high) == (0, _SLOTS) else _part(low, high)
-        found = self._items.find(
-            self._namespace,
-            where={"$and": [dict(where or {}), part]},
-            limit=_PAGE,
-            **self._whose,
-        )
-        if len(found) < _PAGE:
-            return found
-        middle = (low + high) // 2
-        if middle == low:
-            msg = f"documents: over {_PAGE} have the same hash"
-            raise LimitExceededError(msg)
-        return [
-            *self._between(where, low, middle),
-            *self._between(where, middle, high),
-        ]
+        return found[::-1]
 
     def nearest(
         self,
@@ -248,10 +222,6 @@ class ItemCollection:
     def drop_of(self, item: Item) -> Drop:
         """Return the deletion of a document in the version that was read."""
         return Drop(self._namespace, item.key, if_version=item.version)
-
-
-def _part(low: int, high: int) -> dict[str, Any]:
-    return {"slot": {"$gte": low, "$lt": high}}
 
 
 def embedding_of(item: Item) -> list[float] | None:

@@ -380,3 +380,26 @@ def test_the_memory_of_crewai_remembers_and_recalls(tmp_path):
 
 def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(VecallStorage, tmp_path)
+
+
+def test_a_scope_with_many_records_of_one_time_is_listed(storage):
+    """More than one call of `Items.find` returns."""
+    count = 10_001
+    made = [
+        MemoryRecord(
+            id=f"id {number}",
+            content="text",
+            scope="/a" if number % 2 else "/a/b",
+            categories=["odd" if number % 2 else "even"],
+            created_at=START,
+            embedding=[1.0, 0.0],
+        )
+        for number in range(count)
+    ]
+    storage.save(made)
+    listed = storage.list_records("/a", limit=count + 1)
+    assert {record.id for record in listed} == {record.id for record in made}
+    assert storage.get_scope_info("/a").record_count == count
+    assert storage.list_categories("/a") == {"odd": count // 2, "even": count // 2 + 1}
+    assert storage.delete("/a", categories=["odd"]) == count // 2
+    assert storage.count("/a") == count // 2 + 1

@@ -31,7 +31,7 @@ def test_large_values_are_read_and_parsed_on_another_thread(
         threads.add(threading.get_ident())
         return json.loads(given)
 
-    monkeypatch.setattr("vecall.operations.items._parsed", loads)
+    monkeypatch.setattr("vecall.operations.item_results.parsed", loads)
 
     async def read() -> tuple[list[Any], int]:
         turns = 0

@@ -34,7 +34,6 @@ from vecall.errors import (
     ConflictError,
     DimensionError,
     InvalidTypeError,
-    LimitExceededError,
 )
 from vecall.item_types import Drop, Item, Put
 from vecall.scopes import Owner
@@ -47,7 +46,7 @@ T = TypeVar("T")
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _ATTEMPTS = 50  # of a write that meets writes of the same records
 _PAUSE_S = 0.01  # at most, between two attempts
-_FROM, _UNTIL = -1e11, 1e12  # seconds since 1970 that a datetime can have
+_UNTIL = 1e12  # seconds since 1970, above those of every datetime
 
 
 class VecallStorage:
@@ -374,21 +373,7 @@ class VecallStorage:
     def _scan(self, scope: str | None) -> list[Item]:
         """Return all records in a scope and below it."""
         space = (*RECORDS, *labels_of(scope))
-        return self._between(space, _FROM, _UNTIL)
-
-    def _between(self, space: Sequence[str], low: float, high: float) -> list[Item]:
-        where = {"created": {"$gte": low, "$lt": high}}
-        found = self._items.find(space, where=where, limit=_PAGE, **self._whose)
-        if len(found) < _PAGE:
-            return found
-        middle = (low + high) / 2
-        if not low < middle < high:
-            msg = f"scope: at most {_PAGE} records that were created at the same time"
-            raise LimitExceededError(msg)
-        return [
-            *self._between(space, low, middle),
-            *self._between(space, middle, high),
-        ]
+        return self._items.find_all(space, **self._whose)
 
     def _records(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []

@@ -135,6 +135,30 @@ class SyncItems:
             )
         )
 
+    def find_all(
+        self,
+        namespace: Namespace = (),
+        *,
+        app_name: str,
+        user_id: str,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Item]:
+        """Return all items of a namespace and below it, of one state of the storage.
+
+        The latest write comes first. All of them are in memory at once, so `find` is
+        for those who need a few.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            app_name: The app.
+            user_id: The user.
+            where: Conditions, as in `find`.
+
+        Raises:
+            InvalidArgumentError: An invalid namespace or condition.
+        """
+        return run_sync(self._items.find_all(app_name, user_id, namespace, where))
+
     def namespaces(
         self, namespace: Namespace = (), *, app_name: str, user_id: str
     ) -> list[tuple[str, ...]]:

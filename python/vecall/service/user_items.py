@@ -66,6 +66,12 @@ class UserItems:
             only_with_vector=only_with_vector,
         )
 
+    async def find_all(
+        self, namespace: Namespace = (), *, where: Mapping[str, Any] | None = None
+    ) -> list[Item]:
+        """Return all items of a namespace and below it; see `Items.find_all`."""
+        return await self._items.find_all(namespace, **self._owner, where=where)
+
     async def namespaces(self, namespace: Namespace = ()) -> list[tuple[str, ...]]:
         """Return the namespaces that have items; see `Items.namespaces`."""
         return await self._items.namespaces(namespace, **self._owner)
