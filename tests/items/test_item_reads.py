@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from helpers.memories import ALICE
 from vecall import Put
+from vecall.store.reads import item_reads
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,29 @@ def test_large_values_are_read_and_parsed_on_another_thread(
     threads.clear()
     assert memory.items.sync.get(places, **ALICE) == found
     assert threads == {threading.get_ident()}
+
+
+def test_a_list_of_many_items_blocks_no_other_read(
+    open_service, tmp_path, monkeypatch, in_time
+):
+    """A call on an event loop reads one item itself, so it must not wait for a list."""
+    memory = open_service(tmp_path / "m.db")
+    memory.items.sync.write([Put(("n",), "k", 1)], **ALICE)
+    begun, may_end = threading.Event(), threading.Event()
+    newest_of_user = item_reads.newest_of_user
+
+    def slowly(*arguments: Any) -> Any:
+        begun.set()
+        assert may_end.wait(60)
+        return newest_of_user(*arguments)
+
+    monkeypatch.setattr(item_reads, "newest_of_user", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        listing = pool.submit(memory.items.sync.find, ("n",), **ALICE)
+        try:
+            assert begun.wait(20)
+            get = partial(memory.items.sync.get, [(("n",), "k")], **ALICE)
+            (item,) = in_time(get)
+        finally:
+            may_end.set()
+        assert listing.result() == [item]

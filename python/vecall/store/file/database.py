@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from vecall.clock import Clock, ExpiryClock
 from vecall.concurrency.freed_frames import free_frames
@@ -284,7 +284,7 @@ class Database:
         """
         return self.peek(find_part, app, user)
 
-    def peek(self, read: Callable[..., T], *values: Any) -> T:
+    def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return `read(connection, *values)`: one statement of a few microseconds.
 
         It never waits for a writer, unless the database is in memory.

@@ -146,11 +146,12 @@ class SqliteStorage:
         self, app: str, user: str, low: str, high: str | None, most: int
     ) -> list[ItemRow]:
         """Return the newest items of a range of namespaces, without vectors."""
-        known, items = self._database.peek(
-            item_reads.newest_of_user, app, user, low, high, most
-        )
-        if not known:
-            self._database.peek(find_surely, app, user)
+        with self._database.read_transaction() as connection:  # not to hold `peek`
+            known, items = item_reads.newest_of_user(
+                connection, app, user, low, high, most
+            )
+            if not known:
+                find_surely(connection, app, user)
         return items
 
     def submit(
