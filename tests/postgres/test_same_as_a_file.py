@@ -144,6 +144,7 @@ def test_an_embedded_add_of_a_loaded_user_takes_three_round_trips(
         lambda: add(memories=[f"sky {n}" for n in range(100)]),
         lambda: add_events(events=chat[:7]),
         lambda: add_events(events=chat),
+        lambda: add(memories=["moon"], idempotency_key="k"),
     ]
     for call in calls:
         made.clear()

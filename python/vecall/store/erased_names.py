@@ -95,12 +95,22 @@ def add_key(connection: Transaction, part: int, id_: str, at: float) -> None:
 
 
 def forms_of(
-    connection: Transaction, part: int, names: Iterable[str]
+    connection: Transaction,
+    part: int,
+    names: Iterable[str],
+    keys: Sequence[bytes] | None = None,
 ) -> dict[str, str]:
-    """Return the names by their forms in the file: the name itself and its digests."""
+    """Return the names by their forms in the file: the name itself and its digests.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        names: The names.
+        keys: What `keys_of` returned in this transaction; None asks the file.
+    """
     names = list(names)
     forms = {name: name for name in names}
-    for key in keys_of(connection, part):
+    for key in keys_of(connection, part) if keys is None else keys:
         forms |= {hide(key, name): name for name in names}
     return forms
 
@@ -119,16 +129,25 @@ def tombstone_reads(
 
 
 def tombstones(
-    connection: Transaction, part: int, ids: Sequence[str]
+    connection: Transaction,
+    part: int,
+    ids: Sequence[str],
+    keys: Sequence[bytes] | None = None,
 ) -> Iterator[tuple[str, str, Why | None]]:
     """Yield the ids that have a tombstone.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        ids: The ids.
+        keys: What `keys_of` returned in this transaction; None asks the file.
 
     Yields:
         The id, its form in the file, and why vecall deleted it; None: a caller did.
     """
     if not ids:
         return
-    forms = forms_of(connection, part, ids)
+    forms = forms_of(connection, part, ids, keys)
     for form, why in select_in(connection, _TOMBSTONES, [part], list(forms)):
         yield forms[form], form, why
 

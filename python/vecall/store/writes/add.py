@@ -11,12 +11,13 @@ from typing import Any, Literal
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, NotFoundError
 from vecall.store.digests import was_overwritten
-from vecall.store.erased_names import tombstone_reads, tombstones
+from vecall.store.erased_names import keys_of, tombstone_reads, tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import in_statement, insert_many, select_in
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
+from vecall.store.writes import idempotency
 from vecall.store.writes.delete import delete_rows, rows_of_session
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
@@ -115,7 +116,9 @@ class AddMemories:
             else IdempotencyRecord(partition, self.key, self.drafts)
         )
         self.left_out = {}
-        if record is not None and (ids := record.earlier_ids()) is not None:
+        # One look-up serves the idempotency key and the tombstones.
+        keys = keys_of(connection, partition.id) if self.drafts or record else []
+        if record is not None and (ids := record.earlier_ids(keys)) is not None:
             self._explain(partition, ids)
             return partition.unchanged(ids)
         if self.answered:
@@ -123,7 +126,7 @@ class AddMemories:
         folded = self._to_be_folded(partition)
         if folded is None:
             return partition.unchanged([])
-        drafts = self._wanted(partition)
+        drafts = self._wanted(partition, keys)
         stored = find_stored(partition, list(drafts))
         self._check_versions(partition, stored)
         outdated = self._leave_out(partition, drafts, stored)
@@ -151,6 +154,8 @@ class AddMemories:
 
     def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
         """Yield what an ordinary call reads before it writes."""
+        if self.key is not None:
+            yield from idempotency.first_reads(part, self.key)
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
         stored = in_statement(connection, STORED, [part], ids)
         if stored is not None:
@@ -171,7 +176,9 @@ class AddMemories:
             for draft in in_slices(self.drafts)
         )
 
-    def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
+    def _wanted(
+        self, partition: PartitionWriter, keys: Sequence[bytes]
+    ) -> dict[str, Draft]:
         """The drafts by id, without those that stay deleted.
 
         Re-ingesting a session does not bring back turns that were deleted, evicted or
@@ -180,7 +187,8 @@ class AddMemories:
         """
         drafts = {draft.id: draft for draft in self.drafts}
         connection = partition.connection
-        for id_, form, why in tombstones(connection, partition.id, list(drafts)):
+        ids = list(drafts)
+        for id_, form, why in tombstones(connection, partition.id, ids, keys):
             draft = drafts.get(id_)
             if draft is None:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vecall.errors import CorruptFileError
-from vecall.store.erased_names import part_of, tombstone_reads, tombstones
+from vecall.store.erased_names import keys_of, part_of, tombstone_reads, tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import DraftLookup, ExistingMemories, Said
 from vecall.store.rows import text_hash
@@ -69,10 +69,11 @@ def existing_in(
             texts that the memories of the same ids have are left out.
     """
     known = ExistingMemories(part)
-    if asked.key is not None and idempotency.is_used(connection, part, asked.key):
-        return None
     ids = asked.ids
-    for id_, _, why in tombstones(connection, part, ids):
+    keys = keys_of(connection, part) if ids or asked.key is not None else []
+    if asked.key is not None and idempotency.is_used(connection, part, asked.key, keys):
+        return None
+    for id_, _, why in tombstones(connection, part, ids, keys):
         (known.deleted if why is None else known.let_go).add(id_)
     for id_, text, author, embedded, expires_at in select_in(
         connection, _OF_IDS, [part], ids

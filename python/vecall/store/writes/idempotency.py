@@ -33,20 +33,23 @@ class IdempotencyRecord:
         self._hash = _hash(drafts)
         self._drafts = {draft.id: draft for draft in drafts}
 
-    def earlier_ids(self) -> list[str] | None:
+    def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
         """Return the ids of the first call with this key; None if this is the first.
+
+        Args:
+            keys: The keys of the user's digests.
 
         Raises:
             ConflictError: The key was used for a call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
-        found = _find(connection, part, self._key)
+        found = _find(connection, part, self._key, keys)
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
         if found[0] == self._hash and not any(map(is_hidden, stored_ids)):
             return stored_ids
-        forms = forms_of(connection, part, self._drafts)
+        forms = forms_of(connection, part, self._drafts, keys)
         ids = [forms[id_] for id_ in stored_ids if id_ in forms]
         same = found[0] == self._hash
         if not same and (
@@ -84,9 +87,18 @@ class IdempotencyRecord:
         )
 
 
-def is_used(connection: Transaction, part: int, key: str) -> bool:
-    """Whether a call of this user has used this key, with any memories."""
-    return _find(connection, part, key) is not None
+def is_used(
+    connection: Transaction, part: int, key: str, keys: Sequence[bytes]
+) -> bool:
+    """Whether a call of this user has used this key, with any memories.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        key: The idempotency key.
+        keys: The keys of the user's digests.
+    """
+    return _find(connection, part, key, keys) is not None
 
 
 def first_reads(part: int, key: str) -> Iterator[Statement]:
@@ -95,9 +107,11 @@ def first_reads(part: int, key: str) -> Iterator[Statement]:
     yield _FIND, (part, key)
 
 
-def _find(connection: Transaction, part: int, key: str) -> tuple[bytes, str] | None:
+def _find(
+    connection: Transaction, part: int, key: str, keys: Sequence[bytes]
+) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a key, None if it is unknown."""
-    for form in forms_of(connection, part, [key]):
+    for form in forms_of(connection, part, [key], keys):
         found: tuple[bytes, str] | None
         found = connection.execute(_FIND, (part, form)).fetchone()
         if found is not None:
