@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from vecall.store.sql import execute_in, in_statement, select_in
+from vecall.store.sql import execute_in, in_statements, select_in
 from vecall.store.transaction import Statement, Transaction
 
 HIDDEN_APP = ""
@@ -122,10 +122,10 @@ def tombstone_reads(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> Iterator[Statement]:
     """Yield what `tombstones` reads if no purge has hidden an id of the user."""
-    stated = in_statement(connection, _TOMBSTONES, [part], list(dict.fromkeys(ids)))
-    if stated is not None:
+    if ids:
         yield keys_statement(part)
-        yield stated
+        different = list(dict.fromkeys(ids))
+        yield from in_statements(connection, _TOMBSTONES, [part], different)
 
 
 def tombstones(

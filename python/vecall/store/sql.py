@@ -99,18 +99,10 @@ def rows_with_marks(name: str, rows: Sequence[tuple[Any, ...]]) -> Statement:
     return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
 
 
-def in_statement(
-    connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
-) -> Statement | None:
-    """Return the one statement that `select_in` executes; None if not one."""
-    if not 0 < len(among) <= _VARIABLES - len(before):
-        return None
-    return statement_among(connection, query, before, among)
-
-
-def _statements(
+def in_statements(
     connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
 ) -> Iterator[Statement]:
+    """Yield the statements that `select_in` executes."""
     limit = _VARIABLES - len(before)
     for start in range(0, len(among), limit):
         some = among[start : start + limit]
@@ -131,7 +123,7 @@ def select_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    for statement in _statements(connection, query, before, among):
+    for statement in in_statements(connection, query, before, among):
         yield from connection.execute(*statement).fetchall()
 
 
@@ -146,5 +138,5 @@ def execute_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    for each in _statements(connection, statement, before, among):
+    for each in in_statements(connection, statement, before, among):
         connection.execute(*each)

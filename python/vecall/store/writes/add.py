@@ -15,7 +15,7 @@ from vecall.store.erased_names import keys_of, tombstone_reads, tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
-from vecall.store.sql import in_statement, insert_many, select_in
+from vecall.store.sql import in_statements, insert_many, select_in
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes import idempotency
 from vecall.store.writes.delete import delete_rows, rows_of_session
@@ -157,10 +157,8 @@ class AddMemories:
         if self.key is not None:
             yield from idempotency.first_reads(part, self.key)
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
-        stored = in_statement(connection, STORED, [part], ids)
-        if stored is not None:
-            yield from tombstone_reads(connection, part, ids)
-            yield stored
+        yield from tombstone_reads(connection, part, ids)
+        yield from in_statements(connection, STORED, [part], ids)
         yield ANY_CORRECTED, (part,)
         for draft in self.drafts:
             if draft.ordered:

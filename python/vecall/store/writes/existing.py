@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import keys_of, part_of, tombstone_reads, tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import DraftLookup, ExistingMemories, Said
 from vecall.store.rows import text_hash
-from vecall.store.sql import given_rows, in_statement, select_in
+from vecall.store.sql import given_rows, in_statements, select_in
 from vecall.store.transaction import Statement, Transaction, read_ahead
 from vecall.store.writes import idempotency
 from vecall.store.writes.row_diff import ANY_CORRECTED, corrected
@@ -97,20 +97,21 @@ def first_reads(
     """Yield what `lookup_existing` reads if the ids and texts are new."""
     if asked.key is not None:
         yield from idempotency.first_reads(part, asked.key)
-    of_ids = in_statement(connection, _OF_IDS, [part], asked.ids)
-    if of_ids is not None:
-        yield from tombstone_reads(connection, part, asked.ids)
-        yield of_ids
+    yield from tombstone_reads(connection, part, asked.ids)
+    yield from in_statements(connection, _OF_IDS, [part], asked.ids)
     yield ANY_CORRECTED, (part,)
-    wanted = list(dict.fromkeys(asked.texts))
-    if 0 < len(wanted) <= _AT_ONCE:
-        yield _same_text(connection, part, wanted)
+    yield from _same_texts(connection, part, asked.texts)
 
 
-def _same_text(connection: Transaction, part: int, wanted: Sequence[Said]) -> Statement:
-    """Return the statement that finds memories of the same texts and authors."""
-    said, values = given_rows(connection, "said (hash, author)", wanted)
-    return f"{said} {_SAME_TEXT}", (*values, part, _LOOKED_AT)
+def _same_texts(
+    connection: Transaction, part: int, said: Iterable[Said]
+) -> Iterator[Statement]:
+    """Yield the statements that find memories of the same texts and authors."""
+    wanted = list(dict.fromkeys(said))
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        rows, values = given_rows(connection, "said (hash, author)", some)
+        yield f"{rows} {_SAME_TEXT}", (*values, part, _LOOKED_AT)
 
 
 def vectors_of(
@@ -132,13 +133,9 @@ def _rows_of(
     connection: Transaction, part: int, said: Iterable[Said]
 ) -> dict[Said, int | None]:
     """Return for each text the number of a row that has it, with a vector."""
-    wanted = list(dict.fromkeys(said))
     rows: dict[Said, int | None] = {}
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        for text, author, rid in connection.execute(
-            *_same_text(connection, part, some)
-        ).fetchall():
+    for statement in _same_texts(connection, part, said):
+        for text, author, rid in connection.execute(*statement).fetchall():
             rows[text, author] = rid
     return rows
 
