@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from datetime import datetime, timedelta, timezone
@@ -382,24 +383,17 @@ def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(VecallStorage, tmp_path)
 
 
-def test_a_scope_with_many_records_of_one_time_is_listed(storage):
-    """More than one call of `Items.find` returns."""
+def test_a_scope_with_more_records_of_one_time_than_a_page_is_listed(storage):
     count = 10_001
+    scopes = {"odd": "/a", "even": "/a/b"}
     made = [
-        MemoryRecord(
-            id=f"id {number}",
-            content="text",
-            scope="/a" if number % 2 else "/a/b",
-            categories=["odd" if number % 2 else "even"],
-            created_at=START,
-            embedding=[1.0, 0.0],
-        )
-        for number in range(count)
+        MemoryRecord(content="x", scope=scopes[n], categories=[n], created_at=START)
+        for n in itertools.islice(itertools.cycle(scopes), count)
     ]
     storage.save(made)
     listed = storage.list_records("/a", limit=count + 1)
     assert {record.id for record in listed} == {record.id for record in made}
     assert storage.get_scope_info("/a").record_count == count
-    assert storage.list_categories("/a") == {"odd": count // 2, "even": count // 2 + 1}
-    assert storage.delete("/a", categories=["odd"]) == count // 2
-    assert storage.count("/a") == count // 2 + 1
+    assert storage.list_categories("/a") == {"odd": 5_001, "even": 5_000}
+    assert storage.delete("/a", categories=["odd"]) == 5_001
+    assert storage.count("/a") == 5_000

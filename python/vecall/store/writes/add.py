@@ -13,7 +13,6 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.store.digests import was_overwritten
 from vecall.store.erased_names import keys_of, tombstone_reads, tombstones
 from vecall.store.models import require_active
-from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import in_statements, insert_many, select_in
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
@@ -37,7 +36,7 @@ from vecall.store.writes.row_diff import (
     row_of,
     same_content,
 )
-from vecall.store.writes.row_state import State, archive, rewrite, supersede
+from vecall.store.writes.row_state import archive, rewrite_positions, supersede
 from vecall.store.writes.session_buffer import mark_turns_done
 from vecall.store.writes.session_positions import LAST_POSITION, Positions
 from vecall.store.writes.waiting_counts import Waits
@@ -132,7 +131,7 @@ class AddMemories:
         outdated = self._leave_out(partition, drafts, stored)
         removed = self._remove_others(partition)
         positions = _positions(partition, drafts, stored)
-        written = _move(partition, positions.moved)
+        written = rewrite_positions(partition, positions.moved)
         news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         new = self._put(partition, news, stored, positions)
         written += [entry for draft, entry in new if not draft.quarantined]
@@ -384,20 +383,3 @@ def _positions(
         if old.pos is not None and old.session == session
     }
     return Positions(partition, session, [draft.id for draft in turns], known)
-
-
-def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[RowWithVector]:
-    """Change only the positions of turns; return the live ones."""
-    query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
-    found = select_in(partition.connection, query, [partition.id], list(moved))
-    known: dict[int, tuple[str, State]] = {
-        rid: (id_, state) for rid, id_, state in found
-    }
-    written = []
-    for entry in load_rows(partition.connection, known, any_state=True):
-        id_, state = known[entry.row.rid]
-        row = entry.row._replace(pos=moved[id_])
-        row_written = rewrite(partition, entry, row, was=state, state=state)
-        if state == "live":
-            written.append(row_written)
-    return written

@@ -151,3 +151,22 @@ def bring_back(
             (partition.id, entry.row.id),
         )
     return written
+
+
+def rewrite_positions(
+    partition: PartitionWriter, moved: dict[str, float]
+) -> list[RowWithVector]:
+    """Change only the positions of turns; return the live ones."""
+    query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
+    found = select_in(partition.connection, query, [partition.id], list(moved))
+    known: dict[int, tuple[str, State]] = {
+        rid: (id_, state) for rid, id_, state in found
+    }
+    written = []
+    for entry in load_rows(partition.connection, known, any_state=True):
+        id_, state = known[entry.row.rid]
+        row = entry.row._replace(pos=moved[id_])
+        row_written = rewrite(partition, entry, row, was=state, state=state)
+        if state == "live":
+            written.append(row_written)
+    return written
