@@ -102,3 +102,12 @@ def test_of_rows_with_a_conflict_the_clause_is_executed(transaction):
             transaction, "tomb (part, id, at, why)", [(1, "a", at, None)], again
         )
     assert transaction.execute("SELECT at FROM tomb").fetchall() == [(2.5,)]
+
+
+def test_zeros_of_different_signs_are_not_one_value(transaction):
+    zeros = enumerate([0.0, -0.0, 0.0])
+    rows = [(n, 1, f"{n}", n, 0, at, "x", 7, b"h") for n, at in zeros]
+    columns = "rid, part, id, seq, created_at, updated_at, text, crc, hash"
+    insert_many(transaction, f"mem ({columns})", rows)
+    found = transaction.execute("SELECT updated_at FROM mem ORDER BY seq").fetchall()
+    assert [repr(at) for (at,) in found] == ["0.0", "-0.0", "0.0"]

@@ -1,10 +1,10 @@
-"""Inserts rows into a PostgreSQL table with one statement of constant length.
+"""Inserts rows into a PostgreSQL table with one statement.
 
 Each column of many rows is sent as one binary array, and `unnest` makes rows of them.
 psycopg parses a text with a mark for each value of each row in every call, which takes
-longer than the server takes to insert the rows. One row is sent as values: an array
-takes psycopg ten times as long as a value. COPY is no choice: row-level security
-refuses it.
+longer than the server takes to insert the rows. A value that all rows have is sent
+once: an array takes psycopg ten times as long as a value. COPY is no choice: row-level
+security refuses it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def column_type(table: str, column: str) -> str:
     return "bytea" if column in _BYTES else "text"
 
 
+@lru_cache(maxsize=64)
 def column_types(columns: str) -> tuple[str, ...]:
     """Return PostgreSQL's names of the types of columns.
 
@@ -52,47 +53,65 @@ def column_types(columns: str) -> tuple[str, ...]:
     return tuple(column_type(table, name) for name in names.split(", "))
 
 
-@lru_cache(maxsize=64)
-def bulk_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
-    """Return the statement for a table, and the types of its columns.
+def bulk_insert(
+    into: str, rows: Sequence[tuple[Any, ...]], conflict: str
+) -> tuple[str, list[Any]]:
+    """Return a statement that inserts rows, and its values.
 
     Args:
         into: The table and its columns, for example "chg (part, seq)".
+        rows: The values of the columns, for each row; 1 to `MAX_ROWS` rows.
         conflict: The ON CONFLICT clause, or "".
     """
     types = column_types(into)
-    arrays = ", ".join(f"CAST(? AS {type_}[])" for type_ in types)
-    sql = f"INSERT INTO {into} SELECT * FROM unnest({arrays}) {conflict}"
-    return translated(sql).replace("%s", "%b"), types
+    columns = list(zip(*rows, strict=True))
+    varies = [not _is_one(*each) for each in zip(columns, types, strict=True)]
+    if len(rows) > 1 and True not in varies:
+        varies[0] = True  # the array says how many rows there are
+    once: list[Any] = []
+    arrays: list[Any] = []
+    for column, type_, many in zip(columns, types, varies, strict=True):
+        convert = _CONVERTERS[type_]
+        if many and type_ in ("text", "float8"):
+            # psycopg refuses an array of whole and other numbers.
+            arrays.append([None if v is None else convert(v) for v in column])
+        elif many:
+            arrays.append(list(column))
+        else:
+            # Each number has the type of its column: psycopg would choose one by the
+            # number, and prepare a statement for each choice.
+            once.append(None if column[0] is None else convert(column[0]))
+    return _statement(into, conflict, tuple(varies)), once + arrays
 
 
-@lru_cache(maxsize=64)
-def single_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
-    """Return what `bulk_insert` returns, for one row."""
-    types = column_types(into)
-    marks = ", ".join("?" * len(types))
-    sql = f"INSERT INTO {into} VALUES ({marks}) {conflict}"
-    return translated(sql).replace("%s", "%b"), types
+def _is_one(column: Sequence[Any], type_: str) -> bool:
+    """Whether all values are one and the same."""
+    first = column[0]
+    if len(column) > 1 and type_ == "float8" and first == 0:
+        return False  # 0.0 and -0.0 are equal
+    return column.count(first) == len(column)
 
 
-def row_values(row: Sequence[Any], types: Sequence[str]) -> list[Any]:
-    """Return the values of a row for the statement of `single_insert`.
+@lru_cache(maxsize=256)
+def _statement(into: str, conflict: str, varies: tuple[bool, ...]) -> str:
+    """Return the statement of `bulk_insert`.
 
-    Each number has the type of its column. psycopg would choose one by the number, and
-    prepare a statement for each choice.
+    Args:
+        into: The table and its columns.
+        conflict: The ON CONFLICT clause, or "".
+        varies: For each column, whether its values come as an array.
     """
-    return [
-        None if value is None else _CONVERTERS[type_](value)
-        for value, type_ in zip(row, types, strict=True)
-    ]
-
-
-def column_values(
-    rows: Sequence[tuple[Any, ...]], types: Sequence[str]
-) -> list[list[Any]]:
-    """Return the values of the columns for a statement of `bulk_insert`."""
-    columns = zip(*rows, strict=True)
-    return [_converted(*each) for each in zip(columns, types, strict=True)]
+    names: list[str] = []
+    arrays: list[str] = []
+    chosen: list[str] = []
+    for type_, many in zip(column_types(into), varies, strict=True):
+        if many:
+            names.append(f"given_{len(names)}")
+            arrays.append(f"CAST(? AS {type_}[])")
+        chosen.append(names[-1] if many else f"CAST(? AS {type_})")
+    source = f"FROM unnest({', '.join(arrays)}) AS given({', '.join(names)})"
+    sql = f"INSERT INTO {into} SELECT {', '.join(chosen)} {source if names else ''} "
+    return translated(sql + conflict).replace("%s", "%b")
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
@@ -102,11 +121,3 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "text": encoded,
     "bytea": bytes,
 }
-
-
-def _converted(column: Sequence[Any], type_: str) -> list[Any]:
-    if type_ == "text":
-        return [None if value is None else encoded(value) for value in column]
-    if type_ == "float8":  # psycopg refuses an array of whole and other numbers
-        return [None if value is None else float(value) for value in column]
-    return list(column)

@@ -15,9 +15,6 @@ from vecall.store.postgres.bulk_insert import (
     MAX_ROWS,
     bulk_insert,
     column_types,
-    column_values,
-    row_values,
-    single_insert,
 )
 from vecall.store.postgres.dialect import decoded, encoded, translated
 from vecall.store.postgres.pooler import use_own_names
@@ -227,15 +224,9 @@ class PostgresTransaction:
 
     def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
         """Insert rows, as `insert_many` does."""
-        query: Any
-        if len(rows) == 1:
-            query, types = single_insert(into, conflict)
-            values = row_values(rows[0], types)
-            self.connection.cursor(binary=True).execute(query, values)
-            return
-        query, types = bulk_insert(into, conflict)
         for start in range(0, len(rows), MAX_ROWS):
-            values = column_values(rows[start : start + MAX_ROWS], types)
+            query: Any
+            query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)
             self.connection.cursor(binary=True).execute(query, values)
 
     def look(self, app: str, user: str) -> None:
