@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,8 @@ def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
         msg = f"{name}: expected a pair (namespace, key)"
         raise InvalidTypeError(msg)
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
-    return encode_namespace(labels), _label(pair[1], f"{name}.key", limits)
+    key = _label(pair[1], f"{name}.key", limits.max_item_name_bytes)
+    return encode_namespace(labels), key
 
 
 def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, ...]:
@@ -107,18 +109,29 @@ def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, .
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
         raise InvalidTypeError(msg)
-    checked = tuple([_label(label, name, limits) for label in labels])
+    most = limits.max_item_name_bytes
+    if type(labels) is tuple and set(map(type, labels)) == {str}:
+        return _checked_labels(labels, name, most)
+    return _labels(labels, name, most)
+
+
+def _labels(labels: Sequence[object], name: str, most: int) -> tuple[str, ...]:
+    checked = tuple([_label(label, name, most) for label in labels])
     if "".join(checked).isascii():
         size = sum(map(len, checked)) + len(checked)
     else:
         size = sum(len(label.encode()) + 1 for label in checked)
-    if size > limits.max_item_name_bytes:
-        msg = f"{name}: at most max_item_name_bytes = {limits.max_item_name_bytes}"
+    if size > most:
+        msg = f"{name}: at most max_item_name_bytes = {most}"
         raise LimitExceededError(msg)
     return checked
 
 
-def _label(label: object, name: str, limits: Limits) -> str:
+_checked_labels = lru_cache(maxsize=1024)(_labels)
+"""As `_labels`; most calls name a namespace that was checked before."""
+
+
+def _label(label: object, name: str, most: int) -> str:
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
@@ -129,8 +142,8 @@ def _label(label: object, name: str, limits: Limits) -> str:
     if not size or "\0" in label:
         msg = f"{name}: must not be empty, nor have NUL or a lone surrogate"
         raise InvalidArgumentError(msg)
-    if size > limits.max_item_name_bytes:
-        msg = f"{name}: at most max_item_name_bytes = {limits.max_item_name_bytes}"
+    if size > most:
+        msg = f"{name}: at most max_item_name_bytes = {most}"
         raise LimitExceededError(msg)
     return label
 

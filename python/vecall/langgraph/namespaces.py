@@ -24,10 +24,7 @@ def check_operation(op: Any) -> None:
         ValueError: Not one of LangGraph's operations.
     """
     if isinstance(op, GetOp | PutOp):
-        _check_labels(op.namespace)
-        if not op.namespace:
-            msg = "namespace: must have a label"
-            raise InvalidNamespaceError(msg)
+        check_item_namespace(op.namespace)
     elif isinstance(op, SearchOp):
         _check_labels(op.namespace_prefix)
     elif isinstance(op, ListNamespacesOp):
@@ -39,6 +36,18 @@ def check_operation(op: Any) -> None:
     else:
         msg = f"unknown operation: {type(op).__name__}"
         raise ValueError(msg)
+
+
+def check_item_namespace(labels: Sequence[Any]) -> None:
+    """Check the namespace of an item.
+
+    Raises:
+        InvalidNamespaceError: It has no label, or one that LangGraph does not allow.
+    """
+    _check_labels(labels)
+    if not labels:
+        msg = "namespace: must have a label"
+        raise InvalidNamespaceError(msg)
 
 
 def _check_labels(labels: Sequence[Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -23,11 +22,17 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from vecall.errors import ClosedError, InvalidArgumentError
+from vecall.errors import ClosedError
 from vecall.item_types import Drop, Put
 from vecall.langgraph.calls import Awaiting, Blocking, finished
 from vecall.langgraph.embedding import StoreEmbedding, distinct
-from vecall.langgraph.namespaces import check_operation, known_prefix, listed
+from vecall.langgraph.filters import where_of
+from vecall.langgraph.namespaces import (
+    check_item_namespace,
+    check_operation,
+    known_prefix,
+    listed,
+)
 from vecall.langgraph.returned_items import to_item, to_search_item
 from vecall.operations.options import StorageOptions
 from vecall.service.memory_service import MemoryService
@@ -35,8 +40,6 @@ from vecall.store import Durability
 from vecall.validation import checked_owner
 
 _log = logging.getLogger("vecall")
-_FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
-_WHOLE = ("$and", "$or", "$not")
 _MINUTE_S = 60.0
 _SWEEP_MINUTES = 5.0
 
@@ -137,6 +140,22 @@ class VecallStore(BaseStore):
     def setup(self) -> None:
         """Do nothing: the file is ready when the store is."""
 
+    def get(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        *,
+        refresh_ttl: bool | None = None,
+    ) -> Any:
+        """Return an item, as `BaseStore.get`; not by a batch of one."""
+        check_item_namespace(namespace)
+        if refresh_ttl is None:
+            refresh_ttl = (self.ttl_config or {}).get("refresh_on_read", True)
+        (item,) = self._memory.items.sync.get(
+            [(namespace, str(key))], refresh=bool(refresh_ttl), **self._owner
+        )
+        return None if item is None else to_item(item)
+
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations; see `BaseStore.batch`.
 
@@ -164,7 +183,7 @@ class VecallStore(BaseStore):
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
             return [await self._read(ops[0], through)]
-        filters = [_where(op) if isinstance(op, SearchOp) else None for op in ops]
+        filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
         queries = await self._queries(ops, through)
@@ -201,7 +220,7 @@ class VecallStore(BaseStore):
         if isinstance(op, ListNamespacesOp):
             names = await through.items("namespaces", known_prefix(op))
             return listed(names, op)
-        where = _where(op)
+        where = where_of(op)
         vectors = await self._queries([op], through)
         return await self._search(op, where, vectors.get(op.query or ""), through)
 
@@ -374,13 +393,3 @@ class VecallStore(BaseStore):
     ) -> None:
         """Close the store on another thread."""
         await asyncio.to_thread(self.close)
-
-
-def _where(op: SearchOp) -> Any:
-    for key in op.filter or ():
-        if key not in _WHOLE and not (
-            isinstance(key, str) and _FILTER_KEY.fullmatch(key)
-        ):
-            msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
-            raise InvalidArgumentError(msg)
-    return op.filter or None
