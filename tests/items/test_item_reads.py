@@ -67,14 +67,14 @@ def test_a_list_of_many_items_blocks_no_other_read(
     memory = open_service(tmp_path / "m.db")
     memory.items.sync.write([Put(("n",), "k", 1)], **ALICE)
     begun, may_end = threading.Event(), threading.Event()
-    newest_of_user = item_reads.newest_of_user
+    newest_items = item_reads.newest_items
 
     def slowly(*arguments: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
-        return newest_of_user(*arguments)
+        return newest_items(*arguments)
 
-    monkeypatch.setattr(item_reads, "newest_of_user", slowly)
+    monkeypatch.setattr(item_reads, "newest_items", slowly)
     with ThreadPoolExecutor(1) as pool:
         listing = pool.submit(memory.items.sync.find, ("n",), **ALICE)
         try:

@@ -201,13 +201,6 @@ class ItemOperations:
             return True
 
         found: list[tuple[float | None, ItemRow, Any]] = []
-        storage = self._runtime.storage
-        if query is None and wanted <= _READ_AT_ONCE and storage.is_local:
-            rows = storage.newest_items(*key, low, high, wanted)
-            found = [(None, row, values[row.rid]) for row in rows if accepts(row)]
-            if len(found) == len(rows) or len(rows) < wanted:
-                return found
-            found = []  # more have to be read, of one state
         with self._reading(key, query is not None) as (reads, state, search):
             if state is None:
                 return []

@@ -217,13 +217,6 @@ class PostgresStorage:
         with database_errors(), self._reading(app, user) as transaction:
             return item_reads.item_at(transaction, app, user, ns, key)[1]
 
-    def newest_items(
-        self, app: str, user: str, low: str, high: str | None, most: int
-    ) -> list[ItemRow]:
-        """Return the newest items of a range of namespaces, without vectors."""
-        with database_errors(), self._reading(app, user) as transaction:
-            return item_reads.newest_of_user(transaction, app, user, low, high, most)[1]
-
     @contextmanager
     def _reading(
         self, app: str | None = None, user: str | None = None, *, part: int = 0

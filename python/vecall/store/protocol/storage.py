@@ -270,23 +270,6 @@ class Storage(Protocol):
         """
         ...
 
-    def newest_items(
-        self, app: str, user: str, low: str, high: str | None, most: int
-    ) -> list[ItemRow]:
-        """Return the newest items of a range of namespaces, without vectors.
-
-        Args:
-            app: The app.
-            user: The user.
-            low: The lowest stored text of a namespace.
-            high: The lowest one above the range; None is no bound.
-            most: The number of items.
-
-        Returns:
-            Latest write first; also items that have expired.
-        """
-        ...
-
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from vecall.errors import CorruptFileError
@@ -161,46 +160,6 @@ def newest_items(
         for rid in some:
             found = _of_part(part, rows.get(rid, (None,)))
             yield _within_range(found, low, high)
-
-
-def newest_of_user(
-    connection: Transaction,
-    app: str,
-    user: str,
-    low: str,
-    high: str | None,
-    most: int,
-) -> tuple[bool, list[ItemRow]]:
-    """Return whether a user is known, and the user's newest items, by one statement.
-
-    Raises:
-        CorruptFileError: An index leads to another user or item, or an item fails its
-            checksum.
-    """
-    names = (app, user)
-    within = "part = +(SELECT id FROM part WHERE app = ? AND user = ?)"
-    limits: list[str] = []
-    if low:
-        within += " AND ns >= ?"
-        limits.append(low)
-    if high is not None:
-        within += " AND ns < ?"
-        limits.append(high)
-    rows = connection.execute(
-        f"SELECT named.id, named.app, named.user, newest.rid, {_JOINED} "
-        f"FROM ({_USER.format('id, app, user')} LIMIT 1) AS named LEFT JOIN ("
-        f"SELECT rid FROM item WHERE {within} ORDER BY +rid DESC LIMIT ?) AS newest "
-        "ON TRUE LEFT JOIN item ON item.rid = newest.rid",
-        (*names, *names, *limits, most),
-    ).fetchall()
-    if not rows:
-        return False, []
-    if rows[0][1:3] != names:
-        raise CorruptFileError(WRONG_USER)
-    if rows[0][3] is None:
-        return True, []
-    rows.sort(key=itemgetter(3), reverse=True)  # faster than a second sort in SQL
-    return True, [_within_range(_of_part(row[0], row[4:]), low, high) for row in rows]
 
 
 def item_vectors(

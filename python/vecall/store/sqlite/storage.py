@@ -142,18 +142,6 @@ class SqliteStorage:
             self._database.peek(find_surely, app, user)
         return item
 
-    def newest_items(
-        self, app: str, user: str, low: str, high: str | None, most: int
-    ) -> list[ItemRow]:
-        """Return the newest items of a range of namespaces, without vectors."""
-        with self._database.read_transaction() as connection:  # not to hold `peek`
-            known, items = item_reads.newest_of_user(
-                connection, app, user, low, high, most
-            )
-            if not known:
-                find_surely(connection, app, user)
-        return items
-
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:
