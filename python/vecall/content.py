@@ -12,6 +12,7 @@ from typing import Any
 
 from vecall.errors import InvalidTypeError
 from vecall.prompts.strip import without_recalled
+from vecall.scalars import exact
 
 
 def get_field(source: object, name: str) -> Any:
@@ -115,7 +116,7 @@ def _is_recalled(part: object) -> bool:
 
 def get_role(content: object) -> str | None:
     """Return the role of a content, if it has one."""
-    role = None if isinstance(content, str) else get_field(content, "role")
+    role = None if isinstance(content, str) else exact(get_field(content, "role"))
     return role if isinstance(role, str) else None
 
 

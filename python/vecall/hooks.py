@@ -8,6 +8,7 @@ from typing import Literal
 
 from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import check_tier
+from vecall.scalars import make_exact
 from vecall.types import MemoryEntry
 
 
@@ -45,6 +46,7 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""
+        make_exact(self)
         if self.outcome not in ("allow", "redact", "quarantine", "reject"):
             msg = "outcome: must be allow, redact, quarantine or reject"
             raise InvalidArgumentError(msg)

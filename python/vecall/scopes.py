@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
+from vecall.scalars import exact
 
 Scope = Literal["user", "shared", "app"]
 """The user's own memories, those of the user for all apps, or those of the app."""
@@ -56,7 +57,7 @@ class Scopes:
         for given, name in ((read, "read"), (write, "write")):
             named: frozenset[Scope] | None
             try:
-                named = frozenset(given)
+                named = frozenset(map(exact, given))
             except TypeError:
                 named = None
             places = {"shared", "app"}

@@ -6,6 +6,7 @@ import math
 from datetime import datetime, timedelta, timezone
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.scalars import exact
 
 # What datetime can show: years 1 to 9999.
 _EARLIEST = -62_135_596_800.0
@@ -31,13 +32,14 @@ def to_seconds(value: Time, name: str) -> float:
             time zone.
         InvalidTypeError: Of another type.
     """
+    value = exact(value)
     if isinstance(value, str):
         value = _parse(value, name)
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             msg = f"{name}: a date without a time zone is ambiguous; give an offset"
             raise InvalidArgumentError(msg)
-        value = (value - _EPOCH).total_seconds()
+        value = timedelta.total_seconds(datetime.__sub__(value, _EPOCH))
     if isinstance(value, bool) or not isinstance(value, float | int):
         msg = f"{name}: expected seconds, an aware datetime or an ISO 8601 string"
         raise InvalidTypeError(msg)
@@ -80,8 +82,9 @@ def ttl_seconds(value: object) -> float:
         InvalidTypeError: Of another type.
     """
     rule = 'ttl: expected positive seconds, a timedelta, or a string such as "3600s"'
+    value = exact(value)
     if isinstance(value, timedelta):
-        seconds = value.total_seconds()
+        seconds = timedelta.total_seconds(value)
     elif isinstance(value, str):
         try:
             seconds = float(value.removesuffix("s"))

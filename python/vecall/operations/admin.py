@@ -22,7 +22,7 @@ from vecall.operations.runtime import Runtime
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.telemetry import observed
 from vecall.types import Imported
-from vecall.validation import check_name, check_path, check_top_k
+from vecall.validation import check_name, check_path, check_top_k, checked_bool
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ class Admin:
         """Export memories as JSON lines; return the number of memories."""
         runtime = self._runtime
         runtime.check_open()
+        checked_bool(vectors, "vectors")
+        checked_bool(quarantined, "quarantined")
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
@@ -85,6 +87,8 @@ class Admin:
         runtime = self._runtime
         runtime.check_open()
         runtime.check_writable()
+        for name in ("vectors", "restore", "gate"):
+            checked_bool(getattr(how, name), name)
         if how.user is not None and how.app is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from vecall.concurrency.join import Join
 from vecall.errors import ClosedError, ConfigError, VecallError
@@ -37,6 +38,7 @@ from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 
@@ -45,8 +47,7 @@ _log = logging.getLogger("vecall")
 _FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRequest:
+class ConsolidationRequest(NamedTuple):
     """The arguments of `consolidate`; not checked yet."""
 
     older_than: object = None
@@ -98,7 +99,8 @@ class Consolidator:
         self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
         """Merge duplicate memories; replace old ones with summaries."""
-        dry = request.dry_run is True
+        dry = checked_bool(request.dry_run, "dry_run")
+        checked_bool(request.merge, "merge")
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)

@@ -232,7 +232,7 @@ class Corrections:
         """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        check_top_k(limit, self._memory.limits)
+        limit = check_top_k(limit, self._memory.limits)
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)

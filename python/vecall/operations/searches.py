@@ -21,6 +21,7 @@ from vecall.errors import (
 from vecall.filters.labels import is_left_out, passes
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
+from vecall.scalars import exact
 from vecall.search.filtered_rows import left_out_rows, needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
@@ -206,6 +207,6 @@ class Searches(Runtime):
             str(scope): self.key(
                 arguments.app_name, arguments.user_id, scope, write=False
             )
-            for scope in named
+            for scope in map(exact, named)
             if scope != "user"
         }
