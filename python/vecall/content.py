@@ -37,7 +37,8 @@ def get_list(source: object, name: str, argument: str) -> list[Any]:
     Raises:
         InvalidTypeError: It is not a sequence.
     """
-    return as_list(get_field(source, name) or (), argument)
+    found = get_field(source, name)
+    return [] if found is None else as_list(found, argument)
 
 
 def as_list(value: object, argument: str) -> list[Any]:

@@ -47,7 +47,9 @@ class Verdict:
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""
         make_exact(self)
-        if self.outcome not in ("allow", "redact", "quarantine", "reject"):
+        outcome: object = self.outcome
+        known = ("allow", "redact", "quarantine", "reject")
+        if type(outcome) is not str or outcome not in known:
             msg = "outcome: must be allow, redact, quarantine or reject"
             raise InvalidArgumentError(msg)
         if isinstance(self.text, str) != (self.outcome == "redact"):

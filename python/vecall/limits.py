@@ -75,7 +75,8 @@ class Quota:
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
                 _check_count(value, f"quota.{name}")
-        if self.eviction not in get_args(Eviction):
+        eviction: object = self.eviction
+        if type(eviction) is not str or eviction not in get_args(Eviction):
             msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
             raise ConfigError(msg)
 

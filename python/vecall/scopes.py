@@ -78,9 +78,10 @@ class Scopes:
         if app in _OWN or user in _OWN:
             msg = "app_name, user_id: this name is reserved"
             raise InvalidArgumentError(msg)
-        if scope == "user":
+        scope = exact(scope)
+        if type(scope) is str and scope == "user":
             return app, user
-        if scope not in get_args(Scope):
+        if type(scope) is not str or scope not in get_args(Scope):
             msg = 'scope: must be "user", "shared" or "app"'
             raise InvalidArgumentError(msg)
         allowed = self.write if write else self.read

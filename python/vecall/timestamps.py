@@ -74,14 +74,20 @@ def to_iso(seconds: float) -> str:
     return to_datetime(seconds).isoformat()
 
 
-def ttl_seconds(value: object) -> float:
+def ttl_seconds(value: object, name: str = "ttl") -> float:
     """Return a time to live in seconds: a number, a timedelta, or "3600s".
+
+    Args:
+        value: The time.
+        name: The argument, for the error message.
 
     Raises:
         InvalidArgumentError: Not positive and finite, or another spelling.
         InvalidTypeError: Of another type.
     """
-    rule = 'ttl: expected positive seconds, a timedelta, or a string such as "3600s"'
+    rule = (
+        f'{name}: expected positive seconds, a timedelta, or a string such as "3600s"'
+    )
     value = exact(value)
     if isinstance(value, timedelta):
         seconds = timedelta.total_seconds(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ def check_path(path: object) -> Path | None:
     path = exact(path)
     if path is None or str(path) == ":memory:":
         return None
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+    if not isinstance(path, str | Path) or not _is_file_name(str(path)):
         msg = "path: expected the name of a file, or ':memory:'"
         raise ConfigError(msg)
     try:
@@ -205,6 +206,13 @@ def check_path(path: object) -> Path | None:
     except RuntimeError:
         msg = "path: begins with ~ and an unknown user; write ./~ for a file name"
         raise ConfigError(msg) from None
+
+
+def _is_file_name(name: str) -> bool:
+    try:
+        return bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def check_storage_path(path: object) -> Path | str | None:

@@ -14,5 +14,4 @@ def usable(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
     Args:
         matrix: Vectors (n, dim).
     """
-    found: NDArray[np.bool_] = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
-    return found
+    return np.asarray(np.isfinite(matrix).all(axis=1) & matrix.any(axis=1))

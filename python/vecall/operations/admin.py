@@ -67,7 +67,8 @@ class Admin:
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
-        runtime.key(app_name or "-", user_id or "-", write=False)
+        names = ["-" if name is None else name for name in (app_name, user_id)]
+        runtime.key(*names, write=False)
         count: int = await Join(
             self._submit(
                 export,
@@ -93,7 +94,8 @@ class Admin:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
         if how.app is not None:
-            runtime.key(how.app, how.user or "-", write=True)
+            user = "-" if how.user is None else how.user
+            runtime.key(how.app, user, write=True)
         if how.gate and runtime.gate.is_open:
             msg = "gate: this memory service has no on_write"
             raise ConfigError(msg)
@@ -186,7 +188,9 @@ class Admin:
         runtime.key(app_name, "-", write=False)
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)
-        first = "" if prefix == "" else check_name(prefix, "prefix", runtime.limits)
+        first = ""
+        if type(prefix) is not str or prefix:
+            first = check_name(prefix, "prefix", runtime.limits)
 
         def page() -> list[UserSummary]:
             with runtime.storage.read() as reads:

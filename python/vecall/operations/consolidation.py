@@ -23,6 +23,7 @@ from vecall.operations.consolidation_plan import (
     checked_fold,
     checked_similarity,
 )
+from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -104,8 +105,10 @@ class Consolidator:
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
-        provider = request.summarizer or self._observing.summarizer
-        age = None if request.older_than is None else ttl_seconds(request.older_than)
+        provider = checked_summarizer(request.summarizer) or self._observing.summarizer
+        age = None
+        if request.older_than is not None:
+            age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)

@@ -48,7 +48,7 @@ class ConsolidationPlan:
             checked_fold(self.fold)
             checked_similarity(self.similarity)
             if self.older_than is not None:
-                ttl_seconds(self.older_than)
+                ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
         except (InvalidArgumentError, InvalidTypeError) as error:
             msg = f"consolidation: {error}"
@@ -56,7 +56,7 @@ class ConsolidationPlan:
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
-        return ttl_seconds(self.every)
+        return ttl_seconds(self.every, "every")
 
 
 def checked_fold(fold: object) -> frozenset[str]:
@@ -67,7 +67,7 @@ def checked_fold(fold: object) -> frozenset[str]:
             "facts".
     """
     known = get_args(Fold)
-    if isinstance(fold, Collection) and not isinstance(fold, str):
+    if isinstance(fold, list | tuple | set | frozenset):
         names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)

@@ -252,7 +252,7 @@ class Corrections:
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
-        if state not in get_args(State):
+        if type(state) is not str or state not in get_args(State):
             msg = f"state: must be one of {', '.join(get_args(State))}"
             raise InvalidArgumentError(msg)
         if filter_ is None:

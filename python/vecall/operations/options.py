@@ -63,7 +63,8 @@ class StorageOptions:
     def __post_init__(self) -> None:
         """Check every value."""
         make_exact(self)
-        if self.durability not in get_args(Durability):
+        durability: object = self.durability
+        if type(durability) is not str or durability not in get_args(Durability):
             msg = 'storage.durability: must be "full" or "process"'
             raise ConfigError(msg)
         for name in ("cache_bytes", "min_free_bytes"):

@@ -33,7 +33,8 @@ def give_own_vectors(
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
         raise ConfigError(msg)
-    if not isinstance(vectors, list | tuple | np.ndarray):
+    is_array = isinstance(vectors, np.ndarray) and vectors.ndim > 0
+    if not is_array and not isinstance(vectors, list | tuple):
         msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
         raise InvalidTypeError(msg)
     if len(vectors) != len(drafts):

@@ -125,7 +125,8 @@ class Ranking:
         object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, "engine_ranking", _core.Ranking(**self.weights))
         fusion: object = self.fusion
-        if fusion not in ("convex", "rrf", "words", "vectors"):
+        known = ("convex", "rrf", "words", "vectors")
+        if type(fusion) is not str or fusion not in known:
             msg = 'ranking.fusion: must be "convex", "rrf", "words" or "vectors"'
             raise ConfigError(msg)
         if isinstance(self.half_life, timedelta):
@@ -208,9 +209,10 @@ def _limit_of(name: str) -> float:
 
 def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
+    if number and isinstance(value, int):  # one of 400 digits is no float
+        number = value <= sys.float_info.max
     if number and (value > 0.0 if above else value >= 0.0) and value <= limit:
-        if isinstance(value, float) or value <= sys.float_info.max:
-            return
+        return
     minimum = "above 0" if above else "at least 0"
     maximum = "" if math.isinf(limit) else f" and at most {limit:g}"
     msg = f"{name}: must be a number {minimum}{maximum}"

@@ -23,7 +23,7 @@ def canonical(value: object) -> str:
         return value
     if isinstance(value, float):
         return float.__repr__(value)
-    return int.__repr__(value)  # type: ignore[arg-type]
+    return int.__repr__(value)
 
 
 def old_spellings(
