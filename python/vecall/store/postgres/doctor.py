@@ -48,9 +48,8 @@ SELECT count(*) FROM part LEFT JOIN (
   SELECT part, count(*) AS n, min(seq) AS first, max(seq) AS last
   FROM chg GROUP BY part
 ) AS logged ON logged.part = part.id
-WHERE part.app <> '' AND part.seq > 0
-  AND (logged.last IS NULL OR logged.last <> part.seq
-  OR logged.n <> logged.last - logged.first + 1)
+WHERE part.seq > 0 AND ((logged.last IS NULL AND part.live > 0)
+  OR logged.last <> part.seq OR logged.n <> logged.last - logged.first + 1)
 """
 _OTHER_HEADS = """
 SELECT count(*) FROM part JOIN chg ON chg.part = part.id AND chg.seq = part.seq
