@@ -123,7 +123,7 @@ def odd_value(value: object) -> str:
         elif isinstance(plain, str) and not _is_utf8(plain):
             return f"found a lone surrogate{place}"
         elif type(plain) not in _EXACT:
-            return f"found a {type(inner).__name__}{place}"
+            return f"found a value of type {type(inner).__name__}{place}"
     return "it is nested too deeply, or refers to itself"
 
 

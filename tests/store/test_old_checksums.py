@@ -83,7 +83,8 @@ def path(tmp_path, open_service):
 
 
 @pytest.mark.parametrize(
-    "fields", [["expires_at"], ["created_at"], ["created_at", "expires_at", "last_used"]]
+    "fields",
+    [["expires_at"], ["created_at"], ["created_at", "expires_at", "last_used"]],
 )
 def test_memories_with_numpys_times_are_found_again(path, open_service, fields):
     damaged_by_numpy(path, *fields)
@@ -161,7 +162,12 @@ def test_a_recovery_keeps_such_rows(path, tmp_path):
     damaged_by_numpy(path, "expires_at")
     items_damaged_by_numpy(path, "key")
     found = recover(path, tmp_path / "new.db")
-    assert (found.saved, found.lost, found.saved_items, found.lost_items) == (2, 0, 2, 0)
+    assert (found.saved, found.lost, found.saved_items, found.lost_items) == (
+        2,
+        0,
+        2,
+        0,
+    )
     assert "error" not in {each.level for each in examine(tmp_path / "new.db")}
 
 
@@ -182,4 +188,6 @@ def test_values_of_another_type_have_the_checksum_of_the_plain_ones():
 def test_a_clock_that_was_written_as_numpy_spells_it_is_read():
     body = "np.float64(1700000000.5)|np.float64(12.25)|boot"
     text = f"{body}|{zlib.crc32(body.encode()):08x}"
-    assert ClockCheckpoint.parse(text) == ClockCheckpoint(1_700_000_000.5, 12.25, "boot")
+    assert ClockCheckpoint.parse(text) == ClockCheckpoint(
+        1_700_000_000.5, 12.25, "boot"
+    )
