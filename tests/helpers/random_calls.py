@@ -32,6 +32,7 @@ from vecall import (
     WritePolicy,
     redact,
 )
+from vecall.content import get_field, text_parts
 from vecall.hooks import ALLOW, QUARANTINE, REJECT
 from vecall.summaries import SessionSummary
 
@@ -46,7 +47,7 @@ WORDS = (
 DIMENSIONS = 16
 APPS, USERS = ("hotel", "bank"), ("alice", "bob", "Zoë")
 SESSIONS, KINDS = ("s1", "s2", "s3"), ("fact", "plan", "preference", None)
-TIERS = ("user", "tool", "unknown", "of my own", None)
+TIERS = ("first-party", "third-party-public", "unknown", "of my own", None)
 
 
 def embed(texts: Sequence[str]) -> np.ndarray:
@@ -76,7 +77,8 @@ class Summaries:
 
     async def get_summaries(self, session: Any) -> list[SessionSummary]:
         """Name the number of turns and the first words of each."""
-        texts = [str(event.content).split(maxsplit=1)[0] for event in session.events]
+        events = get_field(session, "events")
+        texts = [text_parts(get_field(event, "content"))[0][:6] for event in events]
         return [SessionSummary(f"{len(texts)} turns: {' '.join(texts)}")]
 
 
@@ -157,7 +159,7 @@ class Program:
         self.choose = choose = random.Random(seed)
         self.clock = SettableClock()
         self.calls = 0
-        self.ids = [f"m{n}" for n in range(25)]
+        self.ids = [f"m{n}" for n in range(20)]
         self._has_vectors = choose.random() < 0.5
         options = self._options()
         schema = Schema()
@@ -183,7 +185,8 @@ class Program:
              Quota(memories=25, eviction="lowest_value"), Quota(bytes=2_000)]
         )  # fmt: skip
         scopes = Scopes()
-        if choose.random() < 0.4:
+        self._has_scopes = choose.random() < 0.4
+        if self._has_scopes:
             scopes = Scopes(read=("shared", "app"), write=("shared", "app"))
         writes = WritePolicy(
             on_write=review if choose.random() < 0.5 else None,
@@ -258,13 +261,15 @@ class Program:
         text = json.dumps(answer, default=str)
         for piece in text.split('"'):
             if len(piece) == 32 and piece.isalnum():
-                self.ids[self.choose.randrange(10, 25)] = piece
+                self.ids[self.choose.randrange(8, 20)] = piece
                 return
 
     # What calls are made of.
 
     def owner(self) -> dict[str, str]:
-        """One of six users."""
+        """One of six users, one of them mostly."""
+        if self.choose.random() < 0.7:
+            return {"app_name": APPS[0], "user_id": USERS[0]}
         return {
             "app_name": self.choose.choice(APPS),
             "user_id": self.choose.choice(USERS),
@@ -334,8 +339,8 @@ class Program:
             "kind": ("fact", ["fact", "plan"]),
             "not_kind": ("plan",),
             "author": ("user",),
-            "trust": ("tool",),
-            "min_trust": ("tool", "unknown"),
+            "trust": ("third-party-public",),
+            "min_trust": ("third-party-public", "unknown"),
             "after": (1.7e9 + 400_000,),
             "before": (1.7e9 + 400_000, self.clock.wall() - 3_600),
             "not_id": (self.ids[:3],),
@@ -349,7 +354,8 @@ class Program:
 
     def scope(self) -> str:
         """Mostly the user's own."""
-        return self.choose.choices(["user", "shared", "app"], [8, 1, 1])[0]
+        odds = [8, 1, 1] if self._has_scopes else [100, 1, 1]
+        return self.choose.choices(["user", "shared", "app"], odds)[0]
 
     def some_ids(self) -> list[str]:
         """Some ids of memories, most of which there are."""

@@ -117,7 +117,7 @@ def _update(p: Program) -> Call:
         }.items()
         if p.choose.random() < 0.4
     }
-    tier = p.choice_of(None, None, "tool")
+    tier = p.choice_of(None, None, "third-party-public")
     return lambda service, _: service.sync.update_memory(
         **owner, memory_id=id_, max_trust=tier,
         if_version=version(service, owner, id_), **changes,
@@ -144,13 +144,26 @@ def _propose(p: Program) -> Call:
 
 
 def _confirm(p: Program) -> Call:
-    owner, which = p.owner(), p.choose.randrange(1, 4)
+    owner, query, is_late = p.owner(), p.text(), p.choose.random() < 0.3
 
     def confirm(service: MemoryService, place: Place) -> Any:
-        token = place.tokens[-which] if len(place.tokens) >= which else "unknown"
+        token = service.sync.propose_forget(**owner, query=query).token or "none"
+        if is_late and place.tokens:
+            token = place.tokens[-1]
         return service.sync.confirm_forget(**owner, token=token)
 
     return confirm
+
+
+def _restore(p: Program) -> Call:
+    owner, pick, id_ = p.owner(), p.choose.random(), p.choose.choice(p.ids)
+
+    def restore(service: MemoryService, _: Place) -> Any:
+        away = service.sync.list_memories(**owner, state="archived")
+        one = away[int(pick * len(away))].id if away else id_
+        return service.sync.restore_memory(**owner, memory_id=one)
+
+    return restore
 
 
 def _release(p: Program) -> Call:
@@ -191,7 +204,7 @@ def _pages(p: Program) -> Call:
 
 def _export(_: Program) -> Call:
     def export(service: MemoryService, _: Place) -> Any:
-        target = io.BytesIO()
+        target = io.StringIO()
         service.admin.sync.export_jsonl(target)
         lines = [json.loads(line) for line in target.getvalue().splitlines()]
         return sorted(json.dumps(line, sort_keys=True) for line in lines[1:])
@@ -222,7 +235,7 @@ def _puts(p: Program) -> tuple[Any, dict[str, Any]]:
     made: list[Any] = []
     for _ in range(p.choose.randint(1, 4)):
         name, key = p.choose.choice(_NAMESPACES), f"k{p.choose.randrange(6)}"
-        version = p.choice_of(None, None, None, 0, 1, 7)
+        version = p.choice_of(*[None] * 12, 0, 7)
         if p.choose.random() < 0.2:
             made.append(Drop(name, key, version))
             continue
@@ -248,7 +261,7 @@ def _space(p: Program) -> Any:
     return p.choose.choice([(), *_NAMESPACES])
 
 
-CALLS: dict[str, tuple[int, Callable[[Program], Call]]] = {
+CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
     "add_memory": (12, _simple("add_memory", _add)),
     "add_events_to_memory": (
         5,
@@ -306,9 +319,7 @@ CALLS: dict[str, tuple[int, Callable[[Program], Call]]] = {
     "archive_memory": (
         3, _simple("archive_memory", lambda p: {"memory_id": p.choose.choice(p.ids)}),
     ),
-    "restore_memory": (
-        3, _simple("restore_memory", lambda p: {"memory_id": p.choose.choice(p.ids)}),
-    ),
+    "restore_memory": (3, _restore),
     "release_memory": (2, _release),
     "delete_memory": (3, _delete),
     "delete_memories": (
@@ -317,9 +328,9 @@ CALLS: dict[str, tuple[int, Callable[[Program], Call]]] = {
     "delete_session": (
         1, _simple("delete_session", lambda p: {"session_id": p.choice_of("s1", "s3")}),
     ),
-    "delete_where": (1, _simple("delete_where", lambda p: {"filter": p.filter()})),
+    "delete_where": (0.5, _simple("delete_where", lambda p: {"filter": p.filter()})),
     "delete_user": (
-        1, _simple("delete_user", lambda p: {"forget": p.choose.random() < 0.5}),
+        0.3, _simple("delete_user", lambda p: {"forget": p.choose.random() < 0.2}),
     ),
     "propose_forget": (2, _propose),
     "confirm_forget": (2, _confirm),
