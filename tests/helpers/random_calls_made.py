@@ -253,6 +253,19 @@ def _puts(p: Program) -> tuple[Any, dict[str, Any]]:
     return made, {}
 
 
+def _get(p: Program) -> Call:
+    owner, refresh = p.owner(), p.choose.random() < 0.3
+    keys = [(p.choose.choice(_NAMESPACES), f"k{n}") for n in range(3)]
+
+    def get(service: MemoryService, _: Place) -> Any:
+        found = service.items.sync.get(keys, refresh=refresh, **owner)
+        if refresh:  # the call did not wait until that was written
+            service.items.sync.write([Drop(("files",), "no such key")], **owner)
+        return found
+
+    return get
+
+
 _NAMESPACES = (("notes",), ("notes", "old"), ("files",), ("notes 2",))
 _WHERE = (None, {"n": {"$gte": 2}}, {"n": {"$exists": False}}, {"t": "parrot"})
 
@@ -352,16 +365,7 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
     "admin.run_due": (1, _admin("run_due", lambda _: {})),
     "reopen": (1, _reopen),
     "items.write": (8, _item("write", _puts)),
-    "items.get": (
-        4,
-        _item(
-            "get",
-            lambda p: (
-                [(p.choose.choice(_NAMESPACES), f"k{n}") for n in range(3)],
-                {"refresh": p.choose.random() < 0.3},
-            ),
-        ),
-    ),
+    "items.get": (4, _get),
     "items.find": (
         5,
         _item(
