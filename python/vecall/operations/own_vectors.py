@@ -33,8 +33,9 @@ def give_own_vectors(
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
         raise ConfigError(msg)
-    is_array = isinstance(vectors, np.ndarray) and vectors.ndim > 0
-    if not is_array and not isinstance(vectors, list | tuple):
+    if isinstance(vectors, np.ndarray) and not vectors.ndim:
+        vectors = None
+    if not isinstance(vectors, list | tuple | np.ndarray):
         msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
         raise InvalidTypeError(msg)
     if len(vectors) != len(drafts):
