@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -89,22 +88,16 @@ def parser() -> argparse.ArgumentParser:
 def _run(arguments: Sequence[str], verb: str) -> None:
     parsed = parser().parse_args(arguments)
     options = options_of(parsed)
-    printing = threading.Lock()
-
-    def at_deadline() -> None:
-        # A reader that stops reading must not hold the process, so do not wait long.
-        printing.acquire(timeout=0.05)
-        log.write_line(verb, "ended at its deadline")
-
-    deadline = Deadline(at_deadline)
+    deadline = Deadline(verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(log.LogHandler(verb))
     logging.getLogger("vecall").propagate = False
     run = {"recall": _recall, "retain": _retain, "start": _start}[parsed.verb]
     payload = read_payload(sys.stdin.fileno())
     text = run(payload, options, deadline.left)
-    with printing:
-        _print(answers.answer(payload.event, text))
+    answer = answers.answer(payload.event, text)
+    deadline.print_now()
+    _print(answer)
     deadline.cancel()
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vecall.text import without_blocks
+
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning."""
 
@@ -29,9 +31,9 @@ MOST_TEXT_CHARACTERS = 32_000
 """A longer text is cut, with a note."""
 
 _ROLES = ("user", "assistant")
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-_TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>", re.DOTALL)
-_QUERY = re.compile(r"\s*<user_query>(.*)</user_query>\s*", re.DOTALL)
+_REMINDER = "<system-reminder>", "</system-reminder>"
+_TIMESTAMP = "<timestamp>", "</timestamp>"
+_QUERY = "<user_query>", "</user_query>"
 # What Claude Code writes in the name of the user.
 _NOT_SAID = (
     "<command-",
@@ -136,7 +138,7 @@ def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
         return
     if any(entry.get(name) for name in skipped):
         return
-    text = _REMINDER.sub("", _text_of(message.get("content"))).strip()
+    text = without_blocks(_text_of(message.get("content")), *_REMINDER).strip()
     if text and not text.startswith(_NOT_SAID):
         yield _turn(entry, uuid, entry["type"], text, "claude-code")
 
@@ -170,9 +172,10 @@ def _codex(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
 def _cursor(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    text = _TIMESTAMP.sub("", _text_of(content)).strip()
-    if query := _QUERY.fullmatch(text):
-        text = query[1].strip()
+    text = without_blocks(_text_of(content), *_TIMESTAMP).strip()
+    begin, end = _QUERY
+    if text.startswith(begin) and text.endswith(end):
+        text = text[len(begin) : -len(end)].strip()
     if text:
         # Lines have neither ids nor times; the file only grows, so offsets stay.
         named = _hashed(str(offset), str(entry["role"]), text)
