@@ -131,6 +131,9 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+    except RecursionError:
+        msg = "path: the settings are nested too deeply; they were not changed"
+        raise ConfigError(msg) from None
     finally:
         os.close(file)
 
