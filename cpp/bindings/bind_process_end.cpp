@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <pybind11/stl/filesystem.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "bindings.hpp"
+#include "casters.hpp"
 #include "strict.hpp"
 
 namespace vecall::bindings {
@@ -38,9 +38,8 @@ Clock::time_point after(double seconds) {
 // code which keeps the lock cannot put the end off.
 class ProcessEnd {
  public:
-  ProcessEnd(double seconds, std::filesystem::path log, std::string line)
-      : shared_(
-            std::make_shared<Shared>(after(seconds), std::move(log), std::move(line))) {
+  ProcessEnd(double seconds, const Path& log, std::string line)
+      : shared_(std::make_shared<Shared>(after(seconds), log.value, std::move(line))) {
     std::thread([shared = shared_] { shared->wait(); }).detach();
   }
 
@@ -115,8 +114,8 @@ Args:
     seconds: The time until the end. Negative counts as 0.
     log: A file to which a line is appended before the end; its folder is made.
     line: The line, after the time.)");
-  def_strict_init(bound, py::init<double, std::filesystem::path, std::string>(),
-                  "seconds"_a, "log"_a, "line"_a);
+  def_strict_init(bound, py::init<double, const Path&, std::string>(), "seconds"_a,
+                  "log"_a, "line"_a);
   def_strict(bound, "put_off", &ProcessEnd::put_off, "seconds"_a,
              "Moves the end by so many seconds.");
   def_strict(bound, "cancel", &ProcessEnd::cancel, "Lets the process live.");

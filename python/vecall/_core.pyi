@@ -559,7 +559,7 @@ class ProcessEnd:
     def __init__(
         self,
         seconds: typing.SupportsFloat | typing.SupportsIndex,
-        log: os.PathLike | str | bytes,
+        log: str | os.PathLike[str],
         line: str,
     ) -> None: ...
     def cancel(self) -> None:
