@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from typing import Literal
 
 # Combining marks inside words. `\\w` excludes them, which would split Hindi and Arabic
 # words. The punctuation of the same blocks is excluded here.
@@ -37,11 +38,14 @@ _RARE_MARKS = (
 )
 _MOST_MARKS = 30
 _MANY_MARKS = re.compile(rf"[{MARKS}{_RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
+_Form = Literal["NFC", "NFD", "NFKC"]
+_PART = 16_384  # characters that are normalised at once
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 # Terminal escapes: OSC and its like up to their end, CSI, then the two-character ones.
+# None contains the begin of another, or many begins would look for the same end.
 _ANSI = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,256}"
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n\x9d\x90\x98\x9e\x9f]{0,256}"
     r"(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[ -/]{0,4}[0-~]"
@@ -117,6 +121,7 @@ _MARKS = re.compile(
     r"|SMASK|BEGIN_AUDIO|TRANSCRIBE|CONTROL_\w{0,32})\s{0,8}[]\uff3d]|e~\[)"
     r"|[]\uff3d]~!?b"
 )
+_LONGEST_MARK = 200  # more than any match of the expression
 _JSON_UNSAFE = re.compile(
     f"[<>&\u2028\u2029\u226e\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
 )
@@ -138,30 +143,56 @@ def normalise(text: str) -> str:
     folded = nfkc(text).casefold()
     if folded.isascii():
         return folded
-    folded = unicodedata.normalize("NFD", folded)
+    folded = _normalised("NFD", folded)
     folded = _LATIN_ACCENT.sub(r"\1", folded).replace("\u0131", "i")  # as I becomes i
-    return unicodedata.normalize("NFC", folded)
+    return _normalised("NFC", folded)
 
 
 def with_tones(text: str) -> str:
     """Return `text` normalised, with the accents of Latin letters."""
-    return unicodedata.normalize("NFC", nfkc(text).casefold())
+    return _normalised("NFC", nfkc(text).casefold())
 
 
 def nfc(text: str) -> str:
     """Return a text in the normal form NFC, without marks after 30 in a row."""
-    return text if text.isascii() else unicodedata.normalize("NFC", few_marks(text))
+    return text if text.isascii() else _normalised("NFC", few_marks(text))
 
 
 def nfkc(text: str) -> str:
     """Return a text in the normal form NFKC, without marks after 30 in a row."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", few_marks(text))
+    return text if text.isascii() else _normalised("NFKC", few_marks(text))
 
 
 def without_marks(word: str) -> str:
     """Return a word without combining marks, also those of its letters."""
-    split = unicodedata.normalize("NFD", few_marks(word))
+    split = _normalised("NFD", few_marks(word))
     return "".join(char for char in split if not unicodedata.combining(char))
+
+
+def _normalised(form: _Form, text: str) -> str:
+    """Normalise a text with few marks in a row; a long one in parts.
+
+    One call keeps the interpreter, and a character may become 18. The parts are cut
+    where no character joins with the one before, so the result is that of one call.
+    """
+    if len(text) <= _PART:
+        return unicodedata.normalize(form, text)
+    parts = []
+    begin = 0
+    while begin < len(text):
+        end = begin + _PART
+        while end < len(text) and _may_join(text[end]):
+            end += 1
+        parts.append(unicodedata.normalize(form, text[begin:end]))
+        begin = end
+    return "".join(parts)
+
+
+def _may_join(char: str) -> bool:
+    """Whether a character may combine with the one before."""
+    first = unicodedata.normalize("NFKD", char)[0]
+    # Of the characters that are no marks, only vowels and finals of Hangul do.
+    return unicodedata.category(first).startswith("M") or "\u1160" <= first <= "\u11ff"
 
 
 def few_marks(text: str) -> str:
@@ -237,7 +268,13 @@ def escape(text: str) -> str:
 
 def has_marks(text: str) -> bool:
     """Whether cleaned text has a mark of a chat template."""
-    return _MARKS.search(text) is not None
+    if len(text) <= _PART:
+        return _MARKS.search(text) is not None
+    # One search keeps the interpreter.
+    return any(
+        _MARKS.search(text, begin, begin + _PART + _LONGEST_MARK)
+        for begin in range(0, len(text), _PART)
+    )
 
 
 def neutral(text: str) -> str:
