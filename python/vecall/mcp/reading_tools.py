@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.mcp.base_tool import ID, Desk, whole
-from vecall.prompts.sanitize import strip_invisible
+from vecall.text import strip_invisible
 from vecall.tools.base import Answer, MemoryTool, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, cost_of, shown
 from vecall.tools.search import SearchTool

@@ -19,7 +19,7 @@ from vecall.errors import ConfigError
 from vecall.filters.labels import is_left_out
 from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import EmbeddingQueue
-from vecall.lexical.tokenizer import has_word, stream_safe
+from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -30,6 +30,7 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
+from vecall.text import nfc
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
@@ -74,7 +75,7 @@ def by_words(query: str) -> Matcher:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", stream_safe(text)).casefold()
+    return nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:

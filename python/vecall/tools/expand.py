@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import TRUST_TIERS, check_tier, reaches
-from vecall.prompts.sanitize import strip_invisible
 from vecall.protocols import MemoryProtocol
+from vecall.text import strip_invisible
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, checked_look, cost_of
 from vecall.tools.snippets import (
