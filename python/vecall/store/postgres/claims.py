@@ -129,7 +129,8 @@ class PostgresClaims:
 
         def release(transaction: PostgresTransaction) -> None:
             transaction.execute(
-                "UPDATE part SET sweep_until = NULL WHERE id = ANY(?)",
+                "UPDATE part SET sweep_until = NULL WHERE id IN (SELECT id FROM part "
+                "WHERE id = ANY(?) FOR UPDATE SKIP LOCKED)",  # its lease ends by itself
                 ([user.part for user in users],),
             )
 
@@ -162,8 +163,9 @@ class PostgresClaims:
 
         def release(transaction: PostgresTransaction) -> None:
             transaction.execute(
-                "UPDATE vec_next SET until = NULL WHERE rid = ANY(?) AND vec = x'' "
-                "AND until < 'infinity'",
+                "UPDATE vec_next SET until = NULL WHERE rid IN (SELECT rid FROM "
+                "vec_next WHERE rid = ANY(?) AND vec = x'' AND until < 'infinity' "
+                "FOR UPDATE SKIP LOCKED)",
                 (list(rids),),
             )
 
