@@ -39,6 +39,7 @@ from vecall.validation import check_filter, check_name, check_top_k, checked_boo
 
 Key = tuple[str, str]
 
+_NONE = "memory_id: this user has no such memory"
 _ATTEMPTS = 100  # of a correction that meets other changes of its memory
 
 _CHANGEABLE = (
@@ -101,7 +102,7 @@ class Corrections:
             how = how._replace(verbatim=True)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._write_changed(
+                now = await self._write_changed(
                     key,
                     scope,
                     memory_id,
@@ -116,9 +117,6 @@ class Corrections:
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        partitions = self._memory.search_index.partitions
-        # Read the memory in any state: `find` skips a memory that is no longer valid.
-        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     async def _write_changed(
@@ -132,8 +130,11 @@ class Corrections:
         version: float | None,
         how: CallMetadata,
         requested_by: Key,
-    ) -> None:
+    ) -> Row:
         """Write a memory with changed fields over the version that was read.
+
+        Returns:
+            The memory as this write leaves it. A later one may have changed it already.
 
         Raises:
             ConflictError: The memory was changed since then.
@@ -164,25 +165,17 @@ class Corrections:
             requested_by=requested_by,
             if_version=row.updated_at if version is None else version,
         )
-        await self._memory.add_drafts(*key, [draft], request)
-
-    def _current_row(self, app: str, user: str, memory_id: str) -> Row:
-        storage = self._memory.storage
-        with storage.read(app, user) as reads:
-            now = storage.expiry_clock.now()
-            row = reads.as_it_stands(app, user, memory_id, now)
-        if row is None:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
-        return row
+        written = await self._memory.added(*key, [draft], request)
+        if written.edited is None:  # it was deleted meanwhile
+            raise NotFoundError(_NONE)
+        return written.edited
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError(_NONE)
         return row
 
     @observed("history", len)
@@ -204,8 +197,7 @@ class Corrections:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now)
         if not found:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError(_NONE)
         return [
             Revision(
                 entry_from_row(past.row, prior_of(past.row)),
@@ -315,8 +307,7 @@ class Corrections:
             self._memory.storage.submit(ArchiveMemories(*key, [memory_id]))
         )
         if not change.removed:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError(_NONE)
 
     @observed("restore", len)
     async def restore(
