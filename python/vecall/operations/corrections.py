@@ -39,7 +39,6 @@ from vecall.validation import check_filter, check_name, check_top_k, checked_boo
 
 Key = tuple[str, str]
 
-_NONE = "memory_id: this user has no such memory"
 _ATTEMPTS = 100  # of a correction that meets other changes of its memory
 
 _CHANGEABLE = (
@@ -167,7 +166,8 @@ class Corrections:
         )
         written = await self._memory.added(*key, [draft], request)
         if written.edited is None:  # it was deleted meanwhile
-            raise NotFoundError(_NONE)
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
         return written.edited
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
@@ -175,7 +175,8 @@ class Corrections:
         with storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
-            raise NotFoundError(_NONE)
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
         return row
 
     @observed("history", len)
@@ -197,7 +198,8 @@ class Corrections:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now)
         if not found:
-            raise NotFoundError(_NONE)
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
         return [
             Revision(
                 entry_from_row(past.row, prior_of(past.row)),
@@ -307,7 +309,8 @@ class Corrections:
             self._memory.storage.submit(ArchiveMemories(*key, [memory_id]))
         )
         if not change.removed:
-            raise NotFoundError(_NONE)
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
 
     @observed("restore", len)
     async def restore(
