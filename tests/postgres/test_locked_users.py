@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from time import monotonic
 
 import pytest
+from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
-from vecall import BusyError, ClosedError, MemoryService
+from vecall import BusyError, ClosedError, Inactivity, MemoryService
+from vecall.store.protocol.claims import ClaimedUser
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -221,3 +223,57 @@ def test_memories_of_other_users_get_vectors_beside_a_locked_user(schema, open_s
             )
             == [(1,)]
         )
+
+
+def test_the_end_of_a_claim_locks_no_user_while_it_waits_for_another(schema, service):
+    claims = service._memory.storage.claims
+    parts = dict(schema.server.execute(f'SELECT "user", id FROM {schema.name}.part'))
+    users = [ClaimedUser(parts[user], "hotel", user) for user in ("u1", "u0", "u2")]
+    leases = f"UPDATE {schema.name}.part SET sweep_until = %s"
+    left = f'SELECT "user" FROM {schema.name}.part WHERE sweep_until IS NOT NULL'
+    schema.server.execute(leases % "9e9")
+    with locked(schema, "u0"), ThreadPoolExecutor(1) as pool:
+        released = pool.submit(claims.release_users, users)
+        until(lambda: is_waiting(schema) or released.done())
+        assert add(service, "u1", "second")
+        assert add(service, "u2", "second")
+        released.result(ENDED_S)
+        held = {user for (user,) in schema.server.execute(left)}
+        assert held & {"u0", "u1", "u2"} == {"u0"}
+    claims.release_users(users)
+    held = {user for (user,) in schema.server.execute(left)}
+    assert not held & {"u0", "u1", "u2"}
+
+
+def test_periodic_work_for_other_users_is_done_beside_a_locked_one(
+    schema, open_service
+):
+    clock = SettableClock()
+    service = open_service(
+        f"{schema.url}&timeout=0.4",
+        embedder=None,
+        clock=clock,
+        maintenance_interval=None,
+        trigger=Inactivity(1_000),
+    )
+    users = ("u0", "u1", "u2")
+    for user in users:
+        one = {"content": "old", "custom_metadata": {"ttl": 1.0}}
+        service.sync.user("hotel", user).add([one])
+        turns = [{"id": "e", "content": "zebra"}]
+        session = {"app_name": "hotel", "user_id": user, "id": "s", "events": turns}
+        service.sync.observe_session(session)
+    clock.let_pass(10.0)
+    counted = (
+        f'SELECT "user", count(text) FROM {schema.name}.part LEFT JOIN '
+        f"{schema.name}.mem ON part = part.id GROUP BY 1 ORDER BY 1"
+    )
+    with locked(schema, "u0"):
+        service.sync.admin.run_due()
+        texts_of = [texts(service, user) for user in users]
+        assert texts_of == [[], ["zebra"], ["zebra"]]
+        # Of the locked user, the expired memory is still there.
+        assert schema.server.execute(counted) == [("u0", 1), ("u1", 1), ("u2", 1)]
+    clock.let_pass(1_000.0)  # the claims have ended
+    service.sync.admin.run_due()
+    assert [texts(service, user) for user in users] == [["zebra"]] * 3
