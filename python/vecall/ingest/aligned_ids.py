@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from vecall.store import Draft
+from vecall.store import Draft, Row
 from vecall.types import AddedIds, LeftOut, LeftOutReason
 
 Given = Draft | LeftOutReason
@@ -17,10 +17,14 @@ class Written(NamedTuple):
     Attributes:
         ids: The ids of the drafts that are stored, without duplicates.
         left_out: Why the other drafts are not stored, by id.
+        edited: The memory that a correction changed, as it left it.
+        folded: How many memories were archived in favour of a summary.
     """
 
     ids: list[str]
     left_out: Mapping[str, LeftOutReason]
+    edited: Row | None = None
+    folded: int = 0
 
 
 def aligned(

@@ -122,9 +122,9 @@ class Consolidator:
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids = await self._fold(key, provider, session, rows)
+                    ids, count = await self._fold(key, provider, session, rows)
                     made += ids
-                    folded += len(rows) if ids else 0
+                    folded += count
         return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
 
     async def _merge(
@@ -142,8 +142,13 @@ class Consolidator:
         if dry or not groups:
             return tuple(groups), sum(len(group.merged) for group in groups)
         job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        change: Change = await Join(memory.storage.submit(job))
-        return tuple(groups), len(change.removed)
+        await Join(memory.storage.submit(job))
+        merged = [
+            replace(group, merged=ids)
+            for group, ids in zip(groups, job.merged, strict=True)
+            if ids
+        ]
+        return tuple(merged), sum(len(group.merged) for group in merged)
 
     def _same(
         self, key: Key, words: bool, similarity: float | None
@@ -182,8 +187,8 @@ class Consolidator:
         provider: SummaryProvider,
         session: str | None,
         rows: list[Row],
-    ) -> list[str]:
-        """Replace memories with one summary; return its ids, or none."""
+    ) -> tuple[list[str], int]:
+        """Replace memories with one summary; return its ids, and their number."""
         app, user = key
         events = [
             {
@@ -201,7 +206,7 @@ class Consolidator:
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
         if not summaries:
-            return []
+            return [], 0
         folds = {row.id: text_hash(row.text) for row in rows}
         drafts = summary_drafts(
             # One memory replaces all rows.
@@ -215,9 +220,10 @@ class Consolidator:
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
-                return []  # a memory expired during the summary
+                return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
+        written = await self._memory.added(*key, drafts, WriteRequest(folds=folds))
+        return written.ids, written.folded
 
     async def run_plan(self) -> int:
         """Run the plan if it is due; return the number of archived memories.

@@ -101,7 +101,7 @@ class Corrections:
             how = how._replace(verbatim=True)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._write_changed(
+                now = await self._write_changed(
                     key,
                     scope,
                     memory_id,
@@ -116,9 +116,6 @@ class Corrections:
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        partitions = self._memory.search_index.partitions
-        # Read the memory in any state: `find` skips a memory that is no longer valid.
-        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     async def _write_changed(
@@ -132,8 +129,11 @@ class Corrections:
         version: float | None,
         how: CallMetadata,
         requested_by: Key,
-    ) -> None:
+    ) -> Row:
         """Write a memory with changed fields over the version that was read.
+
+        Returns:
+            The memory as this write leaves it. A later one may have changed it already.
 
         Raises:
             ConflictError: The memory was changed since then.
@@ -164,17 +164,11 @@ class Corrections:
             requested_by=requested_by,
             if_version=row.updated_at if version is None else version,
         )
-        await self._memory.add_drafts(*key, [draft], request)
-
-    def _current_row(self, app: str, user: str, memory_id: str) -> Row:
-        storage = self._memory.storage
-        with storage.read(app, user) as reads:
-            now = storage.expiry_clock.now()
-            row = reads.as_it_stands(app, user, memory_id, now)
-        if row is None:
+        written = await self._memory.added(*key, [draft], request)
+        if written.edited is None:  # it was deleted meanwhile
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return row
+        return written.edited
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage

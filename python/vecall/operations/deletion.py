@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from vecall.concurrency.join import Join
 from vecall.content import as_list
-from vecall.errors import InvalidArgumentError
+from vecall.errors import InvalidArgumentError, VecallError
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_request import checked_version
 from vecall.store import (
@@ -112,7 +113,9 @@ class Deletion:
         change = await self._write(job)
         snapshots = self._runtime.storage.snapshots
         if snapshots is not None and change.part:
-            snapshots.remove(change.part)
+            # A snapshot that stays is not used any more, and a purge removes it.
+            with suppress(VecallError):
+                snapshots.remove(change.part)
         return change
 
     @observed("delete_app", int)

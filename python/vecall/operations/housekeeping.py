@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from vecall.concurrency.join import Join
+from vecall.errors import BusyError
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -74,9 +76,12 @@ class Housekeeping:
         while claimed := await Join(
             submit(partial(claims.users, _CLAIMED_USERS, _LEASE_S))
         ):
-            for _, app, user in claimed:
-                cleared += await self._swept(app, user)
-            await Join(submit(partial(claims.release_users, claimed)))
+            done = []
+            for each in claimed:
+                with suppress(BusyError):  # a locked user stays claimed
+                    cleared += await self._swept(each.app, each.user)
+                    done.append(each)
+            await Join(submit(partial(claims.release_users, done)))
         return cleared
 
     async def _swept(self, app: str, user: str) -> int:

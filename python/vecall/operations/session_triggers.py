@@ -11,6 +11,7 @@ from typing import Any
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
+    BusyError,
     ClosedError,
     ConfigError,
     ConflictError,
@@ -173,7 +174,8 @@ class SessionObserver:
                     type(error).__name__,
                 )
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                await Join(memory.storage.submit(later))
+                with suppress(BusyError):  # it stays claimed for a while
+                    await Join(memory.storage.submit(later))
         return consumed_turns
 
     async def _claimed(self, listed: list[DueSession]) -> DueSession | None:

@@ -65,7 +65,7 @@ class Writes(Runtime):
         await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_events", stored_count)
@@ -87,7 +87,7 @@ class Writes(Runtime):
         valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
         await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_entries", stored_count)
@@ -107,7 +107,7 @@ class Writes(Runtime):
         drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
         give_own_vectors(drafts, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, drafts, request)
+        written = await self.added(*key, drafts, request)
         return await self._aligned(drafts, written)
 
     async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Draft]:
@@ -144,11 +144,12 @@ class Writes(Runtime):
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> list[str]:
         """Review, embed and write drafts; return the ids of the stored memories."""
-        return (await self._added(app, user, drafts, request)).ids
+        return (await self.added(app, user, drafts, request)).ids
 
-    async def _added(
+    async def added(
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> Written:
+        """Review, embed and write drafts; return what was written."""
         if request.idempotency_key is not None:
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
@@ -177,7 +178,7 @@ class Writes(Runtime):
                     written = await self._write(
                         search_index, app, user, drafts, request
                     )
-                    return Written(written.ids, {**refused, **written.left_out})
+                    return written._replace(left_out={**refused, **written.left_out})
                 except EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
@@ -248,7 +249,7 @@ class Writes(Runtime):
             return await self._write(
                 search_index, app, user, drafts, request, trusting=False
             )
-        return Written(list(change.ids), {**job.left_out})
+        return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
     async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
         try:

@@ -94,9 +94,6 @@ class SqlReads(Generic[T]):
     ) -> list[Row]:
         return partition_reads.find_many(self._connection, app, user, ids, now)
 
-    def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        return history.as_it_stands(self._connection, app, user, id_, now)
-
     def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
         return partition_reads.turns_around(self._connection, row, before, after, now)
 

@@ -60,6 +60,12 @@ SELECT count(*) FROM (
   UNION SELECT part FROM hist UNION SELECT part FROM trig UNION SELECT part FROM told
 ) AS used WHERE part NOT IN (SELECT id FROM part)
 """
+_MISNUMBERED = """
+SELECT count(*) FROM (
+  SELECT part, rid FROM mem UNION ALL SELECT part, rid FROM item
+  UNION ALL SELECT part, rid FROM chg
+) AS used WHERE rid >> 32 <> part
+"""
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 _NAMES = (
     "archive_mode",
@@ -285,6 +291,7 @@ def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             ("counts", _MISCOUNTED, "users have a wrong count", "right"),
             ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
             ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
+            ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
             ("orphans", _ORPHANS, "users are missing that have rows", "none"),
         ):
             number = _one(reading, query)

@@ -115,10 +115,6 @@ class MemoryReads(Protocol):
         """Return what `find` returns for each id that has a memory, in any order."""
         ...
 
-    def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        """Return a memory in any state; None if it does not exist or has expired."""
-        ...
-
     def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
         """Return a turn with its neighbours in the session, in order.
 

@@ -44,20 +44,6 @@ def history(
     return revisions
 
 
-def as_it_stands(
-    connection: Transaction, app: str, user: str, id_: str, now: float
-) -> Row | None:
-    """Return the current revision of a memory in any state.
-
-    None if this user has no memory with that id, or the memory expired by `now`.
-    """
-    part = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    found = None if part is None else _standing(connection, part[0], id_, now)
-    return None if found is None else found[0]
-
-
 def _standing(
     connection: Transaction, part: int, id_: str, time: float
 ) -> tuple[Row, str] | None:

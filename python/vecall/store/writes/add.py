@@ -13,7 +13,7 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.store.digests import was_overwritten
 from vecall.store.erased_names import keys_of, tombstone_reads, tombstones
 from vecall.store.models import require_active
-from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
+from vecall.store.rows import COLUMNS, Change, Draft, Row, RowWithVector
 from vecall.store.sql import in_statements, insert_many, select_in
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes import idempotency
@@ -74,6 +74,8 @@ class AddMemories:
         version: Write nothing if the `updated_at` of the memory to correct differs.
         likely_part: The number of the user's partition, as far as it is known.
         left_out: Set by `run`: why drafts are not stored, by id.
+        edited: Set by `run`: the corrected memory as this job leaves it.
+        folded: Set by `run`: how many memories it archived for `fold`.
     """
 
     app: str
@@ -95,6 +97,8 @@ class AddMemories:
     version: float | None = None
     likely_part: int | None = None
     left_out: dict[str, Away] = field(default_factory=dict)
+    edited: Row | None = None
+    folded: int = 0
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -114,7 +118,7 @@ class AddMemories:
             if self.key is None
             else IdempotencyRecord(partition, self.key, self.drafts)
         )
-        self.left_out = {}
+        self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
         keys = keys_of(connection, partition.id) if self.drafts or record else []
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
@@ -140,6 +144,7 @@ class AddMemories:
         removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
         if folded and found:
             removed += archive(partition, folded, "folded", found[0].id)
+            self.folded = len(folded)
         done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
             less = Waits(-done.turns, -done.nbytes)
@@ -285,6 +290,9 @@ class AddMemories:
                     draft.quarantined = False  # it was released
                 row = self._update(partition, draft, known, pos, expires_at)
                 put.append((draft, row))
+                self.edited = row.row
+            elif self.edit:
+                self.edited = known.row(id_)
         columns = f"mem ({COLUMNS}, {REST}, state)"
         insert_many(partition.connection, columns, inserts)
         return put

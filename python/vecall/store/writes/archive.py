@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vecall.errors import ConflictError, NotFoundError
 from vecall.store.erased_names import forms_of
@@ -149,12 +149,14 @@ class MergeMemories:
         user: The user.
         groups: Per group: the id of the memory that stays, and those of its duplicates.
         hashes: The hashes of their texts. A group with a changed text is skipped.
+        merged: Set by `run`: of each group the ids that it archived.
     """
 
     app: str
     user: str
     groups: Sequence[tuple[str, Sequence[str]]]
     hashes: Mapping[str, bytes]
+    merged: list[tuple[str, ...]] = field(default_factory=list)
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
@@ -163,7 +165,8 @@ class MergeMemories:
             "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
         written, removed = [], []
-        for survivor, others in self.groups:
+        self.merged = [()] * len(self.groups)
+        for at, (survivor, others) in enumerate(self.groups):
             ids = [survivor, *others]
             found = list(select_in(connection, query, [partition.id], ids))
             if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
@@ -191,6 +194,7 @@ class MergeMemories:
             written.append(rewrite(partition, stays, row))
             gone = [row.rid for row in rows if row.id != survivor]
             removed += archive(partition, gone, "merged", survivor)
+            self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
         partition.finish()
         return partition.changed(written, removed)
 
