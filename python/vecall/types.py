@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.scalars import exact
 from vecall.timestamps import Time, to_seconds
 
 Content = str | Mapping[str, Any]
@@ -262,6 +263,7 @@ def check_share(value: object, name: str) -> float:
     """
     if type(value) is float and 0.0 < value <= 1.0:
         return value  # fast path: every memory of a search
+    value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = f"{name}: expected a number"
         raise InvalidTypeError(msg)

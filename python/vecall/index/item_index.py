@@ -8,6 +8,7 @@ namespace is loaded by the first search that needs it.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections import OrderedDict
@@ -29,6 +30,9 @@ from vecall.store import (
     StorageReads,
     checked_vectors,
 )
+from vecall.vectors import usable
+
+_log = logging.getLogger("vecall")
 
 _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
@@ -64,6 +68,7 @@ class _Owner:
         self.dim = 0
         self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
         self.nbytes = 0
+        self.refused = 0  # items with vectors that the engine refused
         self.named: ItemState | None = None
         self.names: dict[tuple[str, str | None], list[str]] = {}  # of ranges in `named`
 
@@ -81,6 +86,14 @@ class ItemIndex:
         self._budget = budget
         self._owners: dict[Key, _Owner] = {}
         self._lock = threading.Lock()
+        self._refused = 0
+
+    @property
+    def refused(self) -> int:
+        """The number of loaded items whose vectors the engine refused."""
+        with self._lock:
+            owners = list(self._owners.values())
+        return self._refused + sum(owner.refused for owner in owners)
 
     @contextmanager
     def held(self, key: Key) -> Iterator[ItemSearch]:
@@ -104,7 +117,8 @@ class ItemIndex:
     def drop(self, key: Key) -> None:
         """Free what is loaded of a user."""
         with self._lock:
-            self._owners.pop(key, None)
+            owner = self._owners.pop(key, None)
+            self._refused += 0 if owner is None else owner.refused
 
 
 class ItemSearch:
@@ -224,13 +238,37 @@ def _add(owner: _Owner, entries: Iterable[ItemVectors]) -> None:
     assert owner.engine is not None
     for name, numbers in ids.items():
         matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
+        matrix = matrix.reshape(len(numbers), owner.dim)
+        added = np.array(numbers, np.int64)
+        good = usable(matrix)
+        if not good.all():
+            good = _give_up(owner, name, added, good)
+            added, matrix = added[good], matrix[good]
         before = owner.engine.nbytes_of(_key(name))
-        owner.engine.add(
-            _key(name),
-            np.array(numbers, np.int64),
-            matrix.reshape(len(numbers), owner.dim),
-        )
+        owner.engine.add(_key(name), added, matrix)
         owner.nbytes += owner.engine.nbytes_of(_key(name)) - before
+
+
+def _give_up(
+    owner: _Owner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Treat items with a vector that the engine refuses as items without vectors.
+
+    Returns:
+        Which of the added vectors are of other items.
+    """
+    versions = added >> _VECTOR_BITS
+    refused = set(versions[~good].tolist())
+    known = owner.loaded[name]
+    owner.refused += len(refused)
+    for version in refused:
+        known.vectors -= known.counts.pop(version)
+    _log.error(
+        "%d items of a user have vectors that cannot be searched; `vecall doctor` "
+        "says more",
+        len(refused),
+    )
+    return ~np.isin(versions, list(refused))
 
 
 def _remove(owner: _Owner, name: str, version: int) -> None:

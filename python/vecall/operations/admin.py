@@ -22,7 +22,7 @@ from vecall.operations.runtime import Runtime
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.telemetry import observed
 from vecall.types import Imported
-from vecall.validation import check_name, check_path, check_top_k
+from vecall.validation import check_name, check_path, check_top_k, checked_bool
 
 T = TypeVar("T")
 
@@ -62,10 +62,13 @@ class Admin:
         """Export memories as JSON lines; return the number of memories."""
         runtime = self._runtime
         runtime.check_open()
+        checked_bool(vectors, "vectors")
+        checked_bool(quarantined, "quarantined")
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
-        runtime.key(app_name or "-", user_id or "-", write=False)
+        names = ["-" if name is None else name for name in (app_name, user_id)]
+        runtime.key(*names, write=False)
         count: int = await Join(
             self._submit(
                 export,
@@ -85,11 +88,14 @@ class Admin:
         runtime = self._runtime
         runtime.check_open()
         runtime.check_writable()
+        for name in ("vectors", "restore", "gate"):
+            checked_bool(getattr(how, name), name)
         if how.user is not None and how.app is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
         if how.app is not None:
-            runtime.key(how.app, how.user or "-", write=True)
+            user = "-" if how.user is None else how.user
+            runtime.key(how.app, user, write=True)
         if how.gate and runtime.gate.is_open:
             msg = "gate: this memory service has no on_write"
             raise ConfigError(msg)
@@ -182,7 +188,9 @@ class Admin:
         runtime.key(app_name, "-", write=False)
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)
-        first = "" if prefix == "" else check_name(prefix, "prefix", runtime.limits)
+        first = ""
+        if type(prefix) is not str or prefix:
+            first = check_name(prefix, "prefix", runtime.limits)
 
         def page() -> list[UserSummary]:
             with runtime.storage.read() as reads:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from vecall.concurrency.join import Join
 from vecall.errors import ClosedError, ConfigError, VecallError
@@ -22,6 +23,7 @@ from vecall.operations.consolidation_plan import (
     checked_fold,
     checked_similarity,
 )
+from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -37,6 +39,7 @@ from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 
@@ -45,8 +48,7 @@ _log = logging.getLogger("vecall")
 _FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRequest:
+class ConsolidationRequest(NamedTuple):
     """The arguments of `consolidate`; not checked yet."""
 
     older_than: object = None
@@ -98,12 +100,15 @@ class Consolidator:
         self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
         """Merge duplicate memories; replace old ones with summaries."""
-        dry = request.dry_run is True
+        dry = checked_bool(request.dry_run, "dry_run")
+        checked_bool(request.merge, "merge")
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
-        provider = request.summarizer or self._observing.summarizer
-        age = None if request.older_than is None else ttl_seconds(request.older_than)
+        provider = checked_summarizer(request.summarizer) or self._observing.summarizer
+        age = None
+        if request.older_than is not None:
+            age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)

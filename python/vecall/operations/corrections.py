@@ -226,7 +226,7 @@ class Corrections:
         """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        check_top_k(limit, self._memory.limits)
+        limit = check_top_k(limit, self._memory.limits)
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
@@ -246,7 +246,7 @@ class Corrections:
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
-        if state not in get_args(State):
+        if type(state) is not str or state not in get_args(State):
             msg = f"state: must be one of {', '.join(get_args(State))}"
             raise InvalidArgumentError(msg)
         if filter_ is None:

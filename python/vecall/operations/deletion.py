@@ -20,7 +20,7 @@ from vecall.store import (
 )
 from vecall.telemetry import observed
 from vecall.types import Filter
-from vecall.validation import check_filter, check_name
+from vecall.validation import check_filter, check_name, checked_bool
 
 
 class Deletion:
@@ -55,9 +55,9 @@ class Deletion:
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
-        ids = as_list(memory_ids, "memory_ids")
-        for id_ in ids:
-            check_name(id_, "memory_ids", self._runtime.limits)
+        limits = self._runtime.limits
+        given = as_list(memory_ids, "memory_ids")
+        ids = [check_name(id_, "memory_ids", limits) for id_ in given]
         if not ids:
             return []
         job = DeleteMemories(*key, list(dict.fromkeys(ids)))
@@ -102,6 +102,7 @@ class Deletion:
         self, app_name: str, user_id: str, forget: bool, scope: str
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
+        checked_bool(forget, "forget")
         key = self._runtime.key(app_name, user_id, scope, write=True)
         return len((await self._delete_user(*key, forget)).removed)
 
@@ -122,6 +123,7 @@ class Deletion:
     async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
         self._runtime.key(app_name, "-", write=True)
+        checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)

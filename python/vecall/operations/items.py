@@ -19,6 +19,7 @@ from vecall.errors import (
 from vecall.filters.json_conditions import Test, compiled
 from vecall.index.item_index import ItemIndex
 from vecall.ingest.item_arguments import (
+    check_embedder,
     checked_batch,
     checked_namespace,
     checked_places,
@@ -40,6 +41,7 @@ from vecall.store import (
     namespace_range,
 )
 from vecall.telemetry import observed
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 T = TypeVar("T")
@@ -79,6 +81,7 @@ class ItemOperations:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
         batch = checked_batch(operations, self._runtime.limits)
+        check_embedder(embedder)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
@@ -92,6 +95,7 @@ class ItemOperations:
         """Return items by namespace and key."""
         key = self._key(app, user, write=False)
         places = checked_places(keys, self._runtime.limits)
+        checked_bool(refresh, "refresh")
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
         short = self._runtime.threads.short
         rows: list[ItemRow | None]
@@ -150,6 +154,9 @@ class ItemOperations:
         test = None if where is None else compiled(where)
         most = _count(limit, "limit", 1)
         skipped = _count(offset, "offset", 0)
+        check_embedder(embedder)
+        checked_bool(refresh, "refresh")
+        checked_bool(only_with_vector, "only_with_vector")
         query = None
         if vector is not None:
             given = checked_vectors_of(vector, "vector")

@@ -89,10 +89,9 @@ class Reads:
         return {row.id: entry_from_row(row, prior_of(row)) for row in in_slices(rows)}
 
     def _checked_ids(self, memory_ids: object) -> list[str]:
+        limits = self._runtime.limits
         ids = as_list(memory_ids, "memory_ids")
-        for id_ in ids:
-            check_name(id_, "memory_ids", self._runtime.limits)
-        return ids
+        return [check_name(id_, "memory_ids", limits) for id_ in ids]
 
     @observed("expand_session", len)
     async def expand_session(

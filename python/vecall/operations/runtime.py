@@ -375,9 +375,9 @@ class Runtime:
         self.check_open()
         if write:
             self.check_writable()
-        check_name(app_name, "app_name", self.limits)
-        check_name(user_id, "user_id", self.limits)
-        return self.scopes.key(scope, app_name, user_id, write=write)
+        app = check_name(app_name, "app_name", self.limits)
+        user = check_name(user_id, "user_id", self.limits)
+        return self.scopes.key(scope, app, user, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the checked names of an app and a user."""

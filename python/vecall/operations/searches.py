@@ -21,6 +21,7 @@ from vecall.errors import (
 from vecall.filters.labels import is_left_out, passes
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
+from vecall.scalars import exact
 from vecall.search.filtered_rows import left_out_rows, needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
@@ -41,6 +42,7 @@ from vecall.validation import (
     check_offset,
     check_query,
     check_top_k,
+    checked_bool,
 )
 
 T = TypeVar("T")
@@ -114,7 +116,7 @@ class Searches(Runtime):
                 raise ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
         top_k, limits = arguments.top_k, self.limits
-        offset = check_offset(arguments.offset) if arguments.offset != 0 else 0
+        offset = check_offset(arguments.offset)
         query = arguments.query[: limits.max_query_chars]
         request = SearchRequest(
             key,
@@ -126,7 +128,7 @@ class Searches(Runtime):
             if arguments.filter is None
             else check_filter(arguments.filter, limits, by_metadata=True),
             ranking,
-            bool(arguments.explain),
+            checked_bool(arguments.explain, "explain"),
             vector=checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
@@ -206,6 +208,6 @@ class Searches(Runtime):
             str(scope): self.key(
                 arguments.app_name, arguments.user_id, scope, write=False
             )
-            for scope in named
-            if scope != "user"
+            for scope in map(exact, named)
+            if type(scope) is not str or scope != "user"
         }

@@ -44,9 +44,7 @@ from vecall.types import (
     AddedIds,
     LeftOutReason,
 )
-from vecall.validation import (
-    check_name,
-)
+from vecall.validation import check_name, checked_bool
 
 
 class Writes(Runtime):
@@ -58,6 +56,7 @@ class Writes(Runtime):
     ) -> AddedIds:
         """Store the turns of a session."""
         self.check_open()
+        checked_bool(replace, "replace")
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
@@ -150,6 +149,7 @@ class Writes(Runtime):
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> Written:
         """Review, embed and write drafts; return what was written."""
+        checked_bool(request.restore, "restore")
         if request.idempotency_key is not None:
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from vecall.ingest.fields import is_field_name
+from vecall.scalars import is_field_name
 from vecall.server.responses import HttpError
 
 Schema = dict[str, Any]

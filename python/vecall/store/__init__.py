@@ -43,6 +43,7 @@ from vecall.store.maintenance.file_facts import (
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
+from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
@@ -124,6 +125,7 @@ __all__ = [
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
+    "PartitionNames",
     "PartitionState",
     "PostponeSession",
     "ProposeForget",

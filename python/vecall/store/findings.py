@@ -22,3 +22,8 @@ class Finding:
     level: Level
     about: str
     message: str
+
+
+def old_checksums(count: int) -> str:
+    """Return the part of a message about checksums of an earlier spelling."""
+    return f", {count} of them one of an earlier release" if count else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from typing import NamedTuple
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import HIDDEN_APP, IS_KEY
 from vecall.store.results import ChangedRows
-from vecall.store.rows import COLUMNS, Row, RowWithVector, is_whole
+from vecall.store.rows import COLUMNS, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 
@@ -180,14 +181,26 @@ def without_vector(
     return [_checked(values) for values in cursor]
 
 
-def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
-    """Check the checksum of every row that is not quarantined.
+class CheckedRows(NamedTuple):
+    """What a check of all rows found.
 
-    Returns:
-        The number of rows, and the numbers of the rows with a wrong checksum.
+    Attributes:
+        checked: The number of rows.
+        damaged: The numbers of those with a wrong checksum.
+        old: Those whose checksum is of a spelling that vecall no longer writes: the
+            new checksum, and the number.
     """
+
+    checked: int
+    damaged: list[int]
+    old: list[tuple[int, int]]
+
+
+def checked_rows(connection: Transaction) -> CheckedRows:
+    """Check the checksum of every row that is not quarantined."""
     checked = after = 0
-    damaged = []
+    damaged: list[int] = []
+    old: list[tuple[int, int]] = []
     while True:
         page = connection.execute(
             f"{_FROM} WHERE mem.rid > ? AND mem.state <> 'quarantined' "
@@ -198,12 +211,16 @@ def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
             checked += 1
             after = values[0]
             try:
-                _checked(values)
+                stored = _checked(values)
             except CorruptFileError:
                 damaged.append(values[0])
+                continue
+            crc = checksum(stored.row, stored.vec)
+            if values[-4] is None and crc != values[-5]:
+                old.append((crc, stored.row.rid))
         if len(page) < _PAGE:
             break
-    return checked, damaged
+    return CheckedRows(checked, damaged, old)
 
 
 def users_of(connection: Transaction, app: str) -> list[str]:
