@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import is_hidden
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.results import RevisionRow
@@ -15,12 +16,17 @@ _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
 def history(
-    connection: Transaction, app: str, user: str, id_: str, now: float
+    connection: Transaction,
+    app: str,
+    user: str,
+    id_: str,
+    now: float,
+    rights: Rights = FULL,
 ) -> list[RevisionRow]:
     """Return the revisions of a memory and of those it replaced, oldest first.
 
-    Empty if this user has no memory with that id. Revisions that expired by `now` are
-    left out.
+    Empty if this user has no memory with that id, or the caller does not see it.
+    Revisions that expired by `now`, or that the caller does not see, are left out.
     """
     found = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
@@ -35,13 +41,25 @@ def history(
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            revisions = _of_one(connection, part, current, now) + revisions
+            own = _of_one(connection, part, current, now)
+            if rights is not FULL:
+                own = _seen(own, rights)
+            if not own and current == id_:
+                return []
+            revisions = own + revisions
             replaced = connection.execute(
                 "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
                 (part, current),
             )
             waiting += [older for (older,) in replaced]
     return revisions
+
+
+def _seen(own: list[RevisionRow], rights: Rights) -> list[RevisionRow]:
+    """Return the revisions of one memory that a caller sees: none of a hidden one."""
+    if own and not rights.sees(own[-1].row.trust, own[-1].state):
+        return []
+    return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
 def as_it_stands(
