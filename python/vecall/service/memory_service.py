@@ -216,7 +216,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidTypeError: Not a `Rights`.
         """
-        rights = checked_rights(rights)
+        own = self._memory.rights
+        rights = own.with_limits_of(checked_rights(rights))
+        if rights == own:
+            return self
         if rights in self._views:
             return self._views[rights]
         view = self._views[rights] = copy.copy(self)
