@@ -39,6 +39,7 @@ def stored(path, texts):
     return path
 
 
+@pytest.mark.campaign
 def test_numbered_users_are_erased_one_after_another(tmp_path, capsys):
     users = {f"user{n}": f"Has dog {n}, as users do." for n in range(1, 101)}
     path = stored(tmp_path / "m.db", users)

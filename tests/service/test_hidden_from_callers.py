@@ -221,6 +221,18 @@ def test_a_write_over_a_quarantined_memory_knows_nothing_of_it(open_service, tmp
     assert [each.memory.text for each in past] == ["a held emu", "a tame emu"]
 
 
+def test_a_history_does_not_name_a_hidden_memory_that_replaced_another(open_service):
+    service = open_service()
+    user = service.sync.user(**ALICE)
+    user.add([MemoryEntry("an emu", id="old", trust="first-party")])
+    user.add([MemoryEntry("no emu", id="new", trust="unknown", supersedes="old")])
+    assert [each.by for each in user.history("old")] == ["new"]
+    seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+    assert [(each.why, each.by) for each in seen.history("old")] == [
+        ("superseded", None)
+    ]
+
+
 def test_an_expired_hidden_memory_gives_its_id_back(open_service, tmp_path):
     for kind in ("low and expired", "quarantined and expired"):
         folder = tmp_path / kind.split()[0]

@@ -46,7 +46,10 @@ def name_traces(path: Path, name: str) -> list[tuple[Path, str]]:
 
 def _in_rows(path: Path, name: str) -> Iterator[str]:
     """Yield the columns that have the name."""
-    forms = {name, *(json.dumps(name, ensure_ascii=each)[1:-1] for each in (False, True))}
+    forms = {
+        name,
+        *(json.dumps(name, ensure_ascii=each)[1:-1] for each in (False, True)),
+    }
     with storage_errors(), closing(connect_to_read(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
         for (table,) in tables.fetchall():

@@ -11,6 +11,7 @@ from vecall.store.results import RevisionRow
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
+from vecall.store.visible import visible
 
 _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
@@ -43,7 +44,7 @@ def history(
             seen.add(current)
             own = _of_one(connection, part, current, now)
             if rights is not FULL:
-                own = _seen(own, rights)
+                own = _seen(connection, own, rights)
             if not own and current == id_:
                 return []
             revisions = own + revisions
@@ -55,10 +56,21 @@ def history(
     return revisions
 
 
-def _seen(own: list[RevisionRow], rights: Rights) -> list[RevisionRow]:
-    """Return the revisions of one memory that a caller sees: none of a hidden one."""
-    if own and not rights.sees(own[-1].row.trust, own[-1].state):
+def _seen(
+    connection: Transaction, own: list[RevisionRow], rights: Rights
+) -> list[RevisionRow]:
+    """Return the revisions of one memory that a caller sees: none of a hidden one.
+
+    A hidden memory that replaced it is not named.
+    """
+    if not own or not rights.sees(own[-1].row.trust, own[-1].state):
         return []
+    if own[-1].by is not None:
+        newer = connection.execute(
+            f"SELECT 1 FROM mem WHERE part = ? AND id = ?{visible(rights)}",
+            (own[-1].row.rid >> 32, own[-1].by),
+        ).fetchone()
+        own[-1] = own[-1]._replace(by=None) if newer is None else own[-1]
     return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
