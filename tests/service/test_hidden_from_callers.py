@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from helpers.hidden_memories import HIDDEN, KINDS, exported, outcome, twins
 from helpers.memories import ALICE
+from helpers.summaries import Recording
 from helpers.user_memory_calls import methods
 from vecall import (
     InvalidArgumentError,
@@ -231,6 +232,46 @@ def test_a_history_does_not_name_a_hidden_memory_that_replaced_another(open_serv
     assert [(each.why, each.by) for each in seen.history("old")] == [
         ("superseded", None)
     ]
+    with pytest.raises(NotFoundError):
+        seen.history("new")
+
+
+def test_what_a_deleted_memory_replaced_stays_if_it_is_hidden(open_service):
+    service = open_service()
+    user = service.sync.user(**ALICE)
+    user.add([MemoryEntry("an emu", id="old", trust="unknown")])
+    user.add([MemoryEntry("no emu", id="new", trust="first-party", supersedes="old")])
+    seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+    assert seen.delete("new")
+    assert [each.id for each in user.list(state="archived")] == ["old"]
+
+
+def test_a_hidden_summary_is_not_taken_apart(open_service):
+    service = open_service(summarizer=Recording())
+    user = service.sync.user(**ALICE)
+    turns = [
+        {"id": f"e{n}", "content": f"emu {n}", "timestamp": n, "trust": tier}
+        for n, tier in enumerate(["first-party", "unknown"])
+    ]
+    user.add_events(turns, session_id="s")
+    (summary,) = user.consolidate(older_than=1.0).summaries
+    user.archive(summary)
+    seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+    with pytest.raises(NotFoundError):
+        seen.restore(summary)
+    assert len(user.list(state="archived")) == 3
+    assert len(user.restore(summary)) == 1
+
+
+def test_hidden_turns_that_are_told_again_in_another_order_stay_in_theirs(open_service):
+    service = open_service()
+    user = service.sync.user(**ALICE)
+    turns = [{"id": f"e{n}", "content": f"emu {n}"} for n in range(4)]
+    ids = user.add_events(turns, session_id="s")
+    seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+    assert seen.add_events(turns[::-1], session_id="s") == ids[::-1]
+    found = user.expand_session(ids[0], turns_before=9, turns_after=9)
+    assert [each.id for each in found] == ids
 
 
 def test_an_expired_hidden_memory_gives_its_id_back(open_service, tmp_path):

@@ -28,7 +28,8 @@ class Rights:
     - A write of the id of a memory below `min_trust` is left out as "taken", unless it
       says the same. A write of the id of a quarantined memory is stored as a new one;
       the former text stays in the history.
-    - The scores of a search depend on the words of all live memories of the user.
+    - The scores of a search depend on the words of all live memories of the user, and
+      so does which neighbours of a match it adds.
     - Quotas count all memories of the user.
     - `delete_user` also deletes quarantined memories, without counting them.
 
