@@ -351,7 +351,14 @@ class Consolidation:
 
 
 LeftOutReason = Literal[
-    "partial", "no_text", "rewound", "deleted", "expired", "evicted", "rejected"
+    "partial",
+    "no_text",
+    "rewound",
+    "deleted",
+    "expired",
+    "evicted",
+    "rejected",
+    "taken",
 ]
 """Why an item of a call is not stored."""
 
@@ -367,6 +374,7 @@ class LeftOut:
             session takes it back. "deleted": it was deleted before; `restore=True`
             stores it again. "expired": its TTL had expired. "evicted": the quota
             evicted it before. "rejected": `on_write` refused it.
+            "taken": a memory that the caller may not see has the id; see `Rights`.
     """
 
     index: int

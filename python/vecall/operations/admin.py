@@ -38,7 +38,7 @@ class Admin:
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self._runtime.check_open()
+        self._runtime.check_whole()
         self._runtime.check_writable()
         freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
         return freed
@@ -46,7 +46,7 @@ class Admin:
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
-        self._runtime.check_open()
+        self._runtime.check_whole()
         backup = self._runtime.storage.maintenance.backup
         await Join(self._submit(backup, _target(path)))
 
@@ -64,6 +64,9 @@ class Admin:
         runtime.check_open()
         checked_bool(vectors, "vectors")
         checked_bool(quarantined, "quarantined")
+        runtime.rights.require_all_tiers()
+        if user_id is None:
+            runtime.rights.require_review()
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
@@ -77,7 +80,7 @@ class Admin:
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
-                quarantined=quarantined,
+                quarantined=quarantined and runtime.rights.review,
             )
         )
         return count
@@ -86,7 +89,7 @@ class Admin:
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         runtime.check_writable()
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
@@ -122,7 +125,7 @@ class Admin:
         if not can_embed(embedder):
             msg = "embedder: must compute vectors, unlike CallerVectors"
             raise ConfigError(msg)
-        self._runtime.check_open()
+        self._runtime.check_whole()
         self._runtime.check_writable()
         self._runtime.check_embedder(embedder)
         count: int = await Join(self._submit(self._reembed, embedder))
@@ -143,7 +146,7 @@ class Admin:
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         search_index = runtime.search_index
         scan = search_index.partitions.submit_scan(self._totals)
         counts: dict[str, Any] = await Join(scan)
@@ -166,7 +169,7 @@ class Admin:
     async def list_apps(self, after: object, limit: object) -> list[AppSummary]:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)
 
@@ -185,6 +188,7 @@ class Admin:
     ) -> list[UserSummary]:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
+        runtime.check_whole()
         runtime.key(app_name, "-", write=False)
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -95,6 +96,15 @@ class Consolidator:
             msg = f"consolidation: {_NO_VECTORS}"
             raise ConfigError(msg)
 
+    def under(
+        self, memory: WritesAndSearches, observing: SessionObserver
+    ) -> Consolidator:
+        """Return the same consolidator for callers with fewer rights."""
+        consolidator = copy.copy(self)
+        consolidator._memory = memory
+        consolidator._observing = observing
+        return consolidator
+
     @observed("consolidate")
     async def consolidate(
         self, app_name: str, user_id: str, request: ConsolidationRequest
@@ -102,6 +112,7 @@ class Consolidator:
         """Merge duplicate memories; replace old ones with summaries."""
         dry = checked_bool(request.dry_run, "dry_run")
         checked_bool(request.merge, "merge")
+        self._memory.rights.require_all_tiers()
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)

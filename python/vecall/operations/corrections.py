@@ -16,6 +16,7 @@ from vecall.errors import (
     NotFoundError,
 )
 from vecall.filters.labels import EVERY
+from vecall.filters.rights import QUARANTINED
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.drafts import entry_drafts
@@ -173,7 +174,13 @@ class Corrections:
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
-            row = reads.find(app, user, memory_id, storage.expiry_clock.now())
+            row = reads.find(
+                app,
+                user,
+                memory_id,
+                storage.expiry_clock.now(),
+                self._memory.rights,
+            )
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -196,7 +203,7 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
             now = storage.expiry_clock.now()
-            found = reads.history(app, user, memory_id, now)
+            found = reads.history(app, user, memory_id, now, self._memory.rights)
         if not found:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -249,6 +256,8 @@ class Corrections:
         if type(state) is not str or state not in get_args(State):
             msg = f"state: must be one of {', '.join(get_args(State))}"
             raise InvalidArgumentError(msg)
+        if state == QUARANTINED:
+            self._memory.rights.require_review()
         if filter_ is None:
             return EVERY
         return check_filter(filter_, self._memory.limits, by_metadata=True)
@@ -277,7 +286,7 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
-            return reads.count_listed(*key, state, now, conditions)
+            return reads.count_listed(*key, state, now, conditions, self._memory.rights)
 
     def _listed(
         self,
@@ -292,7 +301,9 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.listed(*key, state, cursor, limit, now, conditions)
+            rows = reads.listed(
+                *key, state, cursor, limit, now, conditions, self._memory.rights
+            )
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)
             for row in in_slices(rows)
@@ -306,7 +317,9 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await Join(
-            self._memory.storage.submit(ArchiveMemories(*key, [memory_id]))
+            self._memory.storage.submit(
+                ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+            )
         )
         if not change.removed:
             msg = "memory_id: this user has no such memory"
@@ -327,6 +340,10 @@ class Corrections:
         key = memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", memory.limits)
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
-        job = RestoreMemory(*key, memory_id, memory.quota, state, seen)
+        if state == QUARANTINED:
+            memory.rights.require_review()
+        job = RestoreMemory(
+            *key, memory_id, memory.quota, state, seen, rights=memory.rights
+        )
         change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)

@@ -38,7 +38,7 @@ class Housekeeping:
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._memory.check_open()
+        self._memory.check_whole()
         self._memory.check_writable()
         await self._sessions.run_due()
         cleared = await self.sweep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -61,6 +62,12 @@ class ItemOperations:
         self._runtime = runtime
         self.telemetry = runtime.telemetry
         self._restart()
+
+    def under(self, runtime: Runtime) -> ItemOperations:
+        """Return the same items for callers with fewer rights."""
+        items = copy.copy(self)
+        items._runtime = runtime
+        return items
 
     def _restart(self) -> None:
         self._process = os.getpid()

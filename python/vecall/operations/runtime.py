@@ -16,6 +16,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
+from vecall.filters.rights import FULL, Rights
 from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
 from vecall.index.newest_changes import NewestChanges
@@ -64,6 +65,8 @@ INLINE_PARSE_LIMIT = 32  # turns: blocks the caller's event loop for under 1 ms
 
 class Runtime:
     """One open file with its engine and threads."""
+
+    rights: Rights = FULL  # `RestrictedRuntime` has others
 
     def __init__(
         self,
@@ -321,11 +324,7 @@ class Runtime:
             self._open_in_child()
 
     def _check_floors(self) -> None:
-        """Check that searches have the scores that the floors need.
-
-        Raises:
-            ConfigError: A floor is set, and searches do not have its score.
-        """
+        """Raise ConfigError if a floor is set and searches do not have its score."""
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
@@ -351,6 +350,12 @@ class Runtime:
             raise ClosedError(msg) from None
         found: T = await Join(future)
         return found
+
+    def check_whole(self) -> None:
+        """Raise RightsError if the rights hide memories, ClosedError if closed."""
+        self.check_open()
+        self.rights.require_all_tiers()
+        self.rights.require_review()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""

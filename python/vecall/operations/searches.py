@@ -19,6 +19,7 @@ from vecall.errors import (
     InvalidTypeError,
 )
 from vecall.filters.labels import is_left_out, passes
+from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
 from vecall.scalars import exact
@@ -136,22 +137,27 @@ class Searches(Runtime):
         if ranking.rewriter is not None:
             text = await search_index.recall.rewritten(ranking.rewriter, query)
             request = request._replace(query=text[: limits.max_query_chars])
-        found = await self._search_one(search_index, request)
+        found = await self.search_one(search_index, request)
         if not others:
             return SearchMemoryResponse(found.memories[offset:]) if offset else found
         responses = {"user": found}
         for scope, other in others.items():
-            responses[scope] = await self._search_one(
+            responses[scope] = await self.search_one(
                 search_index, request._replace(key=other)
             )
         merged = merge_scopes(responses, request.top_k)
         return SearchMemoryResponse(merged.memories[offset:]) if offset else merged
 
-    async def _search_one(
+    async def search_one(
         self, search_index: SearchIndex, request: SearchRequest
     ) -> SearchMemoryResponse:
         """Search one partition; apply the conditions that the engine cannot apply."""
         filter_ = request.filter
+        if self.rights is not FULL and self.rights.has_floor:
+            filter_ = self.rights.narrowed(filter_)
+            if filter_ is None:
+                return SearchMemoryResponse()
+            request = request._replace(filter=filter_)
         if filter_ is None:
             return await search_index.recall.search(request)
         if not needs_rows(filter_):

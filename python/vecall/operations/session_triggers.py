@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -78,6 +79,13 @@ class SessionObserver:
         self._summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
+
+    def under(self, memory: WritesAndSearches) -> SessionObserver:
+        """Return the same observer for callers with fewer rights."""
+        observer = copy.copy(self)
+        observer._memory = memory
+        observer.on_buffered = lambda: self.on_buffered()
+        return observer
 
     def restart(self) -> None:
         """Replace the summarizer's thread in a forked child."""
@@ -241,7 +249,7 @@ class SessionObserver:
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
         turns = await self._memory.read_through(events_of, new, reviewed)
         quota = self._memory.quota
-        keep = BufferTurns(*due, turns, delay, count, quota, ends)
+        keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
         await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 

@@ -129,7 +129,7 @@ class Writes(Runtime):
         embedding = self.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
-        await Join(self.storage.submit(DeleteMemories(*key, ids)))
+        await Join(self.storage.submit(DeleteMemories(*key, ids, rights=self.rights)))
 
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
@@ -242,6 +242,7 @@ class Writes(Runtime):
             request.if_absent,
             request.if_version,
             looked.part,
+            self.rights,
         )
         try:
             change: Change = await Join(self.storage.submit(job))

@@ -40,6 +40,7 @@ from vecall.store.maintenance.file_facts import (
     forget_hidden,
     hidden_names,
 )
+from vecall.store.maintenance.name_traces import name_traces
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
@@ -174,6 +175,7 @@ __all__ = [
     "meets_metadata",
     "memory_id",
     "migrate_database",
+    "name_traces",
     "namespace_range",
     "open_storage",
     "public_url",

@@ -98,6 +98,7 @@ export async function responses(): Promise<void> {
       | "expired"
       | "evicted"
       | "rejected"
+      | "taken"
       | undefined
     >
   >();
