@@ -188,8 +188,9 @@ class Scoring:
             size: The number of characters of the text.
         """
         relative = share / best
-        root, size = math.sqrt(share), size_signal(math.sqrt(share), size)
-        signals = (root, math.log1p(place), relative, 1.0, 0.0, size)
+        root = math.sqrt(share)
+        long = size_signal(root, size)
+        signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
         return self._matches.probability(signals)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
