@@ -217,10 +217,7 @@ def test_an_import_keeps_every_documented_field_of_a_turn(run, tmp_path):
     turn = {**TURNS[0], "kind": "fact", "importance": 0.9, "source": "s", "trust": "t"}
     file.write_text(json.dumps(turn) + "\n")
     run("import", file)
-    found = run(
-        "search", "quiet", "--app", "hotel", "--user", "alice", "--embedder", "none",
-        "--json",
-    )  # fmt: skip
+    found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
     (memory,) = found["memories"]
     kept = [memory[name] for name in ("kind", "source", "trust")]
     assert kept == ["fact", "s", "t"]
