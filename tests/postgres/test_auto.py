@@ -38,10 +38,9 @@ def test_a_database_that_began_with_words_gets_vectors_in_the_background(words):
 
 
 def test_a_database_of_words_that_is_only_read_warns(words):
-    with (
-        pytest.warns(UserWarning, match="by words alone; open it"),
-        MemoryService(words, embedder="auto", read_only=True) as memory,
-    ):
+    with pytest.warns(UserWarning, match="by words alone; open it"):
+        memory = MemoryService(words, embedder="auto", read_only=True)
+    with memory:
         assert memory.sync.search_memory(**ALICE, query="dog").memories
         stats = memory.sync.admin.stats()
         assert stats["embedded"] == 0
