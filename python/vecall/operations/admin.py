@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.join import Join
-from vecall.embedders import Embedder
+from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.caller import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError
@@ -156,8 +156,20 @@ class Admin:
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
+            "words_only": self._words_only(),
             "operations": self.telemetry.counts(),
         }
+
+    def _words_only(self) -> str | None:
+        """Return why text is searched by words alone; None if by vectors too."""
+        runtime = self._runtime
+        embedding = runtime.search_index.embedding
+        if embedding is not None and embedding.can_embed:
+            return None
+        why = None
+        if runtime.is_automatic:
+            why = why_words_only(runtime.file_model, read_only=runtime.read_only)
+        return why or "the service has no embedder"
 
     def _totals(self) -> dict[str, Any]:
         storage = self._runtime.storage

@@ -106,6 +106,7 @@ class Runtime:
         )
         self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
+        self.is_automatic = isinstance(embedder, str)
         self.closed = False
         self.is_finished = False
         """Whether `close` has finished."""
@@ -239,11 +240,11 @@ class Runtime:
         """Return the embedder; the file determines it for `embedder="auto"`."""
         if isinstance(self._embedder, str):
             with self.storage.read() as reads:
-                stored = reads.active_model()
-                # A read-only service cannot embed the file's memories.
-                filled = self.read_only or reads.has_memories()
+                stored, filled = reads.active_model(), reads.has_memories()
             name = None if stored is None else stored.name
-            self._embedder = automatic(name, has_memories=filled)
+            self._embedder = automatic(
+                name, has_memories=filled, read_only=self.read_only
+            )
             self._check_floors()
         return self._embedder
 

@@ -23,6 +23,7 @@ from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
+from vecall.ranking.calibration import places
 from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.search import reranking as _reorder
 from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
@@ -127,18 +128,18 @@ class Searcher:
         # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
-        is_plain = request.ranking.is_plain
-        if not is_plain:
-            await self._reorder(request, found, now)
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
-        if not is_plain or len({hit.score for hit in hits}) < len(hits):
-            found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
-        if request.ranking.compares_texts:
-            work = partial(_reorder.choose, found, request.ranking, request.top_k)
-            found = await Join(self._slow.run(work, concurrent=False))
-        found = found[: request.top_k]
+        if len({hit.score for hit in hits}) < len(hits):
+            found.sort(key=_by_score)
+        ranking = request.ranking
+        if ranking.is_plain:
+            found = found[: request.top_k]
+            self._scoring.rate(found, answer)
+        else:
+            self._scoring.rate(found, answer)
+            found = await self._reordered(request, found, now)
         return self._response(found, answer, request, now)
 
     def _embeds(self, request: SearchRequest) -> bool:
@@ -172,7 +173,10 @@ class Searcher:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reorder(self, request: SearchRequest, found: Found, now: float) -> None:
+    async def _reordered(
+        self, request: SearchRequest, found: Found, now: float
+    ) -> Found:
+        """Return the best hits in the order of the ranking's options."""
         ranking = request.ranking
         hits = [hit for hit, _ in found]
         rows = [row for _, row in found]
@@ -190,6 +194,11 @@ class Searcher:
                 [row.text for row in rows],
             )
             _reorder.apply_reranker(hits, numbers)
+        found.sort(key=_by_score)
+        if ranking.compares_texts:
+            work = partial(_reorder.choose, found, ranking, request.top_k)
+            found = await Join(self._slow.run(work, concurrent=False))
+        return found[: request.top_k]
 
     async def _search_when_current(
         self, request: SearchRequest, vector: Vectors | None
@@ -284,6 +293,7 @@ class Searcher:
                 lexical.tolist(),
                 parts.tolist(),
                 range(len(rids)),
+                places(by_score),
                 by_score,
             )
         )
@@ -306,7 +316,7 @@ class Searcher:
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
-                scoring.confidence(hit, answer, len(row.text)),
+                hit.confidence,
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)
@@ -316,6 +326,11 @@ class Searcher:
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
+
+
+def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
+    hit, row = pair
+    return -hit.score, -row.time, row.id
 
 
 @lru_cache(64)

@@ -281,6 +281,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         return self._memory.ranking
 
     @property
+    def min_confidence(self) -> float | None:
+        """The default minimum confidence of searches; None if there is none."""
+        return self._memory.min_confidence
+
+    @property
     def authors(self) -> Sequence[str]:
         """The authors whose memories rank first by default."""
         return self._memory.authors

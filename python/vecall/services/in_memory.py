@@ -23,7 +23,8 @@ from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
-from vecall.search.confidence import importance_of
+from vecall.ranking.calibration import places
+from vecall.search.confidence import Descending, importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.options import SearchOptions
 from vecall.search.search_index import SearchIndex
@@ -118,16 +119,19 @@ class _MatchingRecall(Searcher):
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
-        for place, (score, row) in enumerate(found):
+        descending, distinct = Descending(), places([score for score, _ in found])
+        for rank, (score, row) in enumerate(found):
+            best, place = found[0][0], distinct[rank]
+            chance = self._scoring.confidence_of_match(
+                score, best, place, len(row.text)
+            )
             memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 score,
                 math.nan,
-                self._scoring.confidence_of_match(
-                    score, found[0][0], place, len(row.text)
-                ),
-                _explained(score, found[0][0], place) if request.explain else None,
+                descending.next(chance, score),
+                _explained(score, best, rank, place) if request.explain else None,
             )
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
@@ -161,12 +165,13 @@ class _MatchingRecall(Searcher):
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
-def _explained(share: float, best: float, place: int) -> dict[str, float]:
+def _explained(share: float, best: float, rank: int, place: float) -> dict[str, float]:
     """Return the signals of the confidence, by the names of a ranked search."""
     return {
         "query_coverage": share,
         "relative": share / best,
-        "rank": float(place),
+        "rank": float(rank),
+        "place": place,
         "factor": 1.0,
         "vectors": 0.0,
     }

@@ -25,6 +25,7 @@ from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
 from vecall.tools.shown_memories import ShownMemories
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
 from vecall.tools.update import UpdateMemory
 from vecall.types import FilterLike
 
@@ -41,8 +42,11 @@ __all__ = [
     "RecallMemory",
     "Remember",
     "ShownMemories",
+    "UnaskedFloor",
     "UpdateMemory",
+    "checked_floor",
     "memory_tools",
+    "search_unasked",
     "search_with_fallback",
 ]
 

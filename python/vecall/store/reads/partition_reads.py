@@ -198,6 +198,14 @@ def without_vector(
     return [_checked(values) for values in cursor]
 
 
+def lacking_vectors(connection: Transaction) -> tuple[int, int]:
+    """Return the number of live rows, and how many of them have no vector."""
+    found = connection.execute(
+        "SELECT count(*), count(*) - count(vec) FROM mem WHERE state = 'live'"
+    ).fetchone()
+    return int(found[0]), int(found[1])
+
+
 class CheckedRows(NamedTuple):
     """What a check of all rows found.
 
