@@ -105,14 +105,26 @@ class PartitionCache:
         return self._threads.short(work, *args, **kwargs)
 
     def submit_scan(
-        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+        self,
+        owner: Key | None,
+        work: Callable[P, T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Future[T]:
         """Read what may be all rows of a user, or of the file, on another thread.
+
+        Users take turns, see `ReadThreads.long`.
+
+        Args:
+            owner: The app and the user; None for work on the file.
+            work: The work.
+            *args: Its arguments.
+            **kwargs: Those by name.
 
         Raises:
             ClosedError: The service was closed.
         """
-        return self._threads.long(work, *args, **kwargs)
+        return self._threads.long(owner, work, *args, **kwargs)
 
     def target(self, key: Key) -> Version | None | Future[Version | None]:
         """Return a partition's version as of now, or a future of it.

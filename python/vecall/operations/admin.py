@@ -139,7 +139,7 @@ class Admin:
         runtime = self._runtime
         runtime.check_open()
         search_index = runtime.search_index
-        scan = search_index.partitions.submit_scan(self._totals)
+        scan = search_index.partitions.submit_scan(None, self._totals)
         counts: dict[str, Any] = await Join(scan)
         return {
             **counts,
@@ -169,7 +169,7 @@ class Admin:
                 return reads.list_apps(begin, count)
 
         found: list[AppSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 
@@ -189,7 +189,7 @@ class Admin:
                 return reads.list_users(app_name, first, begin, count)
 
         found: list[UserSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 

@@ -118,7 +118,9 @@ class Consolidator:
             before = self._memory.storage.expiry_clock.wall() - age
             scan = self._memory.search_index.partitions.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await Join(scan(self._old, key, before, fold, gone)):
+            for session, rows in await Join(
+                scan(key, self._old, key, before, fold, gone)
+            ):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
@@ -135,7 +137,7 @@ class Consolidator:
         if not words and similarity is None:
             return (), 0
         found = memory.search_index.partitions.submit_scan(
-            self._same, key, words, similarity
+            key, self._same, key, words, similarity
         )
         same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
         groups, hashes = same
@@ -230,7 +232,7 @@ class Consolidator:
             return 0
         scan = memory.search_index.partitions.submit_scan
         now = memory.storage.expiry_clock.wall()
-        last = await Join(scan(self._last_run))
+        last = await Join(scan(None, self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
         claimed: Change = await Join(
@@ -247,7 +249,7 @@ class Consolidator:
             fold=plan.fold,
         )
         archived = 0
-        for app, user in await Join(scan(self._users, since)):
+        for app, user in await Join(scan(None, self._users, since)):
             try:
                 done: Consolidation = await self.consolidate(app, user, request)
             except ClosedError:

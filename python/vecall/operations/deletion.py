@@ -124,7 +124,7 @@ class Deletion:
             raise InvalidArgumentError(msg)
         users: list[tuple[str, str]] = await Join(
             self._runtime.search_index.partitions.submit_scan(
-                self._users, app_name, forget
+                None, self._users, app_name, forget
             )
         )
         count = 0

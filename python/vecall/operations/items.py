@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from vecall.concurrency.join import Join, in_event_loop
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
     DimensionError,
     EmbeddingMismatchError,
@@ -157,11 +159,10 @@ class ItemOperations:
                 msg = "vector: expected numbers (dim,)"
                 raise InvalidArgumentError(msg)
             query = given[0] / np.linalg.norm(given[0].astype(np.float64))
-        run = (
-            self._runtime.threads.short if query is None else self._runtime.threads.long
-        )
+        is_page = query is None and test is None
+        threads = self._runtime.threads
         found: list[tuple[float | None, ItemRow, Any]] = await self._on(
-            run,
+            threads.short if is_page else partial(threads.long, key),
             self._find,
             key,
             labels,
@@ -212,7 +213,8 @@ class ItemOperations:
             if len(found) < wanted and not (query is not None and only_with_vector):
                 seen = {row.rid for _, row, _ in found}
                 first = min(wanted, _READ_AT_ONCE)
-                for row in reads.newest_items(state.part, low, high, first):
+                newest = reads.newest_items(state.part, low, high, first)
+                for row in in_slices(newest):
                     if row.rid not in seen and accepts(row):
                         found.append((None, row, values[row.rid]))
                         if len(found) == wanted:
@@ -233,7 +235,7 @@ class ItemOperations:
             found = self._matching(key, labels, test)
             return [item_of(row, now, None, value) for row, value in found]
 
-        return await self._on(self._runtime.threads.long, work)
+        return await self._on(partial(self._runtime.threads.long, key), work)
 
     @contextmanager
     def _reading(
@@ -279,7 +281,7 @@ class ItemOperations:
         if not where:  # None and {} are met by every item
             test = None
         count: int = await self._on(
-            self._runtime.threads.long, self._count, key, labels, test
+            partial(self._runtime.threads.long, key), self._count, key, labels, test
         )
         return count
 
@@ -302,7 +304,7 @@ class ItemOperations:
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
         rows: list[ItemRow] = await self._on(
-            self._runtime.threads.long,
+            partial(self._runtime.threads.long, key),
             lambda: [row for row, _ in self._matching(key, labels, test)],
         )
         gone = 0
@@ -326,7 +328,7 @@ class ItemOperations:
             state = reads.item_state(*key)
             if state is None:
                 return
-            for row in reads.newest_items(state.part, low, high):
+            for row in in_slices(reads.newest_items(state.part, low, high)):
                 if self._current(key, row, now):
                     value = parsed(row.value)
                     if test(value):

@@ -130,7 +130,7 @@ class Runtime:
             clock=self._clock,
             max_staleness=self._max_staleness,
         )
-        self.threads = ReadThreads()
+        self.threads = ReadThreads(in_memory=self._path is None)
         self._newest = NewestChanges() if self._path is None else None
         try:
             embedder = self._choose_embedder()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError
 from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
+from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
@@ -153,9 +153,9 @@ class DeleteMemories:
             yield from (RowToDelete(*row) for row in connection.execute(query, values))
             return
         with_metadata = query.replace(" FROM ", ", meta FROM ", 1)
-        for *row, meta in connection.execute(with_metadata, values):
-            if meets_metadata(row[0], meta, wanted):
-                yield RowToDelete(*row)
+        rows = connection.execute(with_metadata, values)
+        for *row, _ in passing_metadata(rows, wanted):
+            yield RowToDelete(*row)
 
 
 def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelete]:
