@@ -18,7 +18,6 @@ from vecall.timestamps import ttl_seconds
 from vecall.types import MemoryEntry
 from vecall.validation import check_name, check_turns, checked_bool
 
-
 _PAGE = 200  # ids; more are read in turn with the scans of other users
 
 

@@ -289,8 +289,9 @@ async def _wait_for_client(
     """Wait for an answer; return early, and True, if its client disconnects."""
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
+        either: list[asyncio.Future[Any]] = [work, gone]
         first = asyncio.FIRST_COMPLETED
-        await asyncio.wait([work, gone], timeout=seconds, return_when=first)
+        await asyncio.wait(either, timeout=seconds, return_when=first)
         return gone.done()
     finally:
         gone.cancel()
