@@ -145,6 +145,7 @@ class Admin:
             **counts,
             "loaded_users": len(search_index.engine),
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
+            "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
             "operations": self.telemetry.counts(),

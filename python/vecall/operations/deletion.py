@@ -110,6 +110,7 @@ class Deletion:
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
+        self._runtime.item_cache.drop((app, user))
         snapshots = self._runtime.storage.snapshots
         if snapshots is not None and change.part:
             snapshots.remove(change.part)

@@ -19,7 +19,6 @@ from vecall.errors import (
     InvalidArgumentError,
 )
 from vecall.filters.json_conditions import Test, compiled
-from vecall.index.item_index import ItemIndex
 from vecall.ingest.item_arguments import (
     checked_batch,
     checked_namespace,
@@ -64,13 +63,12 @@ class ItemOperations:
 
     def _restart(self) -> None:
         self._process = os.getpid()
-        self._index = ItemIndex(self._runtime.cache_bytes)
         self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
 
     def _key(self, app: str, user: str, *, write: bool) -> Key:
         key = self._runtime.key(app, user, write=write)
         if self._process != os.getpid():
-            keep_inherited(self._index, self._refreshing)
+            keep_inherited(self._refreshing)
             self._restart()
         return key
 
@@ -84,8 +82,20 @@ class ItemOperations:
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
-        await Join(self._runtime.storage.submit(job))
+        await self._submit(job)
         return job.versions
+
+    async def _submit(self, job: WriteItems) -> None:
+        """Write; free the vectors of the deleted items."""
+        await Join(self._runtime.storage.submit(job))
+        self._runtime.item_cache.forget(
+            (job.app, job.user),
+            (
+                (drop.namespace, drop.key, version)
+                for drop, version in zip(job.operations, job.versions, strict=True)
+                if version and isinstance(drop, ItemDrop)
+            ),
+        )
 
     @observed("items_get", len)
     async def get(
@@ -246,7 +256,9 @@ class ItemOperations:
             with storage.read(*key) as reads:
                 yield reads, reads.item_state(*key), None
             return
-        with self._index.held(key) as search, storage.read(*key) as reads:
+        keep = self._runtime.search_index.partitions.keep_to_budget
+        held = self._runtime.item_cache.held(key, keep)
+        with held as search, storage.read(*key) as reads:
             yield reads, reads.item_state(*key), search
 
     @observed("items_namespaces", len)
@@ -314,7 +326,7 @@ class ItemOperations:
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
             job = WriteItems(*key, drops)
-            await Join(self._runtime.storage.submit(job))
+            await self._submit(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
 

@@ -18,6 +18,7 @@ from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
+from vecall.index.item_cache import ItemCache
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
 from vecall.ingest.inner_parts import checked_include
@@ -131,6 +132,7 @@ class Runtime:
             max_staleness=self._max_staleness,
         )
         self.threads = ReadThreads(in_memory=self._path is None)
+        self.item_cache = ItemCache(self._storage_options.cache_bytes)
         self._newest = NewestChanges() if self._path is None else None
         try:
             embedder = self._choose_embedder()
@@ -165,6 +167,7 @@ class Runtime:
                 self._search_options, None if embedding is None else embedding.embedder
             ),
             budget=self._storage_options.cache_bytes,
+            items=self.item_cache,
         )
         self.storage.publish = search_index.partitions.publish
         return search_index
@@ -177,7 +180,7 @@ class Runtime:
             check_reopenable(self._path, self.storage)
             keep_inherited(self.storage, self.search_index, self._retired)
             keep_inherited(self.reader, self.care, self.gate, self._backfill)
-            keep_inherited(self.threads)
+            keep_inherited(self.threads, self.item_cache)
             self._abandoned.detach()
             self._closing = threading.RLock()
             self._open(warn=False)
@@ -210,11 +213,6 @@ class Runtime:
             retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
             retiring.start()
-
-    @property
-    def cache_bytes(self) -> int:
-        """Bytes of loaded partitions that stay in memory."""
-        return self._storage_options.cache_bytes
 
     @property
     def servings(self) -> list[SearchIndex]:
