@@ -14,13 +14,13 @@ import numpy as np
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
-    DimensionError,
-    EmbeddingMismatchError,
     InvalidArgumentError,
 )
 from vecall.filters.json_conditions import Test, compiled
 from vecall.ingest.item_arguments import (
     checked_batch,
+    checked_count,
+    checked_list,
     checked_namespace,
     checked_places,
     checked_vectors_of,
@@ -28,7 +28,7 @@ from vecall.ingest.item_arguments import (
 from vecall.item_types import Item
 from vecall.operations.after_fork import keep_inherited
 from vecall.operations.item_refresh import ItemRefresh
-from vecall.operations.item_results import item_of, items_of, parsed
+from vecall.operations.item_results import item_of, items_of, parsed, require_fit
 from vecall.operations.runtime import Runtime
 from vecall.store import (
     ItemDrop,
@@ -47,7 +47,6 @@ T = TypeVar("T")
 
 _INLINE = 4  # items that a call on an event loop reads without another thread
 _INLINE_CHARACTERS = 65_536  # of values that it parses without another thread
-_MOST_FOUND = 10_000
 _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
 
@@ -78,7 +77,9 @@ class ItemOperations:
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
-        batch = checked_batch(operations, self._runtime.limits)
+        given = checked_list(operations, "operations", "Put and Drop")
+        runtime = self._runtime
+        batch = await runtime.read_through(checked_batch, given, runtime.limits)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
@@ -103,20 +104,33 @@ class ItemOperations:
     ) -> list[Item | None]:
         """Return items by namespace and key."""
         key = self._key(app, user, write=False)
-        places = checked_places(keys, self._runtime.limits)
+        given = checked_list(keys, "keys", "pairs (namespace, key)")
+        limits = self._runtime.limits
+        places = await self._runtime.read_through(checked_places, given, limits)
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
-        short = self._runtime.threads.short
+        threads = self._runtime.threads
+        is_page = len(places) <= _READ_AT_ONCE
+        run: Any = threads.short if is_page else partial(threads.long, key)
         rows: list[ItemRow | None]
         if is_fast:
             rows = self._read(key, places)
         else:
-            rows = await self._on(short, self._read, key, places)
+            rows = await self._on(run, self._read, key, places)
+        if is_page:
+            now = self._now()
+            if refresh:
+                self._refresh(key, [row for row in rows if row is not None], now)
+            if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
+                return items_of(rows, now)
+        return await self._on(run, self._items, key, rows, refresh and not is_page)
+
+    def _items(
+        self, key: Key, rows: Sequence[ItemRow | None], refresh: bool
+    ) -> list[Item | None]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
-            return items_of(rows, now)
-        return await self._on(short, items_of, rows, now)
+        return items_of(in_slices(rows), now)
 
     async def _on(
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
@@ -160,8 +174,8 @@ class ItemOperations:
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = None if where is None else compiled(where)
-        most = _count(limit, "limit", 1)
-        skipped = _count(offset, "offset", 0)
+        most = checked_count(limit, "limit", 1)
+        skipped = checked_count(offset, "offset", 0)
         query = None
         if vector is not None:
             given = checked_vectors_of(vector, "vector")
@@ -183,10 +197,24 @@ class ItemOperations:
             only_with_vector,
         )
         found = found[skipped:]
+        if len(found) <= _READ_AT_ONCE:
+            return self._found(key, found, refresh)
+        return await self._on(
+            partial(threads.long, key), self._found, key, found, refresh
+        )
+
+    def _found(
+        self,
+        key: Key,
+        found: Sequence[tuple[float | None, ItemRow, Any]],
+        refresh: bool,
+    ) -> list[Item]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for _, row, _ in found], now)
-        return [item_of(row, now, score, value) for score, row, value in found]
+        return [
+            item_of(row, now, score, value) for score, row, value in in_slices(found)
+        ]
 
     def _find(
         self,
@@ -216,7 +244,7 @@ class ItemOperations:
             if state is None:
                 return []
             if search is not None and state.dim:
-                _require_fit(state, query, embedder)
+                require_fit(state, query, embedder)
                 names = search.names(reads, state, low, high)
                 nearest = search.nearest(reads, state, names, query, wanted, accepts)
                 found = [(score, row, values[row.rid]) for score, row in nearest]
@@ -268,10 +296,8 @@ class ItemOperations:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        if self._runtime.storage.is_local:
-            return self._namespaces(key, labels)
         names: list[tuple[str, ...]] = await self._on(
-            self._runtime.threads.short, self._namespaces, key, labels
+            partial(self._runtime.threads.long, key), self._namespaces, key, labels
         )
         return names
 
@@ -282,7 +308,7 @@ class ItemOperations:
             if state is None:
                 return []
             names = reads.item_namespaces(state.part, low, high, self._now())
-        return [decode_namespace(name) for name in names]
+        return [decode_namespace(name) for name in in_slices(names)]
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
@@ -371,22 +397,3 @@ class ItemOperations:
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self._runtime.read_only:
             self._refreshing.refresh(key, rows, now)
-
-
-def _require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
-    if None not in (state.embedder, embedder) and state.embedder != embedder:
-        msg = (
-            f"the items' vectors come from {state.embedder}, not from {embedder}; "
-            "search with the same embedder"
-        )
-        raise EmbeddingMismatchError(msg)
-    if len(query) != state.dim:
-        msg = f"vector: expected {state.dim} numbers, as in the user's items"
-        raise DimensionError(msg)
-
-
-def _count(value: object, name: str, least: int) -> int:
-    if type(value) is not int or not least <= value <= _MOST_FOUND:
-        msg = f"{name}: must be an integer from {least} to {_MOST_FOUND}"
-        raise InvalidArgumentError(msg)
-    return value

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from vecall.caller_warnings import warn_caller
 from vecall.concurrency.at_exit import abandoned
+from vecall.concurrency.fair_pool import FairPool
 from vecall.concurrency.interruptible import Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -60,6 +61,7 @@ from vecall.validation import (
 
 T = TypeVar("T")
 
+_CALLS_READ = 6  # at a time, in turn
 INLINE_PARSE_LIMIT = 32  # turns: blocks the caller's event loop for under 1 ms
 
 
@@ -148,7 +150,7 @@ class Runtime:
             self.storage.close()
             raise
         self._retired: dict[SearchIndex, threading.Thread] = {}
-        self.reader = Pool(1, thread_name_prefix="vecall-reader")
+        self.reader = FairPool(_CALLS_READ, 1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
         self._process = os.getpid()
@@ -292,7 +294,7 @@ class Runtime:
         with self._closing:
             if self.is_finished:
                 return
-            self.reader.shutdown(wait=True)
+            self.reader.shutdown()
             self.gate.close()
             self.care.shutdown(wait=True)
             self._backfill.close()
@@ -343,7 +345,8 @@ class Runtime:
         if len(items) <= INLINE_PARSE_LIMIT:
             return work(items, *args)
         try:
-            future = self.reader.submit(work, items, *args, in_slices)
+            one_call = object()
+            future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
