@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, VecallError
 from vecall.ingest.summaries import (
     SUMMARY,
@@ -28,12 +30,13 @@ from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import (
     Change,
     ClaimConsolidation,
+    Draft,
     MergeMemories,
     Row,
     stored_object,
     text_hash,
 )
-from vecall.summaries import SummaryProvider
+from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
@@ -187,32 +190,18 @@ class Consolidator:
     ) -> list[str]:
         """Replace memories with one summary; return its ids, or none."""
         app, user = key
-        events = [
-            {
-                "id": row.event or row.id,
-                "author": row.author,
-                "timestamp": row.time,
-                "content": row.text
-                if row.content is None
-                else stored_object(row.content),
-            }
-            for row in rows
-        ]
+        scan = self._memory.search_index.partitions.submit_scan
+        events = await Join(scan(key, _events, rows))
         summaries = await self._observing.summaries(
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
         if not summaries:
             return []
-        folds = {row.id: text_hash(row.text) for row in rows}
-        drafts = summary_drafts(
-            # One memory replaces all rows.
-            [as_one(summaries, len(rows))],
-            session,
-            folds,
-            source="consolidation",
-            trust=lowest_trust(row.trust for row in rows),
+        summary: tuple[dict[str, bytes], list[Draft]] = await Join(
+            scan(key, _summary, summaries, session, rows)
         )
+        folds, drafts = summary
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
@@ -330,3 +319,31 @@ def _batches(
             batch = members[begin : begin + _FOLDED_AT_ONCE]
             if len(batch) > 1:
                 yield None, batch
+
+
+def _events(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return memories as the turns of a session."""
+    return [
+        {
+            "id": row.event or row.id,
+            "author": row.author,
+            "timestamp": row.time,
+            "content": row.text if row.content is None else stored_object(row.content),
+        }
+        for row in in_slices(rows)
+    ]
+
+
+def _summary(
+    summaries: list[SessionSummary], session: str | None, rows: list[Row]
+) -> tuple[dict[str, bytes], list[Draft]]:
+    """Return the hash of each memory by id, and the draft that replaces them."""
+    folds = {row.id: text_hash(row.text) for row in in_slices(rows)}
+    drafts = summary_drafts(
+        [as_one(summaries, len(rows))],
+        session,
+        folds,
+        source="consolidation",
+        trust=lowest_trust(row.trust for row in rows),
+    )
+    return folds, drafts
