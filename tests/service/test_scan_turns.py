@@ -260,3 +260,35 @@ def test_a_long_list_after_nin_costs_as_much_as_a_short_one():
         return best
 
     assert seconds(list(range(64))) < 3 * seconds([1]) + 0.001
+
+
+def test_a_deletion_by_metadata_delays_no_write_of_another_user(tmp_path):
+    """The metadata are compared before the transaction that deletes."""
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        eve, bob = memory.user(APP, "eve"), memory.user(APP, "bob")
+        order: list[str] = []
+
+        async def delete() -> None:
+            dear = {"$not": {"$or": [DEAR] * 60}}
+            await memory.delete_where(
+                app_name=APP, user_id="eve", filter={"metadata": dear}
+            )
+            order.append("eve")
+
+        async def both() -> None:
+            await eve.add(
+                [
+                    {"content": f"tea {n}", "custom_metadata": {"n": n}}
+                    for n in range(400)
+                ]
+            )
+            task = asyncio.create_task(delete())
+            await asyncio.sleep(0.02)
+            await bob.add(["tea"])
+            order.append("bob")
+            await task
+
+        asyncio.run(both())
+        assert order == ["bob", "eve"]
+        assert memory.sync.user(APP, "eve").count() == 0
+        assert memory.sync.user(APP, "bob").count() == 1

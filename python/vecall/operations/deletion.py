@@ -93,8 +93,18 @@ class Deletion:
             raise InvalidArgumentError(msg)
         session = conditions.session_id
         rest = replace(conditions, session_id=None)
-        job = DeleteMemories(*key, session=session, filter=rest)
+        passed = None
+        if conditions.metadata is not None:  # other writers do not wait for the scan
+            scan = self._runtime.search_index.partitions.submit_scan
+            passed = await Join(scan(key, self._passing, key, conditions))
+        job = DeleteMemories(*key, session=session, filter=rest, passed=passed)
         return len((await self._delete(job, *key)).removed)
+
+    def _passing(
+        self, key: tuple[str, str], conditions: Filter
+    ) -> dict[str, float | None]:
+        with self._runtime.storage.read(*key) as reads:
+            return reads.passing(*key, conditions)
 
     @observed("delete_user", int)
     async def delete_user(

@@ -111,6 +111,20 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
     return condition, values
 
 
+def passing(
+    connection: Transaction, app: str, user: str, conditions: Filter
+) -> dict[str, float | None]:
+    """Return the `updated_at` of the memories in any state that pass, by id."""
+    condition, values = filter_conditions(conditions)
+    rows = connection.execute(
+        "SELECT rid, id, updated_at, meta FROM mem WHERE part = "
+        f"(SELECT id FROM part WHERE app = ? AND user = ?){condition}",
+        (app, user, *values),
+    )
+    found = passing_metadata(rows, conditions.metadata or {})
+    return {id_: updated_at for _, id_, updated_at, _ in found}
+
+
 def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
     """Return the numbers of a partition's rows with these ids, in any state."""
     found = select_in(

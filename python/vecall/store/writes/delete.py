@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,6 +45,8 @@ class DeleteMemories:
         ids: Only memories with these ids.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
+        passed: The `updated_at` of memories that passed `filter`, by id. Only these are
+            deleted; the metadata of one that was updated since are checked again.
         version: Delete nothing if the `updated_at` of a memory in `ids` differs.
         token: The token of a proposal, which must contain the ids. Without ids, all
             ids of the proposal are deleted.
@@ -58,6 +60,7 @@ class DeleteMemories:
     token: str | None = None
     version: float | None = None
     estimated_bytes: int = 0
+    passed: Mapping[str, float | None] | None = None
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -152,10 +155,18 @@ class DeleteMemories:
         if wanted is None:
             yield from (RowToDelete(*row) for row in connection.execute(query, values))
             return
-        with_metadata = query.replace(" FROM ", ", meta FROM ", 1)
-        rows = connection.execute(with_metadata, values)
-        for *row, _ in passing_metadata(rows, wanted):
-            yield RowToDelete(*row)
+        query = query.replace(" FROM ", ", updated_at, meta FROM ", 1)
+        rows: Iterable[tuple[Any, ...]]
+        if self.passed is None:
+            rows = connection.execute(query, values)
+        else:
+            ids = list(self.passed)
+            found = list(select_in(connection, f"{query} AND id IN", values, ids))
+            rows = [row for row in found if row[-2] != self.passed[row[1]]]
+            same = [row for row in found if row[-2] == self.passed[row[1]]]
+            yield from (RowToDelete(*row[:-2]) for row in same)
+        for row in passing_metadata(rows, wanted):
+            yield RowToDelete(*row[:-2])
 
 
 def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelete]:
