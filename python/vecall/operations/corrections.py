@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from vecall.concurrency.join import Join
@@ -238,18 +239,18 @@ class Corrections:
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
         found: list[MemoryEntry] = await Join(
-            self._submit_for(conditions)(
+            self._submit_for(key, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
         return found
 
-    def _submit_for(self, conditions: Filter) -> Callable[..., Future[Any]]:
+    def _submit_for(self, key: Key, conditions: Filter) -> Callable[..., Future[Any]]:
         """Return how to read: metadata are read row by row, which may take long."""
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
             return partitions.submit
-        return partitions.submit_scan
+        return partial(partitions.submit_scan, key)
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
@@ -278,7 +279,7 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         partitions = self._memory.search_index.partitions
         count: int = await Join(
-            partitions.submit_scan(self._count, key, state, conditions, expired)
+            partitions.submit_scan(key, self._count, key, state, conditions, expired)
         )
         return count
 

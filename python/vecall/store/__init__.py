@@ -48,7 +48,7 @@ from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.metadata_filter import meets_metadata
+from vecall.store.reads.metadata_filter import passing_metadata
 from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
@@ -172,12 +172,12 @@ __all__ = [
     "is_hidden",
     "is_well_formed",
     "json_object",
-    "meets_metadata",
     "memory_id",
     "migrate_database",
     "name_traces",
     "namespace_range",
     "open_storage",
+    "passing_metadata",
     "public_url",
     "recover",
     "repair",

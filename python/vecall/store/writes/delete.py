@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
+from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
@@ -47,6 +47,8 @@ class DeleteMemories:
         ids: Only memories with these ids.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
+        passed: The `updated_at` of memories that passed `filter`, by id. Only these are
+            deleted; the metadata of one that was updated since are checked again.
         version: Delete nothing if the `updated_at` of a memory in `ids` differs.
         rights: Only memories that the caller sees. Those of the whole user are deleted
             with the quarantined ones, which the change does not name.
@@ -63,6 +65,7 @@ class DeleteMemories:
     version: float | None = None
     estimated_bytes: int = 0
     rights: Rights = FULL
+    passed: Mapping[str, float | None] | None = None
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -170,10 +173,18 @@ class DeleteMemories:
         if wanted is None:
             yield from (RowToDelete(*row) for row in connection.execute(query, values))
             return
-        with_metadata = query.replace(" FROM ", ", meta FROM ", 1)
-        for *row, meta in connection.execute(with_metadata, values):
-            if meets_metadata(row[0], meta, wanted):
-                yield RowToDelete(*row)
+        query = query.replace(" FROM ", ", updated_at, meta FROM ", 1)
+        rows: Iterable[tuple[Any, ...]]
+        if self.passed is None:
+            rows = connection.execute(query, values)
+        else:
+            ids = list(self.passed)
+            found = list(select_in(connection, f"{query} AND id IN", values, ids))
+            rows = [row for row in found if row[-2] != self.passed[row[1]]]
+            same = [row for row in found if row[-2] == self.passed[row[1]]]
+            yield from (RowToDelete(*row[:-2]) for row in same)
+        for row in passing_metadata(rows, wanted):
+            yield RowToDelete(*row[:-2])
 
 
 def rows_of_session(
