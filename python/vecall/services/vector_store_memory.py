@@ -29,8 +29,10 @@ from vecall.ingest.drafts import (
     SessionHead,
     entry_drafts,
     memory_ids,
+    require_some,
     turns_of,
 )
+from vecall.ingest.passages import each_draft
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
 from vecall.ranking.calibration import Calibration, cosine_signals
@@ -116,6 +118,7 @@ class VectorStoreMemory:
         turns = await self.read(
             turns_of, events, session_id, scope, self.limits, in_slices
         )
+        require_some(turns.given)
         self.check_ttl(turns.drafts)
         await self.take_back(app, user, turns.taken_back)
         ids = await self.add_drafts(app, user, turns.drafts)
@@ -130,9 +133,9 @@ class VectorStoreMemory:
     ) -> AddedIds:
         """Store explicit memories."""
         scope = call_metadata(metadata, app, user)
-        drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
-        ids = await self.add_drafts(app, user, drafts)
-        return aligned(drafts, Written(ids, {}))
+        given = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
+        ids = await self.add_drafts(app, user, each_draft(given))
+        return aligned(given, Written(ids, {}))
 
     async def add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]

@@ -59,7 +59,15 @@ from vecall.store.results import (
     RevisionRow,
     Version,
 )
-from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
+from vecall.store.rows import (
+    Change,
+    Draft,
+    Row,
+    RowWithVector,
+    memory_id,
+    passage_id,
+    text_hash,
+)
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.values import check_past, check_turn, json_object, stored_object
 from vecall.store.write_job import WriteJob
@@ -174,6 +182,7 @@ __all__ = [
     "migrate_database",
     "namespace_range",
     "open_storage",
+    "passage_id",
     "public_url",
     "recover",
     "repair",
