@@ -26,7 +26,10 @@ MOST_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is skipped: it holds an image or the output of a tool."""
 
 MOST_TEXT_CHARACTERS = 32_000
-"""A longer text is cut, with a note."""
+"""Of a longer text the beginning and the end are kept, with a note between them.
+
+A hook has two seconds, so it cannot store all of a text in passages.
+"""
 
 _ROLES = ("user", "assistant")
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -225,4 +228,5 @@ def _cut(text: str) -> str:
     more = len(text) - MOST_TEXT_CHARACTERS
     if more <= 0:
         return text
-    return f"{text[:MOST_TEXT_CHARACTERS]}\n[{more} more characters]"
+    half = MOST_TEXT_CHARACTERS // 2
+    return f"{text[:half]}\n[{more} more characters]\n{text[-half:]}"

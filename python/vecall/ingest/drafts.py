@@ -150,6 +150,8 @@ def _event_draft(
     scope: CallMetadata,
     limits: Limits,
 ) -> Draft | LeftOutReason | InvalidArgumentError:
+    if isinstance(event, InvalidArgumentError):
+        return event  # what an adapter met when it read the event
     if event is None or isinstance(event, _NOT_EVENTS):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
@@ -159,8 +161,7 @@ def _event_draft(
     if type(event) is dict and "data" in event:
         event = unwrapped(event)
     message, speaker = event, speaker_of(event)
-    program = speaker.program
-    if program is not None and program not in scope.include:
+    if speaker.program is not None and speaker.program not in scope.include:
         return "role"
     event = by_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
@@ -170,11 +171,7 @@ def _event_draft(
     content = said_in(event)
     if strict:
         _check_event(event, content)
-    texts = text_parts(content, inner_reader(scope.include))
-    if program is not None:
-        texts = program_texts(message, texts)
-    elif "calls" in scope.include:
-        texts += tool_calls(message)
+    texts = _texts_of(message, content, speaker.program, scope.include)
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         return "no_text"
@@ -212,6 +209,16 @@ def _event_draft(
         else check_share(importance, "importance"),
         ordered=True,
     )
+
+
+def _texts_of(
+    message: object, content: object, program: str | None, include: frozenset[str]
+) -> list[str]:
+    """Return the texts of a turn: what was said, and what `include` names."""
+    texts = text_parts(content, inner_reader(include))
+    if program is not None:
+        return program_texts(message, texts)
+    return texts + tool_calls(message) if "calls" in include else texts
 
 
 def _check_event(event: object, content: object) -> None:
