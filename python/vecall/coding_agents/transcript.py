@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vecall.content import to_valid_utf8
+
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning."""
 
@@ -189,12 +191,12 @@ def _turn(
     for name, key in (("cwd", "folder"), ("gitBranch", "branch")):
         value = entry.get(name)
         if isinstance(value, str) and 0 < len(value) <= 1_024:
-            metadata[key] = _whole(value)
+            metadata[key] = to_valid_utf8(value)
     moment = entry.get("timestamp")
     return Turn(
-        id=_whole(named)[:256],
+        id=to_valid_utf8(named)[:256],
         author=author,
-        text=_cut(_whole(text)),
+        text=_cut(to_valid_utf8(text)),
         timestamp=moment if isinstance(moment, str) else None,
         metadata=metadata,
     )
@@ -218,10 +220,6 @@ def _text_of(content: object) -> str:
 def _hashed(*parts: str) -> str:
     data = "\0".join(parts).encode("utf-8", "replace")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(text: str) -> str:

@@ -217,7 +217,7 @@ def _texts_of(
     """Return the texts of a turn: what was said, and what `include` names."""
     texts = text_parts(content, inner_reader(include))
     if program is not None:
-        return program_texts(message, texts)
+        return program_texts(message, program, texts)
     return texts + tool_calls(message) if "calls" in include else texts
 
 

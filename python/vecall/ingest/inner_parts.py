@@ -66,20 +66,20 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
     return text_of
 
 
-def program_texts(message: object, texts: list[str]) -> list[str]:
+def program_texts(message: object, program: str, texts: list[str]) -> list[str]:
     """Return the texts of a message that nobody said, and that `include` names.
 
     Args:
         message: A message of a system, a developer or a tool, or an item of OpenAI's
             responses.
+        program: What `include` calls it.
         texts: The texts of its content.
     """
-    type_ = get_field(message, "type")
-    if type_ == "reasoning":
+    if program == "system":
+        return texts
+    if program == "thoughts":
         summary = get_field(message, "summary")
         return [_marked("thought", "", each) for each in _texts(summary) or texts]
-    if get_field(message, "role") in ("system", "developer") or type_ == "system":
-        return texts
     found = _item(message)
     if found is None and texts:
         name = get_field(message, "name")

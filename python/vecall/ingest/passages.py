@@ -33,6 +33,13 @@ def is_too_long(text: str, limits: Limits) -> bool:
     return len(text) > most or (not text.isascii() and len(text.encode()) > most)
 
 
+def texts_of(text: str, limits: Limits) -> list[str]:
+    """Return the texts of the passages of a text: one, unless it is too long."""
+    if not is_too_long(text, limits):
+        return [text]
+    return split(text, min(PASSAGE_BYTES, limits.max_text_bytes))
+
+
 def in_passages(draft: Draft, limits: Limits) -> Draft | Passages:
     """Return a draft unchanged, or its passages if its text is too long.
 
@@ -41,7 +48,7 @@ def in_passages(draft: Draft, limits: Limits) -> Draft | Passages:
     """
     if not is_too_long(draft.text, limits):
         return draft
-    first, *others = split(draft.text, min(PASSAGE_BYTES, limits.max_text_bytes))
+    first, *others = texts_of(draft.text, limits)
     found = Passages([replace(draft, text=first, content=None)])
     for number, text in enumerate(others, 2):
         # A passage that a hook has made too long has parts of its own.

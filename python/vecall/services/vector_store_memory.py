@@ -45,7 +45,7 @@ from vecall.services.vector_store_rows import (
     scope_of_filter,
     to_metadata,
 )
-from vecall.store import Draft, EmbeddingModel
+from vecall.store import Draft, EmbeddingModel, passage_id
 from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.validation import (
     check_filter,
@@ -273,7 +273,13 @@ class VectorStoreMemory:
         async def each() -> int:
             there = 0
             for id_ in ids:
-                there += bool(await delete(id_, app_name=app, user_id=user))
+                gone = bool(await delete(id_, app_name=app, user_id=user))
+                number = 1
+                while gone:  # and the next passage of the turn, if it has one
+                    there += 1
+                    number += 1
+                    next_id = passage_id(id_, number)
+                    gone = bool(await delete(next_id, app_name=app, user_id=user))
             return there
 
         return await self.run(each)

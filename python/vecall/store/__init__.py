@@ -85,6 +85,7 @@ from vecall.store.writes.model_migration import (
     PutNextVectors,
     SwitchModels,
 )
+from vecall.store.writes.passages import passages_among
 from vecall.store.writes.position_spacing import as_stored
 from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
@@ -183,6 +184,7 @@ __all__ = [
     "namespace_range",
     "open_storage",
     "passage_id",
+    "passages_among",
     "public_url",
     "recover",
     "repair",
