@@ -61,7 +61,15 @@ from vecall.store.results import (
     RevisionRow,
     Version,
 )
-from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
+from vecall.store.rows import (
+    Change,
+    Draft,
+    Row,
+    RowWithVector,
+    memory_id,
+    passage_id,
+    text_hash,
+)
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.values import check_past, check_turn, json_object, stored_object
 from vecall.store.write_job import WriteJob
@@ -79,6 +87,7 @@ from vecall.store.writes.model_migration import (
     PutNextVectors,
     SwitchModels,
 )
+from vecall.store.writes.passages import passages_among
 from vecall.store.writes.position_spacing import as_stored
 from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
@@ -177,6 +186,8 @@ __all__ = [
     "name_traces",
     "namespace_range",
     "open_storage",
+    "passage_id",
+    "passages_among",
     "passing_metadata",
     "public_url",
     "recover",
