@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.scalars import exact
 
 Test = Callable[[Any], bool]
 
@@ -134,7 +135,7 @@ def _whole(where: object, rules: Rules, depth: int) -> Conditions:
         raise InvalidTypeError(msg)
     conditions = Conditions()
     tests: list[Test] = []
-    for field, condition in where.items():
+    for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
             inner = _whole(condition, rules, depth - 1)
             conditions[field] = inner
@@ -158,6 +159,7 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     _check_depth(rules, depth)
     if not isinstance(condition, Mapping):
         return _equals(condition, rules, depth)
+    condition = {exact(key): each for key, each in condition.items()}
     operators = [key for key in condition if _is_operator(key)]
     if not operators and not rules.scalars_only:
         if not condition:
@@ -263,6 +265,7 @@ def _ordered(
     holds: Callable[[int], bool],
 ) -> Callable[[Any, Rules, int], tuple[Any, Test]]:
     def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
+        given = exact(given)
         if isinstance(given, bool) or not isinstance(given, int | float | str):
             msg = f"{rules.name}: an order comparison expects a number or a string"
             raise InvalidTypeError(msg)
@@ -304,6 +307,7 @@ def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
 
 
 def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
+    given = exact(given)
     if not isinstance(given, bool):
         msg = f"{rules.name}: $exists expects True or False"
         raise InvalidTypeError(msg)
@@ -324,6 +328,7 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
         LimitExceededError: Nested too deeply.
     """
     _check_depth(rules, depth)
+    given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
     if is_endless and rules.finite_only:
         msg = f"{rules.name}: must not contain NaN or Inf"
@@ -336,7 +341,7 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
     if isinstance(given, list | tuple):
         return [_value(each, rules, depth - 1) for each in given]
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
-        return {key: _value(each, rules, depth - 1) for key, each in given.items()}
+        return {exact(k): _value(each, rules, depth - 1) for k, each in given.items()}
     msg = f"{rules.name}: expected JSON values as operands"
     raise InvalidTypeError(msg)
 

@@ -9,6 +9,7 @@ lately are evicted, see `ItemCache`.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections import OrderedDict
@@ -29,6 +30,9 @@ from vecall.store import (
     StorageReads,
     checked_vectors,
 )
+from vecall.vectors import usable
+
+_log = logging.getLogger("vecall")
 
 _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
@@ -68,6 +72,7 @@ class ItemOwner:
         self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
         self.items = 0  # in `loaded`
         self.vector_bytes = 0  # in the engine
+        self.refused = 0  # items with vectors that the engine refused
         self.named: ItemState | None = None
         self.names: dict[tuple[str, str | None], list[str]] = {}  # of ranges in `named`
         self.known_names = 0  # in `names`, ranges included
@@ -199,13 +204,37 @@ def _add(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
     assert owner.engine is not None
     for name, numbers in ids.items():
         matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
+        matrix = matrix.reshape(len(numbers), owner.dim)
+        added = np.array(numbers, np.int64)
+        good = usable(matrix)
+        if not good.all():
+            good = _give_up(owner, name, added, good)
+            added, matrix = added[good], matrix[good]
         before = owner.engine.nbytes_of(_key(name))
-        owner.engine.add(
-            _key(name),
-            np.array(numbers, np.int64),
-            matrix.reshape(len(numbers), owner.dim),
-        )
+        owner.engine.add(_key(name), added, matrix)
         owner.vector_bytes += owner.engine.nbytes_of(_key(name)) - before
+
+
+def _give_up(
+    owner: ItemOwner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Treat items with a vector that the engine refuses as items without vectors.
+
+    Returns:
+        Which of the added vectors are of other items.
+    """
+    versions = added >> _VECTOR_BITS
+    refused = set(versions[~good].tolist())
+    known = owner.loaded[name]
+    owner.refused += len(refused)
+    for version in refused:
+        known.vectors -= known.counts.pop(version)
+    _log.error(
+        "%d items of a user have vectors that cannot be searched; `vecall doctor` "
+        "says more",
+        len(refused),
+    )
+    return ~np.isin(versions, list(refused))
 
 
 def _remove(owner: ItemOwner, name: str, version: int) -> None:

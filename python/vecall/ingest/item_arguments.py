@@ -18,8 +18,10 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
+from vecall.scalars import exact, json_default, odd_value
 from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
 from vecall.timestamps import ttl_seconds
+from vecall.vectors import usable
 
 Paced = Callable[[Iterable[object]], Iterator[object]]
 
@@ -102,6 +104,23 @@ def checked_batch(
     return ItemBatch(records, dim)
 
 
+def check_embedder(name: object) -> None:
+    """Check the name of the embedder of items; None is not recorded.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: It has a lone surrogate.
+    """
+    if not isinstance(name, str | None):
+        msg = "embedder: expected the name of an embedder"
+        raise InvalidTypeError(msg)
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        msg = "embedder: must not have a lone surrogate"
+        raise InvalidArgumentError(msg) from None
+
+
 def checked_places(
     keys: Sequence[object], limits: Limits, paced: Paced = iter
 ) -> list[tuple[str, str]]:
@@ -168,6 +187,7 @@ _checked_labels = lru_cache(maxsize=1024)(_labels)
 
 
 def _label(label: object, name: str, most: int) -> str:
+    label = exact(label)
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
@@ -198,11 +218,16 @@ def value_text(value: object, name: str, limits: Limits) -> str:
     )
     try:
         text = json.dumps(
-            plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            plain(value),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=json_default,
         )
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        raise InvalidTypeError(rule) from None
+        msg = f"{rule}; {odd_value(value)}"
+        raise InvalidTypeError(msg) from None
     if size > limits.max_item_bytes:
         msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
         raise LimitExceededError(msg)
@@ -226,6 +251,7 @@ def plain(value: Any) -> Any:
 
 
 def _version(version: object, name: str) -> int | None:
+    version = exact(version)
     if version is None:
         return None
     if type(version) is not int or not 0 <= version <= _MAX_VERSION:
@@ -264,7 +290,7 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
         raise InvalidTypeError(msg)
-    if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+    if not usable(matrix).all():
         msg = f"{name}: must be finite, and not zero"
         raise InvalidArgumentError(msg)
     return matrix

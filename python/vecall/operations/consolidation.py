@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -24,6 +25,7 @@ from vecall.operations.consolidation_plan import (
     checked_fold,
     checked_similarity,
 )
+from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -40,6 +42,7 @@ from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 
@@ -48,8 +51,7 @@ _log = logging.getLogger("vecall")
 _FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRequest:
+class ConsolidationRequest(NamedTuple):
     """The arguments of `consolidate`; not checked yet."""
 
     older_than: object = None
@@ -96,17 +98,30 @@ class Consolidator:
             msg = f"consolidation: {_NO_VECTORS}"
             raise ConfigError(msg)
 
+    def under(
+        self, memory: WritesAndSearches, observing: SessionObserver
+    ) -> Consolidator:
+        """Return the same consolidator for callers with fewer rights."""
+        consolidator = copy.copy(self)
+        consolidator._memory = memory
+        consolidator._observing = observing
+        return consolidator
+
     @observed("consolidate")
     async def consolidate(
         self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
         """Merge duplicate memories; replace old ones with summaries."""
-        dry = request.dry_run is True
+        dry = checked_bool(request.dry_run, "dry_run")
+        checked_bool(request.merge, "merge")
+        self._memory.rights.require_all_tiers()
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
-        provider = request.summarizer or self._observing.summarizer
-        age = None if request.older_than is None else ttl_seconds(request.older_than)
+        provider = checked_summarizer(request.summarizer) or self._observing.summarizer
+        age = None
+        if request.older_than is not None:
+            age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)
@@ -127,9 +142,9 @@ class Consolidator:
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids = await self._fold(key, provider, session, rows)
+                    ids, count = await self._fold(key, provider, session, rows)
                     made += ids
-                    folded += len(rows) if ids else 0
+                    folded += count
         return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
 
     async def _merge(
@@ -147,8 +162,13 @@ class Consolidator:
         if dry or not groups:
             return tuple(groups), sum(len(group.merged) for group in groups)
         job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        change: Change = await Join(memory.storage.submit(job))
-        return tuple(groups), len(change.removed)
+        await Join(memory.storage.submit(job))
+        merged = [
+            replace(group, merged=ids)
+            for group, ids in zip(groups, job.merged, strict=True)
+            if ids
+        ]
+        return tuple(merged), sum(len(group.merged) for group in merged)
 
     def _same(
         self, key: Key, words: bool, similarity: float | None
@@ -187,8 +207,8 @@ class Consolidator:
         provider: SummaryProvider,
         session: str | None,
         rows: list[Row],
-    ) -> list[str]:
-        """Replace memories with one summary; return its ids, or none."""
+    ) -> tuple[list[str], int]:
+        """Replace memories with one summary; return its ids, and their number."""
         app, user = key
         scan = self._memory.search_index.partitions.submit_scan
         events = await Join(scan(key, _events, rows))
@@ -197,7 +217,7 @@ class Consolidator:
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
         if not summaries:
-            return []
+            return [], 0
         summary: tuple[dict[str, bytes], list[Draft]] = await Join(
             scan(key, _summary, summaries, session, rows)
         )
@@ -206,9 +226,10 @@ class Consolidator:
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
-                return []  # a memory expired during the summary
+                return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
+        written = await self._memory.added(*key, drafts, WriteRequest(folds=folds))
+        return written.ids, written.folded
 
     async def run_plan(self) -> int:
         """Run the plan if it is due; return the number of archived memories.

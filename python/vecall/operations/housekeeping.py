@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from vecall.concurrency.join import Join
+from vecall.errors import BusyError
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -34,7 +37,7 @@ class Housekeeping:
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._memory.check_open()
+        self._memory.check_whole()
         self._memory.check_writable()
         await self._sessions.run_due()
         cleared = await self.sweep()
@@ -70,9 +73,12 @@ class Housekeeping:
                 cleared += await self._swept(app, user)
             return cleared
         while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
-            for _, app, user in claimed:
-                cleared += await self._swept(app, user)
-            await Join(scan(None, claims.release_users, claimed))
+            done = []
+            for each in claimed:
+                with suppress(BusyError):  # a locked user stays claimed
+                    cleared += await self._swept(each.app, each.user)
+                    done.append(each)
+            await Join(scan(None, claims.release_users, done))
         return cleared
 
     async def _swept(self, app: str, user: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -18,6 +19,7 @@ from vecall.errors import (
 )
 from vecall.filters.json_conditions import Test, compiled
 from vecall.ingest.item_arguments import (
+    check_embedder,
     checked_batch,
     checked_count,
     checked_list,
@@ -41,6 +43,7 @@ from vecall.store import (
     namespace_range,
 )
 from vecall.telemetry import observed
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 T = TypeVar("T")
@@ -60,6 +63,12 @@ class ItemOperations:
         self.telemetry = runtime.telemetry
         self._restart()
 
+    def under(self, runtime: Runtime) -> ItemOperations:
+        """Return the same items for callers with fewer rights."""
+        items = copy.copy(self)
+        items._runtime = runtime
+        return items
+
     def _restart(self) -> None:
         self._process = os.getpid()
         self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
@@ -78,6 +87,7 @@ class ItemOperations:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
         given = checked_list(operations, "operations", "Put and Drop")
+        check_embedder(embedder)
         runtime = self._runtime
         batch = await runtime.read_through(checked_batch, given, runtime.limits)
         if not batch.operations:
@@ -105,6 +115,7 @@ class ItemOperations:
         """Return items by namespace and key."""
         key = self._key(app, user, write=False)
         given = checked_list(keys, "keys", "pairs (namespace, key)")
+        checked_bool(refresh, "refresh")
         limits = self._runtime.limits
         places = await self._runtime.read_through(checked_places, given, limits)
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
@@ -176,6 +187,9 @@ class ItemOperations:
         test = None if where is None else compiled(where)
         most = checked_count(limit, "limit", 1)
         skipped = checked_count(offset, "offset", 0)
+        check_embedder(embedder)
+        checked_bool(refresh, "refresh")
+        checked_bool(only_with_vector, "only_with_vector")
         query = None
         if vector is not None:
             given = checked_vectors_of(vector, "vector")

@@ -17,6 +17,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
+from vecall.filters.rights import FULL, Rights
 from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
 from vecall.index.item_cache import ItemCache
@@ -68,6 +69,8 @@ INLINE_PARSE_LIMIT = 32  # turns: blocks the caller's event loop for under 1 ms
 class Runtime:
     """One open file with its engine and threads."""
 
+    rights: Rights = FULL  # `RestrictedRuntime` has others
+
     def __init__(
         self,
         path: str | Path | None,
@@ -106,6 +109,7 @@ class Runtime:
         )
         self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
+        self.is_automatic = isinstance(embedder, str)
         self.closed = False
         self.is_finished = False
         """Whether `close` has finished."""
@@ -236,11 +240,11 @@ class Runtime:
         """Return the embedder; the file determines it for `embedder="auto"`."""
         if isinstance(self._embedder, str):
             with self.storage.read() as reads:
-                stored = reads.active_model()
-                # A read-only service cannot embed the file's memories.
-                filled = self.read_only or reads.has_memories()
+                stored, filled = reads.active_model(), reads.has_memories()
             name = None if stored is None else stored.name
-            self._embedder = automatic(name, has_memories=filled)
+            self._embedder = automatic(
+                name, has_memories=filled, read_only=self.read_only
+            )
             self._check_floors()
         return self._embedder
 
@@ -321,11 +325,7 @@ class Runtime:
             self._open_in_child()
 
     def _check_floors(self) -> None:
-        """Check that searches have the scores that the floors need.
-
-        Raises:
-            ConfigError: A floor is set, and searches do not have its score.
-        """
+        """Raise ConfigError if a floor is set and searches do not have its score."""
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
@@ -353,6 +353,12 @@ class Runtime:
         found: T = await Join(future)
         return found
 
+    def check_whole(self) -> None:
+        """Raise RightsError if the rights hide memories, ClosedError if closed."""
+        self.check_open()
+        self.rights.require_all_tiers()
+        self.rights.require_review()
+
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""
 
@@ -376,9 +382,9 @@ class Runtime:
         self.check_open()
         if write:
             self.check_writable()
-        check_name(app_name, "app_name", self.limits)
-        check_name(user_id, "user_id", self.limits)
-        return self.scopes.key(scope, app_name, user_id, write=write)
+        app = check_name(app_name, "app_name", self.limits)
+        user = check_name(user_id, "user_id", self.limits)
+        return self.scopes.key(scope, app, user, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the checked names of an app and a user."""

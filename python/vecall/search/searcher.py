@@ -24,6 +24,7 @@ from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
+from vecall.ranking.calibration import places
 from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.search import reranking as _reorder
 from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
@@ -131,18 +132,20 @@ class Searcher:
         # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
-        is_plain = request.ranking.is_plain
-        if not is_plain:
-            await self._reorder(request, found, now)
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
-        if not is_plain or len({hit.score for hit in hits}) < len(hits):
-            found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
-        if request.ranking.compares_texts:
-            work = partial(_reorder.choose, found, request.ranking, request.top_k)
-            found = await Join(self._slow.run(work, concurrent=False))
-        found = found[: request.top_k]
+        if len({hit.score for hit in hits}) < len(hits):
+            found.sort(key=_by_score)
+        ranking = request.ranking
+        if ranking.is_plain:
+            found = found[: request.top_k]
+        if len(found) <= _INLINE:
+            self._scoring.rate(found, answer)
+        else:
+            await self._apart(request, self._scoring.rate, found, answer)
+        if not ranking.is_plain:
+            found = await self._reordered(request, found, now)
         if len(found) <= _INLINE:
             return self._response(found, answer, request, now)
         return await self._apart(request, self._response, found, answer, request, now)
@@ -185,7 +188,10 @@ class Searcher:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reorder(self, request: SearchRequest, found: Found, now: float) -> None:
+    async def _reordered(
+        self, request: SearchRequest, found: Found, now: float
+    ) -> Found:
+        """Return the best hits in the order of the ranking's options."""
         ranking = request.ranking
         hits = [hit for hit, _ in found]
         rows = [row for _, row in found]
@@ -203,6 +209,11 @@ class Searcher:
                 [row.text for row in rows],
             )
             _reorder.apply_reranker(hits, numbers)
+        found.sort(key=_by_score)
+        if ranking.compares_texts:
+            work = partial(_reorder.choose, found, ranking, request.top_k)
+            found = await Join(self._slow.run(work, concurrent=False))
+        return found[: request.top_k]
 
     async def _search_when_current(
         self, request: SearchRequest, vector: Vectors | None
@@ -305,6 +316,7 @@ class Searcher:
                 lexical.tolist(),
                 parts.tolist(),
                 range(len(rids)),
+                places(by_score),
                 by_score,
             )
         )
@@ -327,7 +339,7 @@ class Searcher:
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
-                scoring.confidence(hit, answer, len(row.text)),
+                hit.confidence,
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)
@@ -337,6 +349,11 @@ class Searcher:
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
+
+
+def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
+    hit, row = pair
+    return -hit.score, -row.time, row.id
 
 
 @lru_cache(64)

@@ -141,14 +141,16 @@ class RequestContext:
 
     @property
     def memory(self) -> MemoryService:
-        """The memory service.
+        """The memory service, with the rights of the token.
 
         Raises:
             HttpError: 400, the server has no memory service.
         """
         if self.state.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
-        return self.state.memory
+        if self.token is None:
+            return self.state.memory
+        return self.state.memory.restricted(self.token.rights)
 
     @property
     def user(self) -> UserMemory:

@@ -19,17 +19,19 @@ from vecall.errors import ConfigError
 from vecall.filters.labels import has_labels, is_left_out
 from vecall.filters.metadata import scan_of
 from vecall.index.embedding import EmbeddingQueue
-from vecall.lexical.tokenizer import has_word, stream_safe
+from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
-from vecall.search.confidence import importance_of
+from vecall.ranking.calibration import places
+from vecall.search.confidence import Descending, importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.options import SearchOptions
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
+from vecall.text import nfc
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
@@ -74,7 +76,7 @@ def by_words(query: str) -> Matcher:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", stream_safe(text)).casefold()
+    return nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:
@@ -117,16 +119,19 @@ class _MatchingRecall(Searcher):
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
-        for place, (score, row) in enumerate(found):
+        descending, distinct = Descending(), places([score for score, _ in found])
+        for rank, (score, row) in enumerate(found):
+            best, place = found[0][0], distinct[rank]
+            chance = self._scoring.confidence_of_match(
+                score, best, place, len(row.text)
+            )
             memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 score,
                 math.nan,
-                self._scoring.confidence_of_match(
-                    score, found[0][0], place, len(row.text)
-                ),
-                _explained(score, found[0][0], place) if request.explain else None,
+                descending.next(chance, score),
+                _explained(score, best, rank, place) if request.explain else None,
             )
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
@@ -160,12 +165,13 @@ class _MatchingRecall(Searcher):
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
-def _explained(share: float, best: float, place: int) -> dict[str, float]:
+def _explained(share: float, best: float, rank: int, place: float) -> dict[str, float]:
     """Return the signals of the confidence, by the names of a ranked search."""
     return {
         "query_coverage": share,
         "relative": share / best,
-        "rank": float(place),
+        "rank": float(rank),
+        "place": place,
         "factor": 1.0,
         "vectors": 0.0,
     }
