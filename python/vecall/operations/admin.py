@@ -148,12 +148,13 @@ class Admin:
         runtime = self._runtime
         runtime.check_whole()
         search_index = runtime.search_index
-        scan = search_index.partitions.submit_scan(self._totals)
+        scan = search_index.partitions.submit_scan(None, self._totals)
         counts: dict[str, Any] = await Join(scan)
         return {
             **counts,
             "loaded_users": len(search_index.engine),
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
+            "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
             "words_only": self._words_only(),
@@ -190,7 +191,7 @@ class Admin:
                 return reads.list_apps(begin, count)
 
         found: list[AppSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 
@@ -213,7 +214,7 @@ class Admin:
                 return reads.list_users(app_name, first, begin, count)
 
         found: list[UserSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 

@@ -6,9 +6,10 @@ import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, VecallError
 from vecall.ingest.summaries import (
     SUMMARY,
@@ -31,12 +32,13 @@ from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import (
     Change,
     ClaimConsolidation,
+    Draft,
     MergeMemories,
     Row,
     stored_object,
     text_hash,
 )
-from vecall.summaries import SummaryProvider
+from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
@@ -134,7 +136,9 @@ class Consolidator:
             before = self._memory.storage.expiry_clock.wall() - age
             scan = self._memory.search_index.partitions.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await Join(scan(self._old, key, before, fold, gone)):
+            for session, rows in await Join(
+                scan(key, self._old, key, before, fold, gone)
+            ):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
@@ -151,7 +155,7 @@ class Consolidator:
         if not words and similarity is None:
             return (), 0
         found = memory.search_index.partitions.submit_scan(
-            self._same, key, words, similarity
+            key, self._same, key, words, similarity
         )
         same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
         groups, hashes = same
@@ -206,32 +210,18 @@ class Consolidator:
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
         app, user = key
-        events = [
-            {
-                "id": row.event or row.id,
-                "author": row.author,
-                "timestamp": row.time,
-                "content": row.text
-                if row.content is None
-                else stored_object(row.content),
-            }
-            for row in rows
-        ]
+        scan = self._memory.search_index.partitions.submit_scan
+        events = await Join(scan(key, _events, rows))
         summaries = await self._observing.summaries(
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
         if not summaries:
             return [], 0
-        folds = {row.id: text_hash(row.text) for row in rows}
-        drafts = summary_drafts(
-            # One memory replaces all rows.
-            [as_one(summaries, len(rows))],
-            session,
-            folds,
-            source="consolidation",
-            trust=lowest_trust(row.trust for row in rows),
+        summary: tuple[dict[str, bytes], list[Draft]] = await Join(
+            scan(key, _summary, summaries, session, rows)
         )
+        folds, drafts = summary
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
@@ -252,7 +242,7 @@ class Consolidator:
             return 0
         scan = memory.search_index.partitions.submit_scan
         now = memory.storage.expiry_clock.wall()
-        last = await Join(scan(self._last_run))
+        last = await Join(scan(None, self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
         claimed: Change = await Join(
@@ -269,7 +259,7 @@ class Consolidator:
             fold=plan.fold,
         )
         archived = 0
-        for app, user in await Join(scan(self._users, since)):
+        for app, user in await Join(scan(None, self._users, since)):
             try:
                 done: Consolidation = await self.consolidate(app, user, request)
             except ClosedError:
@@ -350,3 +340,31 @@ def _batches(
             batch = members[begin : begin + _FOLDED_AT_ONCE]
             if len(batch) > 1:
                 yield None, batch
+
+
+def _events(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return memories as the turns of a session."""
+    return [
+        {
+            "id": row.event or row.id,
+            "author": row.author,
+            "timestamp": row.time,
+            "content": row.text if row.content is None else stored_object(row.content),
+        }
+        for row in in_slices(rows)
+    ]
+
+
+def _summary(
+    summaries: list[SessionSummary], session: str | None, rows: list[Row]
+) -> tuple[dict[str, bytes], list[Draft]]:
+    """Return the hash of each memory by id, and the draft that replaces them."""
+    folds = {row.id: text_hash(row.text) for row in in_slices(rows)}
+    drafts = summary_drafts(
+        [as_one(summaries, len(rows))],
+        session,
+        folds,
+        source="consolidation",
+        trust=lowest_trust(row.trust for row in rows),
+    )
+    return folds, drafts

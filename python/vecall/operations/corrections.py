@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from vecall.concurrency.join import Join
@@ -19,7 +20,7 @@ from vecall.filters.labels import EVERY
 from vecall.filters.rights import QUARANTINED
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.drafts import entry_drafts
+from vecall.ingest.drafts import one_draft
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.write_request import WriteRequest, checked_version
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -150,7 +151,7 @@ class Corrections:
         changed = replace(
             entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
         )
-        (draft,) = entry_drafts([changed], how, self._memory.limits)
+        draft = one_draft(changed, how, self._memory.limits)
         search_index = self._memory.search_index
         own = None if vector is None else [vector]
         give_own_vectors([draft], own, search_index.model)
@@ -238,18 +239,18 @@ class Corrections:
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
         found: list[MemoryEntry] = await Join(
-            self._submit_for(conditions)(
+            self._submit_for(key, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
         return found
 
-    def _submit_for(self, conditions: Filter) -> Callable[..., Future[Any]]:
+    def _submit_for(self, key: Key, conditions: Filter) -> Callable[..., Future[Any]]:
         """Return how to read: metadata are read row by row, which may take long."""
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
             return partitions.submit
-        return partitions.submit_scan
+        return partial(partitions.submit_scan, key)
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
@@ -278,7 +279,7 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         partitions = self._memory.search_index.partitions
         count: int = await Join(
-            partitions.submit_scan(self._count, key, state, conditions, expired)
+            partitions.submit_scan(key, self._count, key, state, conditions, expired)
         )
         return count
 

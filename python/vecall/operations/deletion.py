@@ -98,10 +98,21 @@ class Deletion:
             raise InvalidArgumentError(msg)
         session = conditions.session_id
         rest = replace(conditions, session_id=None)
+        passed = None
+        if conditions.metadata is not None:  # other writers do not wait for the scan
+            scan = self._runtime.search_index.partitions.submit_scan
+            passed = await Join(scan(key, self._passing, key, conditions))
+        rights = self._runtime.rights
         job = DeleteMemories(
-            *key, session=session, filter=rest, rights=self._runtime.rights
+            *key, session=session, filter=rest, passed=passed, rights=rights
         )
         return len((await self._delete(job, *key)).removed)
+
+    def _passing(
+        self, key: tuple[str, str], conditions: Filter
+    ) -> dict[str, float | None]:
+        with self._runtime.storage.read(*key) as reads:
+            return reads.passing(*key, conditions)
 
     @observed("delete_user", int)
     async def delete_user(
@@ -123,6 +134,7 @@ class Deletion:
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
+        self._runtime.item_cache.drop((app, user))
         snapshots = self._runtime.storage.snapshots
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
@@ -141,7 +153,7 @@ class Deletion:
             raise InvalidArgumentError(msg)
         users: list[tuple[str, str]] = await Join(
             self._runtime.search_index.partitions.submit_scan(
-                self._users, app_name, forget
+                None, self._users, app_name, forget
             )
         )
         count = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 
 from vecall.concurrency.join import Join
 from vecall.errors import BusyError
@@ -67,21 +66,19 @@ class Housekeeping:
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        submit = self._memory.search_index.partitions.submit_scan
+        scan = self._memory.search_index.partitions.submit_scan
         claims = self._memory.storage.claims
         if claims is None:
-            for app, user in await Join(submit(self._due_users)):
+            for app, user in await Join(scan(None, self._due_users)):
                 cleared += await self._swept(app, user)
             return cleared
-        while claimed := await Join(
-            submit(partial(claims.users, _CLAIMED_USERS, _LEASE_S))
-        ):
+        while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
             done = []
             for each in claimed:
                 with suppress(BusyError):  # a locked user stays claimed
                     cleared += await self._swept(each.app, each.user)
                     done.append(each)
-            await Join(submit(partial(claims.release_users, done)))
+            await Join(scan(None, claims.release_users, done))
         return cleared
 
     async def _swept(self, app: str, user: str) -> int:

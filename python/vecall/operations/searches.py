@@ -174,7 +174,7 @@ class Searches(Runtime):
             return await self._search_without(search_index, request, filter_)
         only: NDArray[np.int64] = await Join(
             search_index.partitions.submit_scan(
-                passing_rows, self.storage, request.key, filter_
+                request.key, passing_rows, self.storage, request.key, filter_
             )
         )
         if not len(only):

@@ -84,6 +84,11 @@ class SqlReads(Generic[T]):
     ) -> Iterator[tuple[int, str | None]]:
         return metadata_filter.likely_rows(self._connection, part, conditions)
 
+    def passing(
+        self, app: str, user: str, conditions: Filter
+    ) -> dict[str, float | None]:
+        return metadata_filter.passing(self._connection, app, user, conditions)
+
     def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
         return metadata_filter.rows_of_ids(self._connection, part, ids)
 

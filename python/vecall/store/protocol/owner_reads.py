@@ -98,6 +98,24 @@ class PartitionReads(Protocol):
         """
         ...
 
+    def passing(
+        self, app: str, user: str, conditions: Filter
+    ) -> dict[str, float | None]:
+        """Return the memories of a user that pass a filter, in any state.
+
+        Args:
+            app: The app.
+            user: The user.
+            conditions: A filter that `check_filter` returned, with metadata.
+
+        Returns:
+            The `updated_at` of each, by id.
+
+        Raises:
+            LimitExceededError: The filter takes too many comparisons.
+        """
+        ...
+
     def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
         """Return the numbers of a partition's rows with these ids, in any state."""
         ...

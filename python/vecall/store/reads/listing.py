@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from vecall.concurrency.time_slices import in_slices
 from vecall.errors import NotFoundError
 from vecall.filters.labels import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
+from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
@@ -134,14 +133,20 @@ def _passing(
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, after row `begin`."""
     lowest = max(begin + 1, part << 32)
+    rows = _in_pages(connection, where, values, lowest)
+    return (rid for rid, _ in passing_metadata(rows, wanted))
+
+
+def _in_pages(
+    connection: Transaction, where: str, values: list[Any], lowest: int
+) -> Iterator[tuple[int, str | None]]:
+    """Yield number and metadata of rows, in order."""
     while True:
         rows = connection.execute(
             f"SELECT rid, meta {where} ORDER BY rid LIMIT ?",
             (lowest, *values, _AT_ONCE),
         ).fetchall()
-        for rid, meta in in_slices(rows):
-            if meets_metadata(rid, meta, wanted):
-                yield rid
+        yield from rows
         if len(rows) < _AT_ONCE:
             return
         lowest = rows[-1][0] + 1

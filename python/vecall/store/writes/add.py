@@ -18,7 +18,11 @@ from vecall.store.rows import COLUMNS, Change, Draft, Row, RowWithVector
 from vecall.store.sql import in_statements, insert_many
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes import idempotency
-from vecall.store.writes.delete import delete_rows, rows_of_session
+from vecall.store.writes.delete import (
+    delete_rows,
+    delete_stale_passages,
+    rows_of_session,
+)
 from vecall.store.writes.hidden_rows import NONE, set_aside
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
@@ -29,6 +33,7 @@ from vecall.store.writes.row_diff import (
     STORED,
     ExistingRow,
     append_history,
+    changed_turns,
     corrected,
     expiry,
     find_stored,
@@ -150,7 +155,8 @@ class AddMemories:
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         self._check_versions(partition, stored)
         outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
-        removed = hidden.deleted + self._remove_others(partition)
+        changed = changed_turns(drafts, stored) - outdated
+        removed = hidden.deleted + self._remove_others(partition, changed)
         known = {**stored, **hidden.same} if hidden.same else stored
         positions = positions_of(partition, drafts.values(), known)
         moves = positions.moved
@@ -224,6 +230,11 @@ class AddMemories:
             else:
                 self.left_out[id_] = why or "deleted"
                 del drafts[id_]
+        for id_ in list(drafts) if self.left_out else ():
+            turn = drafts[id_].passage_of
+            if turn in self.left_out:  # then its passages are left out, too
+                self.left_out[id_] = self.left_out[turn]
+                del drafts[id_]
         return drafts
 
     def _check_versions(
@@ -273,20 +284,27 @@ class AddMemories:
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 self.left_out[id_] = "expired"
                 del drafts[id_]
-        return {
+        outdated = {
             id_
             for id_, digests in old.items()
             if id_ in drafts and was_overwritten(drafts[id_], digests)
         }
+        return outdated | {d.id for d in drafts.values() if d.passage_of in outdated}
 
-    def _remove_others(self, partition: PartitionWriter) -> list[int]:
-        if self.replace is None:
+    def _remove_others(
+        self, partition: PartitionWriter, changed: set[str]
+    ) -> list[int]:
+        """Delete old passages of changed turns, and others of a replaced session."""
+        if self.replace is None and not changed:
             return []
         ids = {draft.id for draft in self.drafts}
+        stale = delete_stale_passages(partition, changed, ids) if changed else []
+        if self.replace is None:
+            return stale
         turns = rows_of_session(partition, self.replace, self.rights)
         gone = [turn for turn in turns if turn.id not in ids]
         delete_rows(partition, gone)
-        return [turn.rid for turn in gone]
+        return [*stale, *(turn.rid for turn in gone)]
 
     def _put(
         self,
