@@ -158,5 +158,11 @@ def _database_facts(url: str) -> dict[str, Any]:
     """Return the statistics of a database, without those of this process."""
     with opened(url, "none") as memory:
         facts = memory.sync.admin.stats()
-    own = ("loaded_users", "loaded_bytes", "cached_text_bytes", "operations")
+    own = (
+        "loaded_users",
+        "loaded_bytes",
+        "loaded_item_bytes",
+        "cached_text_bytes",
+        "operations",
+    )
     return {name: value for name, value in facts.items() if name not in own}

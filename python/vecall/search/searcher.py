@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from vecall._core import Engine
 from vecall.clock import ExpiryClock
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import BusyError, ConfigError, RerankerError, RewriterError
@@ -34,8 +35,11 @@ from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse, several
 
 _TRIES = 1_000
+_INLINE = 400  # hits that the event loop makes entries of: some milliseconds
 
 _PLAIN = Ranking()
+
+T = TypeVar("T")
 
 Found = list[tuple[Hit, Row]]
 
@@ -136,11 +140,22 @@ class Searcher:
         ranking = request.ranking
         if ranking.is_plain:
             found = found[: request.top_k]
+        if len(found) <= _INLINE:
             self._scoring.rate(found, answer)
         else:
-            self._scoring.rate(found, answer)
+            await self._apart(request, self._scoring.rate, found, answer)
+        if not ranking.is_plain:
             found = await self._reordered(request, found, now)
-        return self._response(found, answer, request, now)
+        if len(found) <= _INLINE:
+            return self._response(found, answer, request, now)
+        return await self._apart(request, self._response, found, answer, request, now)
+
+    async def _apart(
+        self, request: SearchRequest, work: Callable[..., T], *args: Any
+    ) -> T:
+        """Run a step of a search with many hits on another thread."""
+        done: T = await Join(self._loader.submit_scan(request.key, work, *args))
+        return done
 
     def _embeds(self, request: SearchRequest) -> bool:
         """Whether the search needs the query's vector.
@@ -208,7 +223,7 @@ class Searcher:
         target = partitions.target(key)
         if isinstance(target, Future):
             target = partitions.current(key, await Join(target))
-        answer = self._answer(request, vector, target)
+        answer = await self._answered(request, vector, target)
         if answer is not None:
             return answer
         with partitions.pinned(key):
@@ -224,7 +239,7 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                answer = self._answer(request, vector, target)
+                answer = await self._answered(request, vector, target)
                 if answer is not None:
                     return answer
                 now = partitions.target(key)
@@ -234,6 +249,14 @@ class Searcher:
                     target = now  # the user was deleted, or history went back
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
+
+    async def _answered(
+        self, request: SearchRequest, vector: Vectors | None, target: Version | None
+    ) -> tuple[list[Hit], QueryStats] | None:
+        """As `_answer`; on another thread if there may be many hits."""
+        if request.top_k <= _INLINE:
+            return self._answer(request, vector, target)
+        return await self._apart(request, self._answer, request, vector, target)
 
     def _answer(
         self,
@@ -310,7 +333,7 @@ class Searcher:
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
-        for hit, row in found:
+        for hit, row in found if len(found) <= _INLINE else in_slices(found):
             memory = entry_from_row(
                 row,
                 importance_of(row, now),

@@ -9,17 +9,17 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
-from vecall.filters.labels import is_left_out
-from vecall.filters.labels import passes as passes_stored
+from vecall.filters.labels import has_labels, is_left_out
+from vecall.filters.metadata import scan_of
 from vecall.index.embedding import EmbeddingQueue
-from vecall.lexical.tokenizer import has_word, stream_safe
+from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -31,6 +31,7 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
+from vecall.text import nfc
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
@@ -75,7 +76,7 @@ def by_words(query: str) -> Matcher:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", stream_safe(text)).casefold()
+    return nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:
@@ -114,7 +115,7 @@ class _MatchingRecall(Searcher):
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
-        found = await Join(self._loader.submit_scan(self._best, request))
+        found = await Join(self._loader.submit_scan(request.key, self._best, request))
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
@@ -182,6 +183,8 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
         for value in (condition.after, condition.before)
     )
 
+    test = None if condition.metadata is None else scan_of(condition.metadata)
+
     def passes(row: Row) -> bool:
         micros = to_micros(row.time)
         return (
@@ -190,15 +193,11 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
             and (after is None or after <= micros)
             and (before is None or micros < before)
             and not is_left_out(row.id, row.session, condition)
-            and passes_stored(row, _metadata(row, condition), condition)
+            and has_labels(row, condition)
+            and (test is None or test(stored_object(row.meta or "{}")))
         )
 
     return passes
-
-
-def _metadata(row: Row, condition: Filter) -> dict[str, Any]:
-    """Return the metadata of a row if the filter uses them, else an empty dict."""
-    return stored_object(row.meta) if condition.metadata and row.meta else {}
 
 
 class _MatchingMemory(WritesAndSearches):

@@ -24,6 +24,11 @@ class Finding:
     message: str
 
 
+def old_checksums(count: int) -> str:
+    """Return the part of a message about checksums of an earlier spelling."""
+    return f", {count} of them one of an earlier release" if count else ""
+
+
 def vectors_finding(model: object, memories: int, lacking: int) -> Finding:
     """Return whether memories are searched by words alone, and why.
 
