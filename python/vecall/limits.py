@@ -11,6 +11,9 @@ from vecall.scalars import make_exact
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
 
+UNASKED_CONFIDENCE = 0.2
+"""The least confidence of a memory that is recalled without being asked for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

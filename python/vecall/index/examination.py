@@ -10,7 +10,7 @@ import numpy as np
 
 from vecall._core import Engine
 from vecall.errors import VecallError
-from vecall.index.item_index import ItemIndex
+from vecall.index.item_index import ItemOwner, ItemSearch
 from vecall.index.loaded import LoadedPartition
 from vecall.index.partition_loader import PartitionLoader
 from vecall.index.row_cache import RowCache
@@ -67,8 +67,7 @@ def _loaded(storage: Storage) -> Finding:
     loader = PartitionLoader(
         storage, engine, RowCache(0), None, number, in_memory=False
     )
-    users, unreadable = 0, 0
-    items = ItemIndex(0)
+    users = unreadable = items_refused = 0
     for names in _partitions(storage):
         if names.app == HIDDEN_APP:  # deleted, and its name as well
             continue
@@ -76,15 +75,14 @@ def _loaded(storage: Storage) -> Finding:
         key = (names.app, names.user)
         try:
             loader.fill(key, LoadedPartition(names.part, 0), from_rows=True)
-            _load_items(storage, items, key)
+            items_refused += _refused_items(storage, key)
         except VecallError:
             unreadable += 1
         engine.drop(key)
-        items.drop(key)
     if unreadable:
         message = f"{unreadable} of {users} users cannot be searched"
         return Finding("error", _ABOUT, message)
-    refused = loader.refused + items.refused
+    refused = loader.refused + items_refused
     if refused:
         message = (
             f"{refused} memories or items have vectors without a direction; only words "
@@ -105,13 +103,16 @@ def _partitions(storage: Storage) -> Iterator[PartitionNames]:
         after = page[-1].part
 
 
-def _load_items(storage: Storage, items: ItemIndex, key: tuple[str, str]) -> None:
-    """Search the items of a user once."""
-    with items.held(key) as search, storage.read(*key) as reads:
+def _refused_items(storage: Storage, key: tuple[str, str]) -> int:
+    """Search the items of a user once; return how many the engine refuses."""
+    owner = ItemOwner()
+    search = ItemSearch(owner, 0)
+    with storage.read(*key) as reads:
         state = reads.item_state(*key)
         if state is None or not state.dim:
-            return
+            return 0
         query = np.zeros(state.dim, np.float32)
         query[0] = 1.0
         names = search.names(reads, state, "", None)
         search.nearest(reads, state, names, query, 1, lambda _: True)
+    return owner.refused

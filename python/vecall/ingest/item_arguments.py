@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,7 +23,10 @@ from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
 from vecall.timestamps import ttl_seconds
 from vecall.vectors import usable
 
+Paced = Callable[[Iterable[object]], Iterator[object]]
+
 MOST_OPERATIONS = 10_000
+MOST_FOUND = 10_000
 _MAX_DIM = 65_536
 _MAX_VERSION = (1 << 32) - 1
 
@@ -40,24 +43,46 @@ class ItemBatch(NamedTuple):
     dim: int
 
 
-def checked_batch(operations: object, limits: Limits) -> ItemBatch:
+def checked_list(given: object, name: str, of: str) -> list[Any]:
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
+
+    Args:
+        given: The argument.
+        name: Its name, for error messages.
+        of: What it is a sequence of.
+
+    Raises:
+        InvalidTypeError: Not a sequence.
+        LimitExceededError: Longer.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        msg = f"{name}: expected a sequence of {of}"
+        raise InvalidTypeError(msg)
+    if len(given) > MOST_OPERATIONS:
+        msg = f"{name}: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    return list(given)
+
+
+def checked_batch(
+    operations: Sequence[object], limits: Limits, paced: Paced = iter
+) -> ItemBatch:
     """Return the records of puts and drops.
+
+    Args:
+        operations: The puts and drops.
+        limits: The limits on values and names.
+        paced: Iterates over them; may pause in between.
 
     Raises:
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value, a name or the batch is too large.
+        LimitExceededError: A value or a name is too large.
     """
-    if isinstance(operations, str | Mapping) or not isinstance(operations, Sequence):
-        msg = "operations: expected a sequence of Put and Drop"
-        raise InvalidTypeError(msg)
-    if len(operations) > MOST_OPERATIONS:
-        msg = f"operations: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
     records: list[ItemPut | ItemDrop] = []
     dim = 0
-    for at, each in enumerate(operations):
+    for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
             msg = f"{name}: expected a Put or a Drop"
@@ -96,15 +121,26 @@ def check_embedder(name: object) -> None:
         raise InvalidArgumentError(msg) from None
 
 
-def checked_places(keys: object, limits: Limits) -> list[tuple[str, str]]:
+def checked_places(
+    keys: Sequence[object], limits: Limits, paced: Paced = iter
+) -> list[tuple[str, str]]:
     """Return the stored texts of pairs of namespace and key."""
-    if isinstance(keys, str | Mapping) or not isinstance(keys, Sequence):
-        msg = "keys: expected a sequence of pairs (namespace, key)"
-        raise InvalidTypeError(msg)
-    if len(keys) > MOST_OPERATIONS:
-        msg = f"keys: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
-    return [checked_place(each, f"keys[{at}]", limits) for at, each in enumerate(keys)]
+    return [
+        checked_place(each, f"keys[{at}]", limits)
+        for at, each in enumerate(paced(keys))
+    ]
+
+
+def checked_count(value: object, name: str, least: int) -> int:
+    """Return a number of items to find or to skip.
+
+    Raises:
+        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
+    """
+    if type(value) is not int or not least <= value <= MOST_FOUND:
+        msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
+        raise InvalidArgumentError(msg)
+    return value
 
 
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:

@@ -31,9 +31,10 @@ class StorageOptions:
         durability: "full" syncs every write; it survives a power cut. "process" syncs
             at checkpoints: a write survives the end of the process, but a power cut may
             lose the newest writes.
-        cache_bytes: RAM in bytes for users' partitions and texts, at least 0.
-            Partitions not searched recently are evicted; their next search loads them.
-            Running searches may exceed the limit. A service without a file ignores it.
+        cache_bytes: RAM in bytes for users' partitions, texts and vectors of items, at
+            least 0. What was not searched recently is evicted; its next search loads
+            it. Running searches may exceed the limit. A service without a file applies
+            it to the vectors of items only.
         min_free_bytes: Free disk space in bytes, at least 0. Below it adding memories
             fails, so that deletions and other programs still have space. 0 uses the
             disk to the last byte.
@@ -95,8 +96,10 @@ class WritePolicy:
             deletes them together with the memory.
         quota: The limits on what each user may store.
         scopes: The scopes, besides a user's own, that may be read and written.
-        include: Parts of a turn to store besides its text: "thoughts", and "calls" for
-            function calls and responses. Each is cut to 1,000 characters.
+        include: What to store of a conversation besides what was said: "thoughts",
+            "calls" for the calls of functions and tools and their responses, and
+            "system" for system and developer messages. Calls and responses are cut to
+            1,000 characters each.
 
     Raises:
         ConfigError: A value is not allowed.

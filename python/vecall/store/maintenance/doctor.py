@@ -28,10 +28,15 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
-from vecall.store.findings import Finding, Level, old_checksums
+from vecall.store.findings import Finding, Level, old_checksums, vectors_finding
+from vecall.store.models import active_model
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads.item_reads import checked_items
-from vecall.store.reads.partition_reads import checked_rows, load_rows
+from vecall.store.reads.partition_reads import (
+    checked_rows,
+    lacking_vectors,
+    load_rows,
+)
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -121,6 +126,7 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
     yield _rows(connection)
     yield _items(connection)
     yield _counts(connection)
+    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
     yield from _snapshots(path)
     yield from _unfinished(connection)
     yield from _clock(connection)

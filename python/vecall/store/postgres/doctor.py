@@ -11,7 +11,8 @@ from psycopg import sql
 
 from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.errors import ConfigError, VecallError
-from vecall.store.findings import Finding, old_checksums
+from vecall.store.findings import Finding, old_checksums, vectors_finding
+from vecall.store.models import active_model
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.rights import (
     catalog_digests,
@@ -25,7 +26,11 @@ from vecall.store.postgres.schema import NEWEST, require_schema, require_server
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl
 from vecall.store.reads.item_reads import checked_items
-from vecall.store.reads.partition_reads import CheckedRows, checked_rows
+from vecall.store.reads.partition_reads import (
+    CheckedRows,
+    checked_rows,
+    lacking_vectors,
+)
 from vecall.store.writes.model_migration import migrating_model
 
 _LONGEST = "1h"  # a statement
@@ -60,6 +65,12 @@ SELECT count(*) FROM (
   SELECT part FROM mem UNION SELECT part FROM chg UNION SELECT part FROM tomb
   UNION SELECT part FROM hist UNION SELECT part FROM trig UNION SELECT part FROM told
 ) AS used WHERE part NOT IN (SELECT id FROM part)
+"""
+_MISNUMBERED = """
+SELECT count(*) FROM (
+  SELECT part, rid FROM mem UNION ALL SELECT part, rid FROM item
+  UNION ALL SELECT part, rid FROM chg
+) AS used WHERE rid >> 32 <> part
 """
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 _NAMES = (
@@ -287,11 +298,13 @@ def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             ("counts", _MISCOUNTED, "users have a wrong count", "right"),
             ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
             ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
+            ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
             ("orphans", _ORPHANS, "users are missing that have rows", "none"),
         ):
             number = _one(reading, query)
             message = f"{number} {wrong}; restore a backup" if number else right
             yield Finding("error" if number else "ok", about, message)
+        yield vectors_finding(active_model(reading), *lacking_vectors(reading))
         yield from _bloat(reading, url)
         coming = migrating_model(reading)
         if coming is not None:
