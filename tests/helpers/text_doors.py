@@ -13,8 +13,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from vecall import Event, Filter, InMemoryMemoryService, Limits, MemoryEntry
-from vecall import MemoryService, Put, StorageOptions, VecallError
+from vecall import (
+    Event,
+    Filter,
+    InMemoryMemoryService,
+    Limits,
+    MemoryEntry,
+    MemoryService,
+    Put,
+    StorageOptions,
+    VecallError,
+)
 from vecall.cli.streams import CleanStream
 from vecall.coding_agents.json_text import with_value
 from vecall.coding_agents.transcript import read_turns

@@ -16,6 +16,8 @@ from helpers.memories import ALICE
 from helpers.summaries import Recording
 from helpers.user_memory_calls import methods
 from vecall import (
+    ConfigError,
+    InMemoryMemoryService,
     InvalidArgumentError,
     InvalidTypeError,
     MemoryAdmin,
@@ -23,6 +25,7 @@ from vecall import (
     MemoryService,
     NotFoundError,
     Put,
+    Ranking,
     ReadOnlyError,
     Rights,
     RightsError,
@@ -336,3 +339,16 @@ def test_a_restricted_memory_is_closed_with_its_service():
     for each in (service, view):
         with pytest.raises(Exception, match="closed"):
             each.sync.user(**ALICE).list()
+
+
+@pytest.mark.parametrize("match", ["words", "substring"])
+def test_a_service_that_matches_texts_is_restricted_as_any_other(match):
+    with InMemoryMemoryService(match) as service:
+        user = service.sync.user(**ALICE)
+        for tier in ("first-party", "unknown"):
+            user.add([MemoryEntry("an emu", id=tier, trust=tier)])
+        seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+        for found in (seen.search("emu"), seen.propose_forget("emu")):
+            assert [each.id for each in found.memories] == ["first-party"]
+        with pytest.raises(ConfigError, match="ranking"):
+            seen.search("emu", ranking=Ranking())

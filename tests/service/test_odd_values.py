@@ -207,6 +207,8 @@ def test_no_value_of_another_type_makes_a_user_unreadable(place, capsys):
         for face in FACES if SCALE >= 10 or place is None else BLOCKING:
             probe = owner_of(service, face, APP, "probe")
             for number in range(len(calls_of(face, probe, APP, "probe"))):
+                if SCALE < 1 and isinstance(place, str) and number % 4:
+                    continue
                 app, user = f"{APP} {len(users)}", "alice"
                 filled(service, app, user)
                 users.append(app)
@@ -215,8 +217,7 @@ def test_no_value_of_another_type_makes_a_user_unreadable(place, capsys):
                 trial.exported = exported(service, app, user)
                 trial.every(call)
                 check_reads(service, app, user)
-        for app in [*users, "odd"]:
-            check_reads(service, app, "alice")
+        check_reads(service, "odd", "alice")  # of those whose own name was odd
         check_reads(service, "neighbours", "bob")
         bobs = service.sync.list_memories(app_name="neighbours", user_id="bob")
         assert len(bobs) == 3
@@ -224,7 +225,8 @@ def test_no_value_of_another_type_makes_a_user_unreadable(place, capsys):
         service.close()
         loop.close()
     if place is not None:
-        check_fresh(place, users)
+        some = users if SCALE >= 10 else trial.chance.sample(users, 20)
+        check_fresh(place, some)
     with capsys.disabled():
         print(  # noqa: T201 -- the figures of the results
             f"\n{len(trial.arguments)} arguments, {trial.tried} values, "
@@ -234,7 +236,7 @@ def test_no_value_of_another_type_makes_a_user_unreadable(place, capsys):
 
 
 def check_fresh(place, users):
-    """Another process's view: all is read from the storage."""
+    """Another process's view: all is read from the storage; doctor loads every user."""
     with opened(place) as service:
         for app in users:
             check_reads(service, app, "alice")

@@ -66,12 +66,13 @@ class Forgetting:
 
         If the embedder fails, the search uses words only.
         """
+        find = search_index.recall.candidates
         try:
-            found = await self._memory.search_one(search_index, request)
+            found = await self._memory.search_one(search_index, request, find)
         except EmbedderError:
             words = replace(request.ranking, fusion="words")
             by_words = request._replace(ranking=words)
-            found = await self._memory.search_one(search_index, by_words)
+            found = await self._memory.search_one(search_index, by_words, find)
         matches = [_match(memory) for memory in found.memories]
         near = near_best(matches)
         return [

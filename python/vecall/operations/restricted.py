@@ -9,6 +9,20 @@ from vecall.filters.rights import Rights
 from vecall.operations.writes_and_searches import WritesAndSearches
 
 
+def restricted(whole: WritesAndSearches, rights: Rights) -> RestrictedRuntime:
+    """Return an open file for callers with fewer rights."""
+    return _kind_of(type(whole))(whole, rights)
+
+
+def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:
+    """Return the class that restricts a class and keeps what that class overrides."""
+    if issubclass(kind, RestrictedRuntime):
+        return kind
+    if kind is WritesAndSearches:
+        return RestrictedRuntime
+    return type(f"Restricted{kind.__name__}", (RestrictedRuntime, kind), {})
+
+
 class RestrictedRuntime(WritesAndSearches):
     """The operations of an open file, under rights.
 

@@ -149,9 +149,19 @@ class Searches(Runtime):
         return SearchMemoryResponse(merged.memories[offset:]) if offset else merged
 
     async def search_one(
-        self, search_index: SearchIndex, request: SearchRequest
+        self,
+        search_index: SearchIndex,
+        request: SearchRequest,
+        find: Callable[[SearchRequest], Awaitable[SearchMemoryResponse]] | None = None,
     ) -> SearchMemoryResponse:
-        """Search one partition; apply the conditions that the engine cannot apply."""
+        """Search one partition; apply the conditions that the engine cannot apply.
+
+        Args:
+            search_index: The search index.
+            request: The search.
+            find: Executes it; default: `Searcher.search`.
+        """
+        find = find or search_index.recall.search
         filter_ = request.filter
         if self.rights is not FULL and self.rights.has_floor:
             filter_ = self.rights.narrowed(filter_)
@@ -159,7 +169,7 @@ class Searches(Runtime):
                 return SearchMemoryResponse()
             request = request._replace(filter=filter_)
         if filter_ is None:
-            return await search_index.recall.search(request)
+            return await find(request)
         if not needs_rows(filter_):
             return await self._search_without(search_index, request, filter_)
         only: NDArray[np.int64] = await Join(
@@ -169,7 +179,7 @@ class Searches(Runtime):
         )
         if not len(only):
             return SearchMemoryResponse()
-        found = await search_index.recall.search(request._replace(only=only))
+        found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
         return SearchMemoryResponse(
             [

@@ -43,7 +43,7 @@ from vecall.operations.options import (
     warn_of_raw_turns,
 )
 from vecall.operations.reads import Reads
-from vecall.operations.restricted import RestrictedRuntime
+from vecall.operations.restricted import restricted
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
@@ -223,7 +223,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         if rights in self._views:
             return self._views[rights]
         view = self._views[rights] = copy.copy(self)
-        memory = view._memory = RestrictedRuntime(self._memory, rights)
+        memory = view._memory = restricted(self._memory, rights)
         view._views = {}
         view._sessions = self._sessions.under(memory)
         view._consolidator = self._consolidator.under(memory, view._sessions)
