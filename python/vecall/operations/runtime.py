@@ -242,9 +242,7 @@ class Runtime:
             with self.storage.read() as reads:
                 stored, filled = reads.active_model(), reads.has_memories()
             name = None if stored is None else stored.name
-            self._embedder = automatic(
-                name, has_memories=filled, read_only=self.read_only
-            )
+            self._embedder = automatic(name, filled, read_only=self.read_only)
             self._check_floors()
         return self._embedder
 
