@@ -20,6 +20,7 @@ from vecall import (
     InMemoryMemoryService,
     InvalidArgumentError,
     InvalidTypeError,
+    Limits,
     MemoryAdmin,
     MemoryEntry,
     MemoryService,
@@ -342,9 +343,9 @@ def test_a_restricted_memory_is_closed_with_its_service():
 
 
 def test_a_long_hidden_turn_keeps_its_passages(open_service):
-    service = open_service()
+    service = open_service(limits=Limits(max_text_bytes=8_192))
     user = service.sync.user(**ALICE)
-    long = {"id": "e", "content": " ".join(f"emu {n}." for n in range(20_000))}
+    long = {"id": "e", "content": " ".join(f"emu {n}." for n in range(3_000))}
     (turn,) = user.add_events([long], session_id="s")
     before = user.list()
     assert len(before) > 1
