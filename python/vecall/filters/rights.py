@@ -105,6 +105,11 @@ class Rights:
             read_only=self.read_only or other.read_only,
         )
 
+    def require_all(self) -> None:
+        """Refuse a call that concerns all memories; see the other two."""
+        self.require_all_tiers()
+        self.require_review()
+
     def require_all_tiers(self) -> None:
         """Refuse a call that concerns memories of every trust.
 

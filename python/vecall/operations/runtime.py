@@ -111,8 +111,7 @@ class Runtime:
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.is_automatic = isinstance(embedder, str)
         self.closed = False
-        self.is_finished = False
-        """Whether `close` has finished."""
+        self.is_finished = False  # whether `close` has finished
         self._closing = threading.RLock()  # reentrant: a signal handler may call close
         self.telemetry = Telemetry()
         self.file_model: str | None = None
@@ -354,8 +353,7 @@ class Runtime:
     def check_whole(self) -> None:
         """Raise RightsError if the rights hide memories, ClosedError if closed."""
         self.check_open()
-        self.rights.require_all_tiers()
-        self.rights.require_review()
+        self.rights.require_all()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""
