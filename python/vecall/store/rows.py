@@ -30,7 +30,10 @@ def memory_id(*parts: str | float | None) -> str:
             digest.update(b"-")
             continue
         given = part if isinstance(part, str) else repr(part)
-        data = given.encode("utf-8", "surrogatepass")
+        try:
+            data = given.encode()
+        except UnicodeEncodeError:
+            data = given.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(data))
         digest.update(data)
     return digest.hexdigest()
