@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,10 +18,15 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
+from vecall.scalars import exact, json_default, odd_value
 from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
 from vecall.timestamps import ttl_seconds
+from vecall.vectors import usable
+
+Paced = Callable[[Iterable[object]], Iterator[object]]
 
 MOST_OPERATIONS = 10_000
+MOST_FOUND = 10_000
 _MAX_DIM = 65_536
 _MAX_VERSION = (1 << 32) - 1
 
@@ -38,24 +43,46 @@ class ItemBatch(NamedTuple):
     dim: int
 
 
-def checked_batch(operations: object, limits: Limits) -> ItemBatch:
+def checked_list(given: object, name: str, of: str) -> list[Any]:
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
+
+    Args:
+        given: The argument.
+        name: Its name, for error messages.
+        of: What it is a sequence of.
+
+    Raises:
+        InvalidTypeError: Not a sequence.
+        LimitExceededError: Longer.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        msg = f"{name}: expected a sequence of {of}"
+        raise InvalidTypeError(msg)
+    if len(given) > MOST_OPERATIONS:
+        msg = f"{name}: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    return list(given)
+
+
+def checked_batch(
+    operations: Sequence[object], limits: Limits, paced: Paced = iter
+) -> ItemBatch:
     """Return the records of puts and drops.
+
+    Args:
+        operations: The puts and drops.
+        limits: The limits on values and names.
+        paced: Iterates over them; may pause in between.
 
     Raises:
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value, a name or the batch is too large.
+        LimitExceededError: A value or a name is too large.
     """
-    if isinstance(operations, str | Mapping) or not isinstance(operations, Sequence):
-        msg = "operations: expected a sequence of Put and Drop"
-        raise InvalidTypeError(msg)
-    if len(operations) > MOST_OPERATIONS:
-        msg = f"operations: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
     records: list[ItemPut | ItemDrop] = []
     dim = 0
-    for at, each in enumerate(operations):
+    for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
             msg = f"{name}: expected a Put or a Drop"
@@ -77,15 +104,43 @@ def checked_batch(operations: object, limits: Limits) -> ItemBatch:
     return ItemBatch(records, dim)
 
 
-def checked_places(keys: object, limits: Limits) -> list[tuple[str, str]]:
-    """Return the stored texts of pairs of namespace and key."""
-    if isinstance(keys, str | Mapping) or not isinstance(keys, Sequence):
-        msg = "keys: expected a sequence of pairs (namespace, key)"
+def check_embedder(name: object) -> None:
+    """Check the name of the embedder of items; None is not recorded.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: It has a lone surrogate.
+    """
+    if not isinstance(name, str | None):
+        msg = "embedder: expected the name of an embedder"
         raise InvalidTypeError(msg)
-    if len(keys) > MOST_OPERATIONS:
-        msg = f"keys: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
-    return [checked_place(each, f"keys[{at}]", limits) for at, each in enumerate(keys)]
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        msg = "embedder: must not have a lone surrogate"
+        raise InvalidArgumentError(msg) from None
+
+
+def checked_places(
+    keys: Sequence[object], limits: Limits, paced: Paced = iter
+) -> list[tuple[str, str]]:
+    """Return the stored texts of pairs of namespace and key."""
+    return [
+        checked_place(each, f"keys[{at}]", limits)
+        for at, each in enumerate(paced(keys))
+    ]
+
+
+def checked_count(value: object, name: str, least: int) -> int:
+    """Return a number of items to find or to skip.
+
+    Raises:
+        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
+    """
+    if type(value) is not int or not least <= value <= MOST_FOUND:
+        msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
+        raise InvalidArgumentError(msg)
+    return value
 
 
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
@@ -132,6 +187,7 @@ _checked_labels = lru_cache(maxsize=1024)(_labels)
 
 
 def _label(label: object, name: str, most: int) -> str:
+    label = exact(label)
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
@@ -162,11 +218,16 @@ def value_text(value: object, name: str, limits: Limits) -> str:
     )
     try:
         text = json.dumps(
-            plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            plain(value),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=json_default,
         )
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        raise InvalidTypeError(rule) from None
+        msg = f"{rule}; {odd_value(value)}"
+        raise InvalidTypeError(msg) from None
     if size > limits.max_item_bytes:
         msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
         raise LimitExceededError(msg)
@@ -190,6 +251,7 @@ def plain(value: Any) -> Any:
 
 
 def _version(version: object, name: str) -> int | None:
+    version = exact(version)
     if version is None:
         return None
     if type(version) is not int or not 0 <= version <= _MAX_VERSION:
@@ -228,7 +290,7 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
         raise InvalidTypeError(msg)
-    if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+    if not usable(matrix).all():
         msg = f"{name}: must be finite, and not zero"
         raise InvalidArgumentError(msg)
     return matrix

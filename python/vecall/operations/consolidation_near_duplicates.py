@@ -111,5 +111,5 @@ def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _unit(vectors: list[bytes]) -> NDArray[np.float32]:
     matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
     return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)

@@ -198,7 +198,8 @@ def _jobs(
     batch: list[tuple[str, dict[str, Any]]] = []
     while lines.next():
         try:
-            kind, values = lines.read(reader.line)
+            kind, several = lines.read(reader.line)
+            values = several[0]
             if job is None and kind != "part":
                 lines.read(_too_early)
             if kind == "part":
@@ -219,8 +220,8 @@ def _jobs(
                 how.restore,
             )
         elif job is not None:
-            batch.append((kind, values))
-            if len(batch) == _LINES_AT_ONCE:
+            batch += [(kind, each) for each in several]
+            if len(batch) >= _LINES_AT_ONCE:
                 yield job
                 batch = []
                 job = ImportLines(

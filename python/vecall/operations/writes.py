@@ -20,13 +20,16 @@ from vecall.ingest.aligned_ids import Written, aligned, stored_count
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.conversation import parted_by_rewind
 from vecall.ingest.drafts import (
+    Given,
     GivenTurns,
     SessionHead,
     entry_drafts,
     memory_ids,
+    require_some,
     session_head,
     turns_of,
 )
+from vecall.ingest.passages import each_draft
 from vecall.operations.draft_vectors import Looked, give_vectors
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.runtime import Runtime
@@ -44,9 +47,7 @@ from vecall.types import (
     AddedIds,
     LeftOutReason,
 )
-from vecall.validation import (
-    check_name,
-)
+from vecall.validation import check_name, checked_bool
 
 
 class Writes(Runtime):
@@ -58,14 +59,16 @@ class Writes(Runtime):
     ) -> AddedIds:
         """Store the turns of a session."""
         self.check_open()
+        checked_bool(replace, "replace")
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
         valid_turns, taken_back = turns = await self._turns(head.events, head.id, scope)
+        require_some(valid_turns)
         await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_events", stored_count)
@@ -85,9 +88,10 @@ class Writes(Runtime):
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(events, "events")
         valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
+        require_some(valid_turns)
         await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_entries", stored_count)
@@ -104,16 +108,16 @@ class Writes(Runtime):
         key = self.key(app_name, user_id, request.scope, write=True)
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(memories, "memories")
-        drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
-        give_own_vectors(drafts, vectors, self.search_index.model)
+        given = await self.read_through(entry_drafts, raw, scope, self.limits)
+        give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, drafts, request)
-        return await self._aligned(drafts, written)
+        written = await self.added(*key, each_draft(given), request)
+        return await self._aligned(given, written)
 
-    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Draft]:
+    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
         """Return the drafts of turns; the caller has removed rewound turns."""
         scope = CallMetadata({}, app=head.app, user=head.user)
-        return (await self._turns(raw_turns, head.id, scope)).drafts
+        return (await self._turns(raw_turns, head.id, scope)).given
 
     async def counted(
         self, key: tuple[str, str], events: list[Any], session_id: str
@@ -130,7 +134,7 @@ class Writes(Runtime):
         embedding = self.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
-        await Join(self.storage.submit(DeleteMemories(*key, ids)))
+        await Join(self.storage.submit(DeleteMemories(*key, ids, rights=self.rights)))
 
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
@@ -144,11 +148,13 @@ class Writes(Runtime):
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> list[str]:
         """Review, embed and write drafts; return the ids of the stored memories."""
-        return (await self._added(app, user, drafts, request)).ids
+        return (await self.added(app, user, drafts, request)).ids
 
-    async def _added(
+    async def added(
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> Written:
+        """Review, embed and write drafts; return what was written."""
+        checked_bool(request.restore, "restore")
         if request.idempotency_key is not None:
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
@@ -177,7 +183,7 @@ class Writes(Runtime):
                     written = await self._write(
                         search_index, app, user, drafts, request
                     )
-                    return Written(written.ids, {**refused, **written.left_out})
+                    return written._replace(left_out={**refused, **written.left_out})
                 except EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
@@ -241,6 +247,7 @@ class Writes(Runtime):
             request.if_absent,
             request.if_version,
             looked.part,
+            self.rights,
         )
         try:
             change: Change = await Join(self.storage.submit(job))
@@ -248,7 +255,7 @@ class Writes(Runtime):
             return await self._write(
                 search_index, app, user, drafts, request, trusting=False
             )
-        return Written(list(change.ids), {**job.left_out})
+        return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
     async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
         try:

@@ -40,13 +40,15 @@ from vecall.store.maintenance.file_facts import (
     forget_hidden,
     hidden_names,
 )
+from vecall.store.maintenance.name_traces import name_traces
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
+from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.metadata_filter import meets_metadata
+from vecall.store.reads.metadata_filter import passing_metadata
 from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
@@ -59,7 +61,15 @@ from vecall.store.results import (
     RevisionRow,
     Version,
 )
-from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
+from vecall.store.rows import (
+    Change,
+    Draft,
+    Row,
+    RowWithVector,
+    memory_id,
+    passage_id,
+    text_hash,
+)
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.values import check_past, check_turn, json_object, stored_object
 from vecall.store.write_job import WriteJob
@@ -77,6 +87,7 @@ from vecall.store.writes.model_migration import (
     PutNextVectors,
     SwitchModels,
 )
+from vecall.store.writes.passages import passages_among
 from vecall.store.writes.position_spacing import as_stored
 from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
@@ -124,6 +135,7 @@ __all__ = [
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
+    "PartitionNames",
     "PartitionState",
     "PostponeSession",
     "ProposeForget",
@@ -169,11 +181,14 @@ __all__ = [
     "is_hidden",
     "is_well_formed",
     "json_object",
-    "meets_metadata",
     "memory_id",
     "migrate_database",
+    "name_traces",
     "namespace_range",
     "open_storage",
+    "passage_id",
+    "passages_among",
+    "passing_metadata",
     "public_url",
     "recover",
     "repair",

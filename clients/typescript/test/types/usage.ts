@@ -93,11 +93,14 @@ export async function responses(): Promise<void> {
       typeof reason,
       | "partial"
       | "no_text"
+      | "role"
+      | "invalid"
       | "rewound"
       | "deleted"
       | "expired"
       | "evicted"
       | "rejected"
+      | "taken"
       | undefined
     >
   >();

@@ -18,8 +18,10 @@ from vecall.store.item_records import (
     checked_item,
     checked_vectors,
     decode_namespace,
+    item_checksum,
 )
 from vecall.store.partition_lookup import WRONG_USER
+from vecall.store.reads.partition_reads import CheckedRows
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
@@ -266,10 +268,11 @@ def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[st
     return {name: value for name, value in line.items() if value is not None}
 
 
-def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
-    """Return the number of items, and the row numbers of those that fail a check."""
+def checked_items(connection: Transaction) -> CheckedRows:
+    """Check every item, its value and its vectors."""
     dims: dict[int, int] = {}
     checked, damaged = 0, []
+    old: list[tuple[int, int]] = []
     rows = connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part > 0 ORDER BY rid"
     )
@@ -286,7 +289,10 @@ def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
                 json.loads(row.value)
             except (CorruptFileError, ValueError, TypeError):
                 damaged.append(values[0])
-    return checked, damaged
+                continue
+            if (new := item_checksum(row)) != crc:
+                old.append((new, row.rid))
+    return CheckedRows(checked, damaged, old)
 
 
 def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
