@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,11 +18,21 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
-from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
+from vecall.store import (
+    LARGE,
+    MOST_VECTORS,
+    ItemDrop,
+    ItemPut,
+    StoredValue,
+    encode_namespace,
+    in_pieces,
+    json_text,
+)
 from vecall.timestamps import ttl_seconds
 
 MOST_OPERATIONS = 10_000
 _MAX_DIM = 65_536
+_COST = 2  # the fewest characters of a value in JSON, with a comma
 _MAX_VERSION = (1 << 32) - 1
 
 
@@ -38,10 +48,22 @@ class ItemBatch(NamedTuple):
     dim: int
 
 
-def checked_batch(operations: object, limits: Limits) -> ItemBatch:
+class TooLongError(Exception):
+    """The operations are too many, or their values too large, for an event loop."""
+
+
+def checked_batch(
+    operations: object, limits: Limits, most: float = math.inf
+) -> ItemBatch:
     """Return the records of puts and drops.
 
+    Args:
+        operations: The puts and drops.
+        limits: The limits on names and values.
+        most: The most characters of values, about.
+
     Raises:
+        TooLongError: The values are larger than `most`.
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
@@ -55,6 +77,7 @@ def checked_batch(operations: object, limits: Limits) -> ItemBatch:
         raise LimitExceededError(msg)
     records: list[ItemPut | ItemDrop] = []
     dim = 0
+    left = most
     for at, each in enumerate(operations):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
@@ -71,9 +94,10 @@ def checked_batch(operations: object, limits: Limits) -> ItemBatch:
             raise DimensionError(msg)
         dim = dim if vectors is None else vectors.shape[1]
         ttl = None if each.ttl is None else ttl_seconds(each.ttl)
-        value = value_text(each.value, f"{name}.value", limits)
+        value = stored_value(each.value, f"{name}.value", limits, left)
+        left -= len(value.text)
         data = b"" if vectors is None else vectors.tobytes()
-        records.append(ItemPut(*place, value, data, ttl, version))
+        records.append(ItemPut(*place, value.text, data, ttl, version, value.pieces))
     return ItemBatch(records, dim)
 
 
@@ -148,45 +172,97 @@ def _label(label: object, name: str, most: int) -> str:
     return label
 
 
-def value_text(value: object, name: str, limits: Limits) -> str:
-    """Return a value as JSON, with the order of its keys.
+def stored_value(
+    value: object, name: str, limits: Limits, most: float = math.inf
+) -> StoredValue:
+    """Return a value as it is stored, with the order of its keys.
+
+    Args:
+        value: The value.
+        name: Its name in the call.
+        limits: The limits on its size.
+        most: The most characters of it, about.
 
     Raises:
         InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
-            string, a lone surrogate, or a cycle.
-        LimitExceededError: Longer than `max_item_bytes`.
+            string, or a cycle.
+        LimitExceededError: Larger than a limit.
+        TooLongError: Larger than `most`.
     """
-    rule = (
-        f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
-        "lists, and mappings with string keys"
-    )
+    walk = _Walk(min(most, limits.max_item_bytes + _COST))
     try:
-        text = json.dumps(
-            plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        copy = walk.plain(value)
+        if walk.size <= LARGE:
+            stored = StoredValue(json_text(copy))
+        else:
+            stored = in_pieces(copy)
+    except TooLongError:
+        if walk.most == most:
+            raise
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
+    except (TypeError, ValueError, RecursionError, RuntimeError):
+        msg = (
+            f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
+            "lists, and mappings with string keys"
         )
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError):
-        raise InvalidTypeError(rule) from None
-    if size > limits.max_item_bytes:
-        msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
-        raise LimitExceededError(msg)
-    return text
+        raise InvalidTypeError(msg) from None
+    if stored.nbytes > limits.max_item_bytes:
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
+    if stored.outline_bytes > limits.max_item_outline_bytes:
+        most = limits.max_item_outline_bytes
+        raise _too_large(name, "max_item_outline_bytes", most)
+    return stored
 
 
-def plain(value: Any) -> Any:
-    """Return a JSON value with plain dicts and lists.
+def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
+    return LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
 
-    Raises:
-        TypeError: A key of a mapping is not a string.
-        RecursionError: Nested too deeply.
+
+class _Walk:
+    """Copies a JSON value.
+
+    Attributes:
+        most: The most characters.
+        size: A lower bound of the characters of its JSON so far.
     """
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value
+
+    __slots__ = ("most", "size")
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.size = 0
+
+    def plain(self, value: Any) -> Any:
+        """Return a JSON value with plain dicts and lists.
+
+        Raises:
+            TypeError: A key of a mapping is not a string.
+            RecursionError: Nested too deeply.
+            TooLongError: More than `most`.
+        """
+        kind = type(value)
+        if kind is str:
+            self._add(len(value) + _COST)
+            return value
+        self._add(_COST)
+        if kind is dict or isinstance(value, Mapping):
+            found = {}
+            for key, each in value.items():
+                if not isinstance(key, str):
+                    raise TypeError
+                self._add(len(key) + _COST)
+                found[key] = self.plain(each)
+            return found
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in value]
+        if isinstance(value, str):
+            self._add(len(value))
+        return value
+
+    def _add(self, size: int) -> None:
+        self.size += size
+        if self.size > self.most:
+            raise TooLongError
 
 
 def _version(version: object, name: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from vecall.errors import (
 from vecall.filters.json_conditions import Test, compiled
 from vecall.index.item_index import ItemIndex
 from vecall.ingest.item_arguments import (
+    TooLongError,
     checked_batch,
     checked_namespace,
     checked_places,
@@ -38,6 +40,7 @@ from vecall.store import (
     WriteItems,
     decode_namespace,
     namespace_range,
+    number_of_pieces,
 )
 from vecall.telemetry import observed
 
@@ -46,6 +49,7 @@ T = TypeVar("T")
 
 _INLINE = 4  # items that a call on an event loop reads without another thread
 _INLINE_CHARACTERS = 65_536  # of values that it parses without another thread
+_INLINE_WRITTEN = 32_768  # characters of values that it encodes without another thread
 _MOST_FOUND = 10_000
 _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
@@ -78,7 +82,13 @@ class ItemOperations:
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
-        batch = checked_batch(operations, self._runtime.limits)
+        limits = self._runtime.limits
+        try:
+            most = _INLINE_WRITTEN if in_event_loop() else math.inf
+            batch = checked_batch(operations, limits, most)
+        except TooLongError:
+            short = self._runtime.threads.short
+            batch = await self._on(short, checked_batch, operations, limits)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
@@ -94,15 +104,16 @@ class ItemOperations:
         places = checked_places(keys, self._runtime.limits)
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
         short = self._runtime.threads.short
-        rows: list[ItemRow | None]
+        rows: list[ItemRow | None] = []
         if is_fast:
-            rows = self._read(key, places)
-        else:
+            rows = self._read(key, places, pieces=False)
+        if not is_fast or _any_large(rows):
             rows = await self._on(short, self._read, key, places)
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
+        size = sum(len(row.value) for row in rows if row)
+        if size <= _INLINE_CHARACTERS and not _any_large(rows):
             return items_of(rows, now)
         return await self._on(short, items_of, rows, now)
 
@@ -116,17 +127,17 @@ class ItemOperations:
         return result
 
     def _read(
-        self, key: Key, places: Sequence[tuple[str, str]]
+        self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self._runtime.storage
-        if len(places) == 1:
+        if len(places) == 1 and not pieces:
             rows = [storage.item_at(*key, *places[0])]
         else:
             with storage.read(*key) as reads:
                 state = reads.item_state(*key)
                 if state is None:
                     return [None] * len(places)
-                rows = reads.items_at(state.part, places)
+                rows = reads.items_at(state.part, places, pieces=pieces)
         now = self._now()
         return [self._current(key, row, now) if row else None for row in rows]
 
@@ -194,7 +205,7 @@ class ItemOperations:
         def accepts(row: ItemRow) -> bool:
             if self._current(key, row, now) is None:
                 return False
-            value = parsed(row.value)
+            value = parsed(row)
             if test is not None and not test(value):
                 return False
             values[row.rid] = value
@@ -328,7 +339,7 @@ class ItemOperations:
                 return
             for row in reads.newest_items(state.part, low, high):
                 if self._current(key, row, now):
-                    value = parsed(row.value)
+                    value = parsed(row)
                     if test(value):
                         yield row, value
 
@@ -357,6 +368,10 @@ class ItemOperations:
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self._runtime.read_only:
             self._refreshing.refresh(key, rows, now)
+
+
+def _any_large(rows: Sequence[ItemRow | None]) -> bool:
+    return any(row is not None and number_of_pieces(row.value) for row in rows)
 
 
 def _require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
