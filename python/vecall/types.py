@@ -349,7 +349,15 @@ class Consolidation:
 
 
 LeftOutReason = Literal[
-    "partial", "no_text", "rewound", "deleted", "expired", "evicted", "rejected"
+    "partial",
+    "no_text",
+    "role",
+    "invalid",
+    "rewound",
+    "deleted",
+    "expired",
+    "evicted",
+    "rejected",
 ]
 """Why an item of a call is not stored."""
 
@@ -361,14 +369,18 @@ class LeftOut:
     Attributes:
         index: Its index in the call, from 0.
         reason: "partial": a piece of a streamed turn; the whole turn follows.
-            "no_text": it has no text of its own. "rewound": a later rewind of the
+            "no_text": it has no text of its own. "role": it is a message of a system, a
+            developer or a tool, which `include` does not name. "invalid": a field of it
+            cannot be stored; see `detail`. "rewound": a later rewind of the
             session takes it back. "deleted": it was deleted before; `restore=True`
             stores it again. "expired": its TTL had expired. "evicted": the quota
             evicted it before. "rejected": `on_write` refused it.
+        detail: What is wrong with an invalid item: the field and the rule.
     """
 
     index: int
     reason: LeftOutReason
+    detail: str | None = None
 
 
 class AddedIds(list["str | None"]):

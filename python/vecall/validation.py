@@ -64,6 +64,15 @@ def check_name(value: object, name: str, limits: Limits) -> str:
     return value
 
 
+def is_name(value: str, limits: Limits) -> bool:
+    """Return whether `check_name` accepts a string."""
+    try:
+        check_name(value, "", limits)
+    except InvalidArgumentError:
+        return False
+    return True
+
+
 def checked_owner(
     app_name: object, user_id: object, limits: Limits | None = None
 ) -> Owner:

@@ -15,19 +15,22 @@ pytest.importorskip("google.adk")
 from google.adk.models import LlmRequest, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from helpers.adk import (
+    ALICE,
     PARROT,
     ROOM,
     ScriptedLlm,
     a_runner,
     adk_service,
+    an_event,
     entries,
     needs_after_run_callbacks,
     say,
     shown_in,
     stored,
+    the_session,
 )
-from vecall import Limits
 from vecall.adk import VecallMemoryPlugin, VecallMemoryService
+from vecall.ingest.passages import PASSAGE_BYTES, split
 
 service = pytest.fixture(adk_service)
 LONG = "zebra " * 50_000
@@ -38,7 +41,7 @@ SECRET = "My secret is okapi."
 def test_a_turn_that_is_too_long_does_not_keep_the_others_out(
     service: VecallMemoryService, ingest: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S1.46: it is refused each time, so it is left out and the log says so."""
+    """S1.46: all of it is stored, in passages, and the log has nothing to say."""
     plugin = VecallMemoryPlugin(ingest)
 
     async def scenario() -> None:
@@ -50,10 +53,9 @@ def test_a_turn_that_is_too_long_does_not_keep_the_others_out(
 
     with caplog.at_level(logging.WARNING, logger="vecall"):
         asyncio.run(scenario())
-    assert stored(service) == 5
+    assert stored(service) == 5 + len(split(LONG, PASSAGE_BYTES))
     assert {PARROT, ROOM} <= set(entries(service, "parrots quiet room"))
-    told = [each.getMessage() for each in caplog.records if each.name == "vecall"]
-    assert told == ["1 turns cannot be remembered and are left out"]
+    assert [each for each in caplog.records if each.name == "vecall"] == []
 
 
 @pytest.mark.parametrize("told_before", [True, False])
@@ -85,30 +87,36 @@ def test_a_refused_turn_does_not_bring_back_what_was_rewound(
     assert SECRET not in entries(service, "secret okapi")
 
 
-def test_one_refused_turn_among_many_is_found_in_few_calls() -> None:
-    """S1.46: the others are told by halves, not one by one."""
-    calls: list[int] = []
-
-    class Counting(VecallMemoryService):
-        async def add_events_to_memory(self, *, events: Any, **where: Any) -> None:
-            calls.append(len(events))
-            await super().add_events_to_memory(events=events, **where)
-
-    memory = Counting(limits=Limits(max_text_bytes=200))
-    plugin = VecallMemoryPlugin("delta")
+@pytest.mark.parametrize("ingest", ["delta", "session", "trigger"])
+def test_an_event_that_cannot_be_stored_costs_no_other(
+    ingest: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1.46: the others are told in one call, and the log says what is wrong."""
+    memory = VecallMemoryService(embedder=None)
+    plugin = VecallMemoryPlugin(ingest)
 
     async def scenario() -> None:
         before, _ = a_runner(memory)
         for number in range(30):
-            await say(before, "x" * 300 if number == 17 else f"okapi {number}")
+            await say(before, f"okapi {number}")
         sessions = before.session_service
+        event = an_event(SECRET, custom_metadata={"notes": "x" * 20_000})
+        session = await the_session(before)
+        await sessions.append_event(session, event)
         after, _ = a_runner(memory, plugins=(plugin,), sessions=sessions)
         await say(after, ROOM)
         await plugin.flush()
+        await memory.end_session(**ALICE, session_id="trip-1")
 
-    asyncio.run(scenario())
-    assert stored(memory) == 2 * 31 - 1
-    assert len(calls) < 20
+    with caplog.at_level(logging.WARNING, logger="vecall"):
+        asyncio.run(scenario())
+    assert stored(memory) == 2 * 31
+    assert SECRET not in entries(memory, "secret okapi")
+    told = {each.getMessage() for each in caplog.records if each.name == "vecall"}
+    assert told == {
+        "1 of 63 items of a call cannot be stored and are left out: "
+        "custom_metadata: at most max_metadata_bytes = 16384"
+    }
     memory.close()
 
 

@@ -131,7 +131,8 @@ def test_broken_lines_of_a_transcript_are_skipped(file, log, tmp_path):
         json.dumps(claude_line("x", "user", [5, {"type": "text"}])).encode() + b"\n",
         json.dumps(claude_line("y", "user", "\ud800 ok")).encode() + b"\n",
         json.dumps(claude_line("z", "user", "a" * 5_000_000)).encode() + b"\n",
-        json.dumps(claude_line("w", "user", "b" * 50_000)).encode() + b"\n",
+        json.dumps(claude_line("w", "user", "b" * 30_000 + "c" * 20_000)).encode()
+        + b"\n",
         json.dumps({"role": "user", "message": "x"}).encode() + b"\n",
         json.dumps({"payload": {}, "type": "event_msg"}).encode() + b"\n",
     ]
@@ -140,7 +141,8 @@ def test_broken_lines_of_a_transcript_are_skipped(file, log, tmp_path):
     assert quiet(run_hook("retain", stop(path)))
     with MemoryService(file, embedder=None) as memory:
         texts = [each.text for each in memory.sync.list_memories(**OWNER)]
-    assert texts[1:] == ["? ok", "b" * 32_000 + "\n[18000 more characters]"]
+    note = "\n[18000 more characters]\n"
+    assert texts[1:] == ["\ufffd ok", "b" * 16_000 + note + "c" * 16_000]
     assert not log()
 
 

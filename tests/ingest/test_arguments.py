@@ -73,13 +73,23 @@ def test_a_bad_session_or_memory_id_is_refused(service, name, error):
         refuses(error, lambda: call.search_memory(**ALICE, query="x", filter=asked))
 
 
-@pytest.mark.parametrize("id_", ["a\0b", "\ud800", "x" * 513])
-def test_a_bad_event_id_is_refused_and_its_whole_session(service, id_):
-    """Guarantee 2: one bad turn, and nothing of the call is written."""
+@pytest.mark.parametrize("id_", ["a\0b", "\ud800", "x" * 513, "\u00e9" * 257])
+def test_a_turn_is_stored_under_an_event_id_that_cannot_be_stored(open_service, id_):
+    """It still identifies the turn: a repeat is no second memory, a rewind finds it."""
+    sync = open_service().sync
     events = [{"id": "good", "text": SECRET}, {"id": id_, "text": "other"}]
     session = {**ALICE, "id": "s", "events": events}
-    refuses(InvalidArgumentError, lambda: service.sync.add_session_to_memory(session))
-    assert service.sync.admin.stats()["memories"] == 1
+    ids = sync.add_session_to_memory(session)
+    assert ids == sync.add_session_to_memory(session)
+    assert len(set(ids)) == 2
+    events[1]["text"] = "changed"
+    assert sync.add_session_to_memory(session) == ids
+    texts = [each.text for each in sync.list_memories(**ALICE)]
+    assert texts == [SECRET, "changed"]
+    events[1]["invocation_id"] = "i"
+    rewind = {"actions": {"rewind_before_invocation_id": "i"}, "invocation_id": "j"}
+    sync.add_session_to_memory({**session, "events": [*events, rewind]})
+    assert [each.text for each in sync.list_memories(**ALICE)] == [SECRET]
 
 
 @pytest.mark.parametrize("events", [None, 5, "text", {"text": "x"}, {1}, iter([])])

@@ -56,9 +56,10 @@ def test_too_large_is_refused_with_the_name_of_the_limit(open_service):
     call = open_service(limits=limits).sync
     scope = {"app_name": "app", "user_id": "me"}
     call.add_memory(**scope, memories=["0123456789", "\u00e9" * 5])
+    (id_,) = call.add_memory(**scope, memories=[MemoryEntry("short", id="id")])
     for text in ("01234567890", "\u00e9" * 6):
         with pytest.raises(LimitExceededError, match="max_text_bytes = 10"):
-            call.add_memory(**scope, memories=[text])
+            call.update_memory(**scope, memory_id=id_, content=text)
     with pytest.raises(LimitExceededError, match="max_metadata_bytes = 20"):
         call.add_memory(**scope, memories=["x"], custom_metadata={"a": "b" * 20})
     with pytest.raises(LimitExceededError, match="max_name_bytes = 4"):

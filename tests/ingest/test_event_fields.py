@@ -20,21 +20,32 @@ ALICE = {"app_name": "app", "user_id": "alice"}
         {"importance": 7},
     ],
 )
-def test_a_field_of_the_wrong_type_is_refused_and_nothing_is_written(
-    open_service, wrong
-):
+def test_a_field_of_the_wrong_type_costs_its_turn_and_no_other(open_service, wrong):
+    sync = open_service().sync
+    turns = [{"text": "zebra"}, {"text": "okapi", **wrong}, {"text": "tapir"}]
+    added = sync.add_events_to_memory(**ALICE, events=turns)
+    (left,) = added.left_out
+    assert (left.index, left.reason) == (1, "invalid")
+    assert next(iter(wrong)) in (left.detail or "")
+    assert [id_ is None for id_ in added] == [False, True, False]
+    texts = [each.text for each in sync.list_memories(**ALICE)]
+    assert texts == ["zebra", "tapir"]
+
+
+@pytest.mark.parametrize("wrong", [{"id": 1}, {"timestamp": [1]}, {"importance": 7}])
+def test_a_call_of_which_no_turn_can_be_stored_is_refused(open_service, wrong):
+    """Whoever writes the calling code sees the error at the first call."""
     service = open_service()
-    events = [{"text": "zebra"}, {"text": "okapi", **wrong}]
-    with pytest.raises(InvalidArgumentError) as refused:
-        service.sync.add_events_to_memory(**ALICE, events=events)
-    assert next(iter(wrong)) in str(refused.value)
+    turns = [{"text": "okapi", **wrong}, {"text": " "}]
+    with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+        service.sync.add_events_to_memory(**ALICE, events=turns)
     assert service.sync.admin.stats()["memories"] == 0
 
 
-def test_an_empty_event_id_is_refused(open_service):
-    service = open_service()
-    with pytest.raises(InvalidArgumentError):
-        service.sync.add_events_to_memory(**ALICE, events=[Event("zebra", id="")])
+def test_an_empty_event_id_is_none(open_service):
+    sync = open_service().sync
+    added = sync.add_events_to_memory(**ALICE, events=[Event("zebra", id="")])
+    assert added == sync.add_events_to_memory(**ALICE, events=[Event("zebra")])
 
 
 def test_two_events_with_ids_are_two_memories_whatever_they_say(open_service):

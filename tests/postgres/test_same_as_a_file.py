@@ -245,3 +245,21 @@ def test_a_transaction_is_freed_when_it_ends(open_service, schema) -> None:
     finally:
         gc.enable()
     assert left == []
+
+
+def test_the_turns_of_a_replaced_session_are_neighbours_as_in_a_file(
+    schema: Schema,
+) -> None:
+    # The session's last position is read ahead; the deletions before it change it.
+    def session(*numbers: int) -> dict[str, Any]:
+        turns = [{"id": f"e{n}", "content": f"turn {n} sea"} for n in numbers]
+        return {**ME, "id": "s", "events": turns}
+
+    found = []
+    for place in (None, schema.url):
+        with MemoryService(place, embedder=None) as memory:
+            memory.sync.add_session_to_memory(session(0, 1, 2, 3, 4))
+            memory.sync.add_session_to_memory(session(0, 9), replace=True)
+            answer = memory.sync.search_memory(**ME, query="9", explain=True)
+            found.append([(each.text, each.explanation) for each in answer])
+    assert found[0] == found[1]

@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
-from helpers.http import ALICE, door_to
+from helpers.http import ALICE, Door, door_to, known
 from vecall.ingest.fields import ENTRY, EVENT
-from vecall.server import HttpLimits
+from vecall.server import HttpLimits, create_app
 from vecall.server.schemas import shared_schemas
 
 MEMORIES = f"{ALICE}/memories"
@@ -38,6 +38,42 @@ def test_a_chat_message_keeps_who_said_it_and_when(opened):
     assert (one["author"], one["timestamp"]) == ("user", 1577836800.0)
     assert (two["author"], two["content"]) == ("assistant", "zebra two")
     assert two["custom_metadata"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("bad", "detail"),
+    [
+        (7, "body.events[1]: expected an object"),
+        ({"content": 7}, "body.events[1].content: expected an object"),
+        ({"content": "x", "author": 5}, "body.events[1].author: expected a string"),
+        ({"content": "x", "zebra": 1}, 'body.events[1]: unknown field "zebra"'),
+        ({"content": "x", "timestamp": "soon"}, "event.timestamp: expected an ISO"),
+        ({"content": "x", "custom_metadata": {"a": "b" * 20_000}}, "custom_metadata"),
+    ],
+)
+@pytest.mark.parametrize("path", ["events", "sessions/s/observe"])
+def test_a_turn_that_breaks_a_rule_costs_no_other(opened, path, bad, detail):
+    events = [{"content": "zebra"}, bad, {"content": "okapi"}]
+    answer = opened.ask("POST", f"{ALICE}/{path}", json={"events": events})
+    assert answer.is_success
+    if path == "events":
+        (left,) = answer.json()["left_out"]
+        assert (left["index"], left["reason"]) == (1, "invalid")
+        assert left["detail"].startswith(detail)
+    else:
+        opened.ask("POST", f"{ALICE}/sessions/s/end", json={})
+    stored = opened.ask("GET", MEMORIES).json()["memories"]
+    assert [each["content"] for each in stored] == ["zebra", "okapi"]
+
+
+def test_a_token_still_bounds_the_turns_beside_one_that_is_left_out(open_service):
+    bearer, tokens = known(author="okapi bot")
+    opened = Door(create_app(open_service(), tokens=tokens), bearer)
+    events = [7, {"content": "zebra"}]
+    answer = opened.ask("POST", EVENTS, json={"events": events})
+    assert [each["reason"] for each in answer.json()["left_out"]] == ["invalid"]
+    (stored,) = opened.ask("GET", MEMORIES).json()["memories"]
+    assert stored["author"] == "okapi bot"
 
 
 def test_observed_messages_are_turns(opened):
@@ -96,6 +132,6 @@ def test_two_values_of_one_field_are_refused(opened):
 def test_the_document_shows_the_fields_that_the_core_knows():
     """One list for Python, the import and HTTP."""
     shared = shared_schemas(HttpLimits(), 1000)
-    for name, known in (("NewMemory", ENTRY), ("NewEvent", EVENT)):
+    for name, fields in (("NewMemory", ENTRY), ("NewEvent", EVENT)):
         shown = set(shared[name]["properties"])
-        assert shown == {*known.names, *known.aliases, *known.ignored}
+        assert shown == {*fields.names, *fields.aliases, *fields.ignored}

@@ -112,7 +112,6 @@ def test_a_memory_that_only_reads_says_so(open_service: Callable, tmp_path: Path
         ({"text": [SECRET]}, "text: expected a string"),
         ({"text": ""}, "text: must not be blank"),
         ({"text": " \n"}, "text: must not be blank"),
-        ({"text": SECRET * 10}, "text: at most max_text_bytes = 64 bytes"),
         ({"text": SECRET, "kind": 7}, "kind: expected a string"),
         ({"text": SECRET, "kind": "x" * 65}, "kind: at most max_name_bytes = 64 bytes"),
         ({"text": SECRET, "importance": 1.5}, "importance: must be within [0, 1]"),
@@ -130,6 +129,18 @@ def test_what_cannot_be_remembered_is_refused_without_repeating_it(
     assert answer["error"].startswith(error)
     assert SECRET not in answer["error"]
     assert texts(memory, SECRET, **ALICE) == []
+
+
+def test_a_text_that_is_too_long_is_remembered_in_passages(open_service: Callable):
+    memory = open_service(limits=Limits(max_text_bytes=64))
+    text = " ".join(f"word{number}" for number in range(30)) + " narwhal"
+    (id_,) = [call(Remember(memory, *SCOPE), {"text": text})["id"]]
+    stored = memory.sync.list_memories(**ALICE)
+    assert "".join(each.text for each in stored) == text
+    assert stored[0].id == id_
+    assert [each.text for each in stored if "narwhal" in each.text] == texts(
+        memory, "narwhal", **ALICE
+    )
 
 
 def test_forgetting_takes_two_steps(memory: Watched):

@@ -156,7 +156,12 @@ export interface NewMemory {
 }
 
 export interface NewEvent {
-  content?: null | NewContent;
+  content?: null | string | readonly JsonObject[] | {
+    /** At most 1024 items. */
+    parts: readonly JsonObject[];
+    /** At most 512 characters. */
+    role?: string;
+  };
   /** At most 512 characters. */
   author?: string;
   timestamp?: Time;
@@ -169,7 +174,7 @@ export interface NewEvent {
   custom_metadata?: Metadata;
   /** At least 0; at most 1. */
   importance?: number;
-  id?: Name;
+  id?: null | string;
   session_id?: Name;
   app_name?: Name;
   user_id?: Name;
@@ -188,6 +193,23 @@ export interface NewEvent {
   annotations?: JsonValue;
   audio?: JsonValue;
   status?: JsonValue;
+  call_id?: JsonValue;
+  arguments?: JsonValue;
+  summary?: JsonValue;
+  encrypted_content?: JsonValue;
+  reasoning_content?: JsonValue;
+  phase?: JsonValue;
+  stop_reason?: JsonValue;
+  stop_sequence?: JsonValue;
+  stop_details?: JsonValue;
+  usage?: JsonValue;
+  model?: JsonValue;
+  container?: JsonValue;
+  additional_kwargs?: JsonValue;
+  response_metadata?: JsonValue;
+  example?: JsonValue;
+  invalid_tool_calls?: JsonValue;
+  artifact?: JsonValue;
   turn_complete?: JsonValue;
   turn_complete_reason?: JsonValue;
   interaction_status?: JsonValue;
@@ -222,7 +244,7 @@ export interface NewEvent {
   created_at?: Time;
   /** Another name for custom_metadata. */
   metadata?: Metadata;
-  event_id?: Name;
+  event_id?: null | string;
 }
 
 export interface AddMemories {
@@ -413,7 +435,8 @@ export interface Added {
   left_out?: ({
     /** At least 0. */
     index: number;
-    reason: "partial" | "no_text" | "rewound" | "deleted" | "expired" | "evicted" | "rejected";
+    reason: "partial" | "no_text" | "role" | "invalid" | "rewound" | "deleted" | "expired" | "evicted" | "rejected";
+    detail?: string;
   })[];
 }
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from vecall.adk.json_values import to_json, to_text
 from vecall.adk.local_time import local_seconds
 from vecall.content import get_field
-from vecall.errors import InvalidTypeError
+from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.ingest.conversation import ids_of, parted_by_rewind, said_in
 from vecall.ingest.fields import EVENT, by_name
 
@@ -31,11 +31,12 @@ class SessionContent(NamedTuple):
     """The events of a conversation, and those that a rewind removed.
 
     Attributes:
-        events: The events that no rewind removed, as mappings.
+        events: The events that no rewind removed, as mappings; the error of an event
+            that cannot be read, which leaves out that event alone.
         taken_back: The ids of the events that a rewind removed.
     """
 
-    events: list[dict[str, Any]]
+    events: list[dict[str, Any] | InvalidArgumentError]
     taken_back: list[str]
 
 
@@ -51,8 +52,15 @@ def read_events(
     """
     counted, taken_back = parted_by_rewind(events, paced)
     return SessionContent(
-        [to_event(event) for event in paced(counted)], ids_of(taken_back)
+        [_event_or_error(event) for event in paced(counted)], ids_of(taken_back)
     )
+
+
+def _event_or_error(event: object) -> dict[str, Any] | InvalidArgumentError:
+    try:
+        return to_event(event)
+    except InvalidArgumentError as error:
+        return type(error)(*error.args)
 
 
 def to_event(event: object) -> dict[str, Any]:

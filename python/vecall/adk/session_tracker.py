@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Literal, cast
+from typing import Literal
 
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.events.event import Event
@@ -13,7 +12,7 @@ from google.adk.sessions.session import Session
 from vecall.adk.artifact_index import ArtifactText, SavedArtifacts
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.conversation import parted_by_rewind, rewinds_to
+from vecall.ingest.conversation import rewinds_to
 
 _log = logging.getLogger("vecall")
 
@@ -47,7 +46,6 @@ class SessionTracker:
         self._saved = None if to_text is None else SavedArtifacts(*key, to_text)
         self._copies: list[Session] = []
         self._last: str | None = None
-        self._refused: set[str] = set()
 
     def left_by_run(self, session: Session) -> None:
         """Record the session at the end of a run.
@@ -71,8 +69,8 @@ class SessionTracker:
     async def hand_over(self, ingest: Ingest | None) -> None:
         """Store new events; record the artifacts that they saved.
 
-        An event that the memory service refuses, such as one above its limits, is
-        skipped: a retry would fail too.
+        New events of which the memory service can store none, for example because the
+        user's quota is used up, are skipped: a retry would fail too.
 
         Raises:
             VecallError: The memory service failed; the next call retries the events.
@@ -83,7 +81,14 @@ class SessionTracker:
         for copy in copies or [self.session]:
             events = list(copy.events)
             if new := self._after_last(events):
-                await self._store(new, events, ingest or _chosen(self.service))
+                try:
+                    await self._store(new, events, ingest or _chosen(self.service))
+                except InvalidArgumentError as error:  # a retry would fail too
+                    _log.warning(
+                        "%d turns cannot be remembered and are left out: %s",
+                        len(new),
+                        error,
+                    )
                 if self._saved is not None:
                     self._saved.note(new)
                 self._last = events[-1].id
@@ -112,43 +117,11 @@ class SessionTracker:
     ) -> None:
         # A rewind removes earlier events, so the new events alone are not enough.
         if ingest == "trigger":
-            await self._leaving_out(self._observe, events)
+            await self._observe(events)
         elif ingest == "session" or any(map(rewinds_to, new)):
-            await self._leaving_out(self._add_session, events)
+            await self._add_session(events)
         else:
-            await self._leaving_out(self._add_events, new)
-
-    async def _leaving_out(
-        self, tell: Callable[[list[Event]], Awaitable[None]], events: list[Event]
-    ) -> None:
-        known = len(self._refused)
-        try:
-            await tell(self._good(events))
-        except InvalidArgumentError:
-            counted, _ = parted_by_rewind(self._good(events))
-            await self._part(tell, cast("list[Event]", counted))
-            if (count := len(self._refused) - known) == 0:
-                raise
-            _log.warning("%d turns cannot be remembered and are left out", count)
-            # The parts do not contain the rewind.
-            await tell(self._good(events))
-
-    def _good(self, events: list[Event]) -> list[Event]:
-        return [each for each in events if each.id not in self._refused]
-
-    async def _part(
-        self, tell: Callable[[list[Event]], Awaitable[None]], events: list[Event]
-    ) -> None:
-        """Bisect refused events, to find and skip the invalid ones."""
-        if len(events) == 1:
-            self._refused.add(events[0].id)
-            return
-        middle = len(events) // 2
-        for half in filter(None, (events[:middle], events[middle:])):
-            try:
-                await tell(half)
-            except InvalidArgumentError:
-                await self._part(tell, half)
+            await self._add_events(new)
 
     async def _add_events(self, events: list[Event]) -> None:
         app_name, user_id, session_id = self.key

@@ -42,33 +42,17 @@ def retain(
             return refused, len(turns) - at
         chunk = [_event(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
-            _add(memory, owner, session_id, chunk)
+            added = memory.sync.add_events_to_memory(
+                app_name=owner.app_name,
+                user_id=owner.user_id,
+                session_id=session_id,
+                events=chunk,
+            )
         except InvalidArgumentError:
-            refused += _one_by_one(memory, owner, session_id, chunk)
+            refused += len(chunk)
+        else:
+            refused += sum(each.reason == "invalid" for each in added.left_out)
     return refused, 0
-
-
-def _add(
-    memory: MemoryService, owner: Owner, session_id: str, events: Sequence[Event]
-) -> None:
-    memory.sync.add_events_to_memory(
-        app_name=owner.app_name,
-        user_id=owner.user_id,
-        session_id=session_id,
-        events=events,
-    )
-
-
-def _one_by_one(
-    memory: MemoryService, owner: Owner, session_id: str, events: Sequence[Event]
-) -> int:
-    refused = 0
-    for event in events:
-        try:
-            _add(memory, owner, session_id, [event])
-        except InvalidArgumentError:
-            refused += 1
-    return refused
 
 
 def _event(turn: Turn) -> Event:

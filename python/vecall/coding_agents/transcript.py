@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vecall.content import to_valid_utf8
+
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning."""
 
@@ -26,7 +28,10 @@ MOST_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is skipped: it holds an image or the output of a tool."""
 
 MOST_TEXT_CHARACTERS = 32_000
-"""A longer text is cut, with a note."""
+"""Of a longer text the beginning and the end are kept, with a note between them.
+
+A hook has two seconds, so it cannot store all of a text in passages.
+"""
 
 _ROLES = ("user", "assistant")
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -186,12 +191,12 @@ def _turn(
     for name, key in (("cwd", "folder"), ("gitBranch", "branch")):
         value = entry.get(name)
         if isinstance(value, str) and 0 < len(value) <= 1_024:
-            metadata[key] = _whole(value)
+            metadata[key] = to_valid_utf8(value)
     moment = entry.get("timestamp")
     return Turn(
-        id=_whole(named)[:256],
+        id=to_valid_utf8(named)[:256],
         author=author,
-        text=_cut(_whole(text)),
+        text=_cut(to_valid_utf8(text)),
         timestamp=moment if isinstance(moment, str) else None,
         metadata=metadata,
     )
@@ -217,12 +222,9 @@ def _hashed(*parts: str) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _cut(text: str) -> str:
     more = len(text) - MOST_TEXT_CHARACTERS
     if more <= 0:
         return text
-    return f"{text[:MOST_TEXT_CHARACTERS]}\n[{more} more characters]"
+    half = MOST_TEXT_CHARACTERS // 2
+    return f"{text[:half]}\n[{more} more characters]\n{text[-half:]}"

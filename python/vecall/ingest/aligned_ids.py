@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from vecall.errors import InvalidArgumentError
+from vecall.ingest.drafts import Given
+from vecall.ingest.passages import Passages
 from vecall.store import Draft
 from vecall.types import AddedIds, LeftOut, LeftOutReason
-
-Given = Draft | LeftOutReason
 
 
 class Written(NamedTuple):
@@ -30,8 +31,10 @@ def aligned(
 ) -> AddedIds:
     """Return an id, or None and a reason, for each item of a call.
 
+    The id of an item with several passages is that of the first one that is stored.
+
     Args:
-        given: The items: a draft, or the reason why there is none.
+        given: The items: a draft or several, or why there is none.
         written: The result of writing the drafts.
         paced: Iterates over the items and yields to other threads.
     """
@@ -42,10 +45,24 @@ def aligned(
         if isinstance(item, Draft) and item.id in stored:
             ids.append(item.id)
             continue
-        reason = written.left_out[item.id] if isinstance(item, Draft) else item
-        ids.append(None)
-        left_out.append(LeftOut(index, reason))
+        id_ = None
+        if isinstance(item, Passages):
+            id_ = next((each.id for each in item if each.id in stored), None)
+        ids.append(id_)
+        if id_ is None:
+            left_out.append(_why(index, item, written.left_out))
     return AddedIds(ids, left_out)
+
+
+def _why(index: int, item: Given, left_out: Mapping[str, LeftOutReason]) -> LeftOut:
+    """Return why an item is not stored."""
+    if isinstance(item, Passages):
+        item = item[0]
+    if isinstance(item, Draft):
+        return LeftOut(index, left_out[item.id])
+    if isinstance(item, InvalidArgumentError):
+        return LeftOut(index, "invalid", str(item))
+    return LeftOut(index, item)
 
 
 def stored_count(ids: AddedIds) -> int:

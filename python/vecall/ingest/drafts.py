@@ -1,11 +1,15 @@
 """Converts events and entries to drafts; checks texts, ids and limits.
 
-All checks happen here, before anything is written.
+All checks happen here, before anything is written. One turn never costs its neighbours:
+a text that is too long becomes passages, and a turn with another error is left out with
+its reason. Only a call of which no turn can be stored raises the error. Explicit
+memories are checked together: the first error is that of the call.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,12 +21,19 @@ from vecall.ingest.call_metadata import CallMetadata, merged
 from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall.ingest.custom_metadata import metadata_json, metadata_of
 from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name, require_same
-from vecall.ingest.inner_parts import inner_reader
+from vecall.ingest.inner_parts import inner_reader, program_texts, tool_calls
+from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
+from vecall.ingest.roles import speaker_of, unwrapped
 from vecall.limits import Limits
 from vecall.store import Draft, memory_id
 from vecall.timestamps import to_seconds
 from vecall.types import Event, LeftOutReason, check_share
-from vecall.validation import check_name
+from vecall.validation import check_name, is_name
+
+_log = logging.getLogger("vecall")
+
+Given = Draft | Passages | LeftOutReason | InvalidArgumentError
+"""An item of a call: its draft or drafts, or why there is none."""
 
 EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""
@@ -64,17 +75,17 @@ class GivenTurns(NamedTuple):
     """The drafts of a call's events.
 
     Attributes:
-        given: For each event, in order, its draft or the reason why there is none.
+        given: For each event, in order, its draft or drafts, or why there is none.
         taken_back: The memory ids of events that a rewind took back.
     """
 
-    given: list[Draft | LeftOutReason]
+    given: list[Given]
     taken_back: list[str]
 
     @property
     def drafts(self) -> list[Draft]:
         """The drafts, without the reasons."""
-        return [item for item in self.given if isinstance(item, Draft)]
+        return each_draft(self.given)
 
 
 def events_of(events: object, messages: object) -> object:
@@ -94,7 +105,7 @@ def event_drafts(
     session_id: str | None,
     scope: CallMetadata,
     limits: Limits,
-) -> list[Draft | LeftOutReason]:
+) -> list[Given]:
     """Return, for each event in order, its draft or the reason why there is none.
 
     For worker threads: it yields to other threads.
@@ -111,7 +122,7 @@ def turns_of(
 ) -> GivenTurns:
     """Return the drafts of events, and the ids that a rewind took back."""
     counted, taken_back = parted_by_rewind(events, paced)
-    given: list[Draft | LeftOutReason] = []
+    given: list[Given] = []
     at = 0  # index in `counted` of the next event that counts
     for number, event in enumerate(paced(events)):
         if at == len(counted) or counted[at] is not event:
@@ -119,7 +130,11 @@ def turns_of(
             continue
         at += 1
         where = f"events[{number}]"
-        given.append(_event_draft(event, where, session_id, scope, limits))
+        try:
+            read = _event_draft(event, where, session_id, scope, limits)
+        except InvalidArgumentError as error:
+            read = type(error)(*error.args)  # without what it refers to
+        given.append(in_passages(read, limits) if isinstance(read, Draft) else read)
     return GivenTurns(given, memory_ids(taken_back, session_id))
 
 
@@ -134,13 +149,20 @@ def _event_draft(
     session_id: str | None,
     scope: CallMetadata,
     limits: Limits,
-) -> Draft | LeftOutReason:
+) -> Draft | LeftOutReason | InvalidArgumentError:
+    if isinstance(event, InvalidArgumentError):
+        return event  # what an adapter met when it read the event
     if event is None or isinstance(event, _NOT_EVENTS):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
     # Mappings and Events are read strictly. A framework's objects may have
     # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
+    if type(event) is dict and "data" in event:
+        event = unwrapped(event)
+    message, speaker = event, speaker_of(event)
+    if speaker.program is not None and speaker.program not in scope.include:
+        return "role"
     event = by_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
     _require_owner(event, scope, where)
@@ -149,20 +171,21 @@ def _event_draft(
     content = said_in(event)
     if strict:
         _check_event(event, content)
-    texts = text_parts(content, inner_reader(scope.include))
+    texts = _texts_of(message, content, speaker.program, scope.include)
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         return "no_text"
-    check_text(text, limits)
-    author = _author(event)
+    author = _author(event) or speaker.author
     ts = _event_time(get_field(event, "timestamp"))
     event_id = get_field(event, "id")
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
-    if event_id is not None:
-        check_name(event_id, "event.id", limits)
+    if event_id:
         id_ = memory_id(session_id, event_id)
+        if not is_name(event_id, limits):
+            event_id = None  # it identifies the turn, but cannot be stored
     else:
+        event_id = None
         id_ = memory_id(session_id, author, ts, text)
     own = get_field(event, "custom_metadata")
     scope = merged(scope, own if isinstance(own, Mapping) else None)
@@ -188,6 +211,16 @@ def _event_draft(
     )
 
 
+def _texts_of(
+    message: object, content: object, program: str | None, include: frozenset[str]
+) -> list[str]:
+    """Return the texts of a turn: what was said, and what `include` names."""
+    texts = text_parts(content, inner_reader(include))
+    if program is not None:
+        return program_texts(message, program, texts)
+    return texts + tool_calls(message) if "calls" in include else texts
+
+
 def _check_event(event: object, content: object) -> None:
     """Refuse values of a wrong type, rather than ignore them."""
     for name in ("id", "author", "kind", "source", "trust"):
@@ -207,13 +240,16 @@ def _check_event(event: object, content: object) -> None:
 def _is_readable(content: object) -> bool:
     """Whether a value is a content, with or without text."""
     if isinstance(content, list | tuple):
-        return all(isinstance(part, str | Mapping) for part in content)
+        return all(
+            isinstance(part, _READABLE) or isinstance(get_field(part, "type"), str)
+            for part in content
+        )
     return isinstance(content, _READABLE) or hasattr(content, "parts")
 
 
 def entry_drafts(
     memories: Iterable[object], scope: CallMetadata, limits: Limits, paced: Paced = iter
-) -> list[Draft]:
+) -> list[Given]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 
     Raises:
@@ -221,9 +257,43 @@ def entry_drafts(
         InvalidTypeError: A memory of another type.
     """
     return [
-        _entry_draft(entry, f"memories[{number}]", scope, limits)
+        in_passages(_entry_draft(entry, f"memories[{number}]", scope, limits), limits)
         for number, entry in enumerate(paced(memories))
     ]
+
+
+def one_draft(entry: object, scope: CallMetadata, limits: Limits) -> Draft:
+    """Return the draft of one explicit memory, which has one passage.
+
+    Raises:
+        InvalidArgumentError: It has no text of its own, or an invalid field.
+        InvalidTypeError: It has another type.
+        LimitExceededError: Its text is too long.
+    """
+    draft = _entry_draft(entry, "memories[0]", scope, limits)
+    if is_too_long(draft.text, limits):
+        msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
+        raise LimitExceededError(msg)
+    return draft
+
+
+def require_some(given: Sequence[Given]) -> None:
+    """Raise the first error of a call of which nothing can be stored because of it.
+
+    Raises:
+        InvalidArgumentError: The error of the first item that cannot be read.
+    """
+    errors = [item for item in given if isinstance(item, InvalidArgumentError)]
+    if not errors:
+        return
+    if not each_draft(given):
+        raise type(errors[0])(*errors[0].args)
+    _log.warning(
+        "%d of %d items of a call cannot be stored and are left out: %s",
+        len(errors),
+        len(given),
+        errors[0],
+    )
 
 
 def _entry_draft(
@@ -244,7 +314,6 @@ def _entry_draft(
     if not text.strip():
         msg = "memories: every entry needs a text, neither blank nor only recalled"
         raise InvalidArgumentError(msg)
-    check_text(text, limits)
     fields = {} if isinstance(entry, str) else entry
     session_id = _named(fields, "session_id", limits)
     event_id = _named(fields, "event_id", limits)
@@ -310,14 +379,6 @@ def _event_time(value: object) -> float | None:
     if isinstance(value, _TIMES) and not isinstance(value, bool):
         return to_seconds(value, "event.timestamp")
     return None
-
-
-def check_text(text: str, limits: Limits) -> None:
-    """Raise LimitExceededError if a text is too long."""
-    size = len(text) if text.isascii() else len(text.encode())
-    if size > limits.max_text_bytes:
-        msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
-        raise LimitExceededError(msg)
 
 
 def _content_json(content: object, texts: Sequence[str]) -> str | None:

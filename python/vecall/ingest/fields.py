@@ -65,6 +65,9 @@ EVENT = _fields(
     {**_ALIASES, "event_id": "id"},
     # Of chat messages as model providers exchange them.
     "type name tool_calls tool_call_id function_call refusal annotations audio status "
+    "call_id arguments summary encrypted_content reasoning_content phase "
+    "stop_reason stop_sequence stop_details usage model container "
+    "additional_kwargs response_metadata example invalid_tool_calls artifact "
     # Of google-adk's events.
     "turn_complete turn_complete_reason interaction_status finish_reason error_code "
     "error_message interrupted usage_metadata grounding_metadata model_version "

@@ -9,8 +9,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from vecall.errors import InvalidArgumentError, LimitExceededError
+from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
+from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
 from vecall.store import (
     EmbeddingModel,
@@ -23,12 +24,14 @@ from vecall.store import (
     is_hidden,
     is_well_formed,
     json_object,
+    passage_id,
 )
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import check_share
 from vecall.validation import check_name
 
 _MOST = 2**31 - 1  # of a position or a count
+_NEAR = 2.0**-20  # between the positions of passages, as between those of turns
 
 
 class LineReader:
@@ -65,8 +68,10 @@ class LineReader:
         self._dim = None if model is None else model.dim
         return model
 
-    def line(self, item: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def line(self, item: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         """Read any other line; return its kind and values.
+
+        A memory whose text is too long for this service is several: its passages.
 
         Raises:
             InvalidArgumentError: The message names the field.
@@ -75,7 +80,8 @@ class LineReader:
         if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:
             msg = "expected a line of an export"
             raise InvalidArgumentError(msg)
-        return kind, self._kinds[kind](values)
+        read = self._kinds[kind](values)
+        return kind, self._passages(read) if kind == "mem" else [read]
 
     def _part(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -86,12 +92,9 @@ class LineReader:
 
     def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
         text = _string(values, "text")
-        if not text.strip() or len(text.encode()) > self._limits.max_text_bytes:
-            msg = (
-                "mem.text: must not be blank, and at most max_text_bytes = "
-                f"{self._limits.max_text_bytes} bytes"
-            )
-            raise LimitExceededError(msg)
+        if not text.strip():
+            msg = "mem.text: must not be blank"
+            raise InvalidArgumentError(msg)
         if values.get("state") not in ("live", "archived", "quarantined"):
             msg = "mem.state: must be live, archived or quarantined"
             raise InvalidArgumentError(msg)
@@ -119,6 +122,25 @@ class LineReader:
         if values.get("vec") is not None:
             read["vec"] = self._vector(values["vec"])
         return {name: value for name, value in read.items() if value is not None}
+
+    def _passages(self, memory: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return a memory, or its passages, which have no vectors yet."""
+        texts = texts_of(memory["text"], self._limits)
+        if len(texts) == 1:
+            return [memory]
+        of_whole = ("content", "vec", "supersedes")
+        shared = {name: memory[name] for name in memory if name not in of_whole}
+        found = []
+        for number, text in enumerate(texts, 1):
+            own: dict[str, Any] = {**shared, "text": text}
+            if number > 1:
+                own["id"] = passage_id(memory["id"], number)
+            if "pos" in memory:
+                own["pos"] = as_stored(memory["pos"] + (number - 1) * _NEAR)
+            found.append(own)
+        if "supersedes" in memory:
+            found[0]["supersedes"] = memory["supersedes"]
+        return found
 
     def _item(self, values: Mapping[str, Any]) -> dict[str, Any]:
         ns, key = checked_place(

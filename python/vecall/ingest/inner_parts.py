@@ -1,21 +1,22 @@
 """Optional texts of thoughts, function calls and their responses.
 
-google-adk's parts and dicts of the same shape are read. Calls of memory tools are
-skipped: their results are stored memories, which may be deleted meanwhile.
+The parts of google-adk, Anthropic and OpenAI are read, and dicts of the same shape.
+Calls of memory tools are skipped: their results are stored memories, which may be
+deleted meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from vecall.content import get_field, is_thought
 from vecall.errors import ConfigError
 from vecall.prompts.strip import without_recalled
 
-Inner = Literal["thoughts", "calls"]
-"""Parts of a turn that are stored only on request."""
+Inner = Literal["thoughts", "calls", "system"]
+"""What is stored only on request: parts of a turn, or messages that nobody said."""
 
 MEMORY_TOOLS = frozenset(
     {
@@ -33,21 +34,22 @@ MEMORY_TOOLS = frozenset(
 MOST_CHARS = 1_000
 """Maximum characters of a call's arguments or of a response; the rest is cut."""
 
-_KINDS = ("thoughts", "calls")
+_KINDS = get_args(Inner)
 _CUT = " …"
 
 
 def checked_include(given: object) -> frozenset[str]:
-    """Return which inner parts are stored besides the message texts.
+    """Return what is stored besides the message texts.
 
     Raises:
-        ConfigError: Not a sequence of "thoughts" and "calls".
+        ConfigError: Not a sequence of "thoughts", "calls" and "system".
     """
     if isinstance(given, list | tuple | set | frozenset) and all(
         isinstance(kind, str) and kind in _KINDS for kind in given
     ):
         return frozenset(given)
-    msg = 'include: expected a sequence of "thoughts" and "calls", which may be empty'
+    names = ", ".join(f'"{kind}"' for kind in _KINDS)
+    msg = f"include: expected a sequence of {names}, which may be empty"
     raise ConfigError(msg)
 
 
@@ -62,6 +64,89 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
         return _call(part) if "calls" in include else None
 
     return text_of
+
+
+def program_texts(message: object, program: str, texts: list[str]) -> list[str]:
+    """Return the texts of a message that nobody said, and that `include` names.
+
+    Args:
+        message: A message of a system, a developer or a tool, or an item of OpenAI's
+            responses.
+        program: What `include` calls it.
+        texts: The texts of its content.
+    """
+    if program == "system":
+        return texts
+    if program == "thoughts":
+        summary = get_field(message, "summary")
+        return [_marked("thought", "", each) for each in _texts(summary) or texts]
+    found = _item(message)
+    if found is None and texts:
+        name = get_field(message, "name")
+        if not isinstance(name, str) or name not in MEMORY_TOOLS:
+            found = _marked("response", name, "\n".join(texts))
+    return [found] if found else []
+
+
+def tool_calls(message: object) -> list[str]:
+    """Return the texts of a message's calls in OpenAI's or LangChain's shape."""
+    calls = get_field(message, "tool_calls")
+    if not isinstance(calls, list | tuple):
+        return []
+    return [text for text in map(_tool_call, calls) if text]
+
+
+def _tool_call(call: object) -> str | None:
+    function = get_field(call, "function")
+    if function is not None:
+        call = function
+    values = get_field(call, "arguments")
+    return _shown("call", call, get_field(call, "args") if values is None else values)
+
+
+def _item(part: object) -> str | None:
+    """Return the text of a call or a response that is a part or an item by itself."""
+    type_ = get_field(part, "type")
+    if type_ == "tool_use":
+        return _shown("call", part, get_field(part, "input"))
+    if type_ in ("function_call", "custom_tool_call", "mcp_call"):
+        values = get_field(part, "arguments")
+        return _shown(
+            "call", part, get_field(part, "input") if values is None else values
+        )
+    if type_ in ("function_call_output", "custom_tool_call_output"):
+        return _marked("response", "", _joined(get_field(part, "output")))
+    if type_ == "tool_result":
+        return _marked("response", "", _joined(get_field(part, "content")))
+    return None
+
+
+def _shown(word: str, call: object, values: object) -> str | None:
+    name = get_field(call, "name")
+    if not isinstance(name, str) or not name or name in MEMORY_TOOLS:
+        return None
+    text = _json(values) if isinstance(values, Mapping) else values
+    return _marked(word, name, text)
+
+
+def _marked(word: str, name: object, text: object) -> str:
+    """Return a text with its kind and name before it, cut if it is long."""
+    named = f" {_cut(name, '')}" if isinstance(name, str) and name else ""
+    shown = f" {_cut(text, _CUT)}" if isinstance(text, str) and text else ""
+    return without_recalled(f"({word}){named}{shown}")
+
+
+def _joined(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(_texts(content))
+
+
+def _texts(parts: object) -> list[str]:
+    if not isinstance(parts, list | tuple):
+        return []
+    texts = (
+        part if isinstance(part, str) else get_field(part, "text") for part in parts
+    )
+    return [text for text in texts if isinstance(text, str) and text]
 
 
 def _thought(part: object) -> str | None:
@@ -85,7 +170,7 @@ def _call(part: object) -> str | None:
             values = get_field(call, field)
             shown = f" {_json(values)}" if isinstance(values, Mapping) else ""
             return without_recalled(f"({word}) {_cut(name, '')}{shown}") or None
-    return None
+    return _item(part)
 
 
 def _json(values: Mapping[object, object]) -> str:

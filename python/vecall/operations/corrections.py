@@ -18,7 +18,7 @@ from vecall.errors import (
 from vecall.filters.labels import EVERY
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.drafts import entry_drafts
+from vecall.ingest.drafts import one_draft
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.write_request import WriteRequest, checked_version
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -149,7 +149,7 @@ class Corrections:
         changed = replace(
             entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
         )
-        (draft,) = entry_drafts([changed], how, self._memory.limits)
+        draft = one_draft(changed, how, self._memory.limits)
         search_index = self._memory.search_index
         own = None if vector is None else [vector]
         give_own_vectors([draft], own, search_index.model)

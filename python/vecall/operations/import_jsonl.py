@@ -209,7 +209,8 @@ def _jobs(
     size = 0
     while lines.next():
         try:
-            kind, values = lines.read(reader.line)
+            kind, several = lines.read(reader.line)
+            values = several[0]
             if job is None and kind != "part":
                 lines.read(_too_early)
             if kind == "part":
@@ -230,9 +231,9 @@ def _jobs(
                 how.restore,
             )
         elif job is not None:
-            batch.append((kind, values))
+            batch += [(kind, each) for each in several]
             size += lines.size
-            if len(batch) == _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
+            if len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
                 yield job
                 batch, size = [], 0
                 job = ImportLines(

@@ -92,8 +92,10 @@ class WritePolicy:
             deletes them together with the memory.
         quota: The limits on what each user may store.
         scopes: The scopes, besides a user's own, that may be read and written.
-        include: Parts of a turn to store besides its text: "thoughts", and "calls" for
-            function calls and responses. Each is cut to 1,000 characters.
+        include: What to store of a conversation besides what was said: "thoughts",
+            "calls" for the calls of functions and tools and their responses, and
+            "system" for system and developer messages. Calls and responses are cut to
+            1,000 characters each.
 
     Raises:
         ConfigError: A value is not allowed.

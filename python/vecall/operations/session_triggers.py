@@ -24,7 +24,8 @@ from vecall.ingest.buffered_turns import (
     first_compaction,
     parted_by_compaction,
 )
-from vecall.ingest.drafts import session_head
+from vecall.ingest.drafts import Given, require_some, session_head
+from vecall.ingest.passages import each_draft
 from vecall.ingest.summaries import SUMMARY, summary_drafts
 from vecall.operations.summarizing import SummarizerCalls
 from vecall.operations.write_request import WriteRequest
@@ -210,13 +211,14 @@ class SessionObserver:
         memory.check_open()
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        read: list[_Part] = []
+        read: list[tuple[list[Given], SessionSummary | None]] = []
         key = (due.app, due.user)
         counted = await memory.counted(key, head.events, head.id)
         parts = await memory.read_through(parted_by_compaction, counted)
         for events, summary in parts:
             read.append((await memory.read_turns(events, head), summary))
-        return due, read
+        require_some([item for given, _ in read for item in given])
+        return due, [(each_draft(given), summary) for given, summary in read]
 
     async def _buffer(
         self,
@@ -237,6 +239,8 @@ class SessionObserver:
         if not new:
             return
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
+        ids = {id_ for id_, _ in new}  # a text that the hook made too long has more
+        new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
         turns = await self._memory.read_through(events_of, new, reviewed)
         quota = self._memory.quota
         keep = BufferTurns(*due, turns, delay, count, quota, ends)
@@ -248,7 +252,8 @@ class SessionObserver:
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review.
 
-        New items are those that the file has not seen. With a `Compaction` trigger, a
+        New items are those that the file has not seen, nor of a turn that it has seen.
+        With a `Compaction` trigger, a
         late turn, which a known compaction covers, has no draft.
         """
         items: dict[str, Draft | SessionSummary] = {}
@@ -258,7 +263,11 @@ class SessionObserver:
                 items[compaction_id(due.session, summary)] = summary
         with self._memory.storage.read(due.app, due.user) as reads:
             known = reads.seen_turn_ids(*due, list(items))
-        new = [item for item in in_slices(items.items()) if item[0] not in known]
+        new = [
+            (id_, each)
+            for id_, each in in_slices(items.items())
+            if id_ not in known and getattr(each, "passage_of", None) not in known
+        ]
         late = set()
         if new and isinstance(self.trigger, Compaction):
             late = covered_before(items, known)

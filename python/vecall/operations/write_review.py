@@ -21,7 +21,7 @@ from vecall.errors import (
 )
 from vecall.filters.trust import at_most
 from vecall.hooks import PendingWrite, Verdict, WriteHook
-from vecall.ingest.drafts import check_text
+from vecall.ingest.passages import each_draft, in_passages
 from vecall.limits import Limits
 from vecall.search.entries import entry_from_draft
 from vecall.store import Draft
@@ -66,7 +66,10 @@ class WriteReviewer:
         results = await self.review_each(
             app, user, drafts, scope=scope, explicit=explicit
         )
-        return drafts if results is drafts else [draft for draft in results if draft]
+        if results is drafts:
+            return drafts
+        passed = [in_passages(draft, self._limits) for draft in results if draft]
+        return each_draft(passed)
 
     async def review_each(
         self,
@@ -91,7 +94,6 @@ class WriteReviewer:
             WriteRejectedError: The hook rejected an explicit memory.
             WriteHookError: The hook failed, or returned no `Verdict`.
             ReentrantCallError: The hook itself is the caller.
-            LimitExceededError: The redacted text of a memory is too long.
         """
         if self._hook is None or not drafts:
             return drafts
@@ -117,9 +119,6 @@ class WriteReviewer:
             _apply(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
         ]
-        for reviewed in results:
-            if reviewed is not None:
-                check_text(reviewed.text, self._limits)
         if None in results:
             _log.info("on_write rejected %d memories", results.count(None))
         return results

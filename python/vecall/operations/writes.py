@@ -20,13 +20,16 @@ from vecall.ingest.aligned_ids import Written, aligned, stored_count
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.conversation import parted_by_rewind
 from vecall.ingest.drafts import (
+    Given,
     GivenTurns,
     SessionHead,
     entry_drafts,
     memory_ids,
+    require_some,
     session_head,
     turns_of,
 )
+from vecall.ingest.passages import each_draft
 from vecall.operations.draft_vectors import Looked, give_vectors
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.runtime import Runtime
@@ -62,6 +65,7 @@ class Writes(Runtime):
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
         valid_turns, taken_back = turns = await self._turns(head.events, head.id, scope)
+        require_some(valid_turns)
         await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
@@ -85,6 +89,7 @@ class Writes(Runtime):
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(events, "events")
         valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
+        require_some(valid_turns)
         await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
         written = await self._added(*key, turns.drafts, request)
@@ -104,16 +109,16 @@ class Writes(Runtime):
         key = self.key(app_name, user_id, request.scope, write=True)
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(memories, "memories")
-        drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
-        give_own_vectors(drafts, vectors, self.search_index.model)
+        given = await self.read_through(entry_drafts, raw, scope, self.limits)
+        give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, drafts, request)
-        return await self._aligned(drafts, written)
+        written = await self._added(*key, each_draft(given), request)
+        return await self._aligned(given, written)
 
-    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Draft]:
+    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
         """Return the drafts of turns; the caller has removed rewound turns."""
         scope = CallMetadata({}, app=head.app, user=head.user)
-        return (await self._turns(raw_turns, head.id, scope)).drafts
+        return (await self._turns(raw_turns, head.id, scope)).given
 
     async def counted(
         self, key: tuple[str, str], events: list[Any], session_id: str

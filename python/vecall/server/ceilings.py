@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import TRUST_TIERS, exceeds
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token
@@ -31,7 +32,9 @@ def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, **items}
 
 
-def _stamped(token: Token, item: Any) -> dict[str, Any]:
+def _stamped(token: Token, item: Any) -> Any:
+    if isinstance(item, InvalidArgumentError):
+        return item  # an item that is left out
     made = {"content": item} if isinstance(item, str) else dict(item)
     check_names(token, made)
     ceiling = token.ceiling

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -113,7 +112,10 @@ def _added(ids: AddedIds, status: int) -> Response:
     """Return the ids, and reasons for omitted items; 200 if nothing was stored."""
     document: dict[str, object] = {"ids": ids}
     if ids.left_out:
-        document["left_out"] = [dataclasses.asdict(each) for each in ids.left_out]
+        document["left_out"] = [
+            {name: value for name, value in asdict(each).items() if value is not None}
+            for each in ids.left_out
+        ]
     return json_response(document, status if ids.stored else 200)
 
 

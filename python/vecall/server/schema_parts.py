@@ -6,6 +6,9 @@ from typing import Any
 
 Schema = dict[str, Any]
 
+EACH_ALONE = "x-each-alone"
+"""Of an array: an invalid item is left out, with its reason, and no other item."""
+
 
 def ref(name: str) -> Schema:
     """Refer to a shared schema."""

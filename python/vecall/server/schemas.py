@@ -10,7 +10,7 @@ from vecall.ingest.fields import ENTRY, EVENT
 from vecall.server.filter_schemas import FILTER_SCHEMAS
 from vecall.server.limits import HttpLimits
 from vecall.server.responses import CODES
-from vecall.server.schema_parts import Schema, closed, ref
+from vecall.server.schema_parts import EACH_ALONE, Schema, closed, ref
 from vecall.types import LeftOutReason
 from vecall.validation import MOST_OFFSET
 
@@ -90,6 +90,7 @@ _PART_LIST: Schema = {
     "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
 }
 _NEW_CONTENT = ref("NewContent")
+_NEW_PARTS = [_PART_LIST, closed(_PARTS, "parts")]
 _TOLD = {
     "content": _NEW_CONTENT,
     "text": {**_NEW_CONTENT, "description": "Another name for content."},
@@ -137,7 +138,9 @@ _NEW_EVENT = closed(
         **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
         **_TOLD,
         **_OF,
-        "content": _or_null(_NEW_CONTENT),
+        "content": {"anyOf": [_NULL, _WORD, *_NEW_PARTS]},
+        "id": _or_null(_WORD),
+        "event_id": _or_null(_WORD),
     }
 )
 _MEMORY = _open(
@@ -200,6 +203,7 @@ _LEFT_OUT = _open(
     {
         "index": _DONE,
         "reason": {"type": "string", "enum": list(get_args(LeftOutReason))},
+        "detail": _WORD,
     },
     "index",
     "reason",
@@ -233,14 +237,11 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "ids",
     )
     turn = ref("NewEvent")
-    turns = {"events": _batch(turn, limits), "messages": _batch(turn, limits)}
+    said = {**_batch(turn, limits), EACH_ALONE: True}
+    turns = {"events": said, "messages": said}
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
     new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
-    new_content = [
-        {"type": "string", "minLength": 1},
-        _PART_LIST,
-        closed(_PARTS, "parts"),
-    ]
+    new_content = [{"type": "string", "minLength": 1}, *_NEW_PARTS]
     return {
         **_SHARED,
         **FILTER_SCHEMAS,

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from vecall.errors import InvalidArgumentError
 from vecall.ingest.fields import is_field_name
 from vecall.server.responses import HttpError
+from vecall.server.schema_parts import EACH_ALONE
 
 Schema = dict[str, Any]
 
@@ -59,6 +61,9 @@ class Validator:
     def check(self, value: object, schema: Schema, where: str = "body") -> None:
         """Check one value.
 
+        An invalid item of an array with `EACH_ALONE` is replaced by its error, which
+        leaves out that item alone.
+
         Args:
             value: The value from the client.
             schema: The schema of the value.
@@ -87,8 +92,14 @@ class Validator:
                     raise _broken(where, rule.format(bound))
         if kind == "array" and "items" in schema:
             assert isinstance(value, list)
+            alone = EACH_ALONE in schema
             for number, item in enumerate(value):
-                self.check(item, schema["items"], f"{where}[{number}]")
+                try:
+                    self.check(item, schema["items"], f"{where}[{number}]")
+                except HttpError as error:
+                    if not alone:
+                        raise
+                    value[number] = InvalidArgumentError(error.message)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import LimitExceededError
-from vecall.store import BufferedTurn, DueSession
+from vecall.store import BufferedTurn, DueSession, passages_among
 
 MAX_USER_TURNS = 10_000
 MAX_USER_BYTES = 16 << 20
@@ -165,6 +165,7 @@ class SessionBuffer:
                     session = self._sessions[due]
                     waiting = session.waiting
                     gone = [id_ for id_ in waiting if ids is None or id_ in ids]
+                    gone += passages_among(waiting, ids or ())
                     self._remove(due, session, gone)
                     dropped += len(gone)
             return dropped

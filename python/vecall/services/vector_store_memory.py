@@ -29,8 +29,10 @@ from vecall.ingest.drafts import (
     SessionHead,
     entry_drafts,
     memory_ids,
+    require_some,
     turns_of,
 )
+from vecall.ingest.passages import each_draft
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
 from vecall.ranking.calibration import Calibration, cosine_signals
@@ -43,7 +45,7 @@ from vecall.services.vector_store_rows import (
     scope_of_filter,
     to_metadata,
 )
-from vecall.store import Draft, EmbeddingModel
+from vecall.store import Draft, EmbeddingModel, passage_id
 from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.validation import (
     check_filter,
@@ -116,6 +118,7 @@ class VectorStoreMemory:
         turns = await self.read(
             turns_of, events, session_id, scope, self.limits, in_slices
         )
+        require_some(turns.given)
         self.check_ttl(turns.drafts)
         await self.take_back(app, user, turns.taken_back)
         ids = await self.add_drafts(app, user, turns.drafts)
@@ -130,9 +133,9 @@ class VectorStoreMemory:
     ) -> AddedIds:
         """Store explicit memories."""
         scope = call_metadata(metadata, app, user)
-        drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
-        ids = await self.add_drafts(app, user, drafts)
-        return aligned(drafts, Written(ids, {}))
+        given = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
+        ids = await self.add_drafts(app, user, each_draft(given))
+        return aligned(given, Written(ids, {}))
 
     async def add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
@@ -270,7 +273,13 @@ class VectorStoreMemory:
         async def each() -> int:
             there = 0
             for id_ in ids:
-                there += bool(await delete(id_, app_name=app, user_id=user))
+                gone = bool(await delete(id_, app_name=app, user_id=user))
+                number = 1
+                while gone:  # and the next passage of the turn, if it has one
+                    there += 1
+                    number += 1
+                    next_id = passage_id(id_, number)
+                    gone = bool(await delete(next_id, app_name=app, user_id=user))
             return there
 
         return await self.run(each)

@@ -173,7 +173,11 @@ class VectorStoreSessions:
             session_content, counted, head, memory.limits, memory.include
         )
         known = self.waiting.known(due, content)
-        new = {id_: each for id_, each in content.items() if id_ not in known}
+        new = {
+            id_: each
+            for id_, each in content.items()
+            if id_ not in known and getattr(each, "passage_of", None) not in known
+        }
         memory.check_ttl([each for each in new.values() if isinstance(each, Draft)])
         late = set()
         if isinstance(self.trigger, Compaction):

@@ -67,7 +67,15 @@ from vecall.store.results import (
     RevisionRow,
     Version,
 )
-from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
+from vecall.store.rows import (
+    Change,
+    Draft,
+    Row,
+    RowWithVector,
+    memory_id,
+    passage_id,
+    text_hash,
+)
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.values import check_past, check_turn, json_object, stored_object
 from vecall.store.write_job import WriteJob
@@ -85,6 +93,7 @@ from vecall.store.writes.model_migration import (
     PutNextVectors,
     SwitchModels,
 )
+from vecall.store.writes.passages import passages_among
 from vecall.store.writes.position_spacing import as_stored
 from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
@@ -188,6 +197,8 @@ __all__ = [
     "number_of_pieces",
     "open_storage",
     "parsed_value",
+    "passage_id",
+    "passages_among",
     "public_url",
     "recover",
     "repair",

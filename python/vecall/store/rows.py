@@ -29,10 +29,26 @@ def memory_id(*parts: str | float | None) -> str:
         if part is None:
             digest.update(b"-")
             continue
-        data = (part if isinstance(part, str) else repr(part)).encode()
+        given = part if isinstance(part, str) else repr(part)
+        data = given.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(data))
         digest.update(data)
     return digest.hexdigest()
+
+
+def passages_from(first: str) -> tuple[str, str]:
+    """Return two bounds: the ids of a turn's passages, but its own, are between them.
+
+    Args:
+        first: The id of the turn, which is that of its first passage.
+    """
+    own = memory_id("passage", first)
+    return f"{own}.", f"{own}/"  # the character after the full stop
+
+
+def passage_id(first: str, number: int) -> str:
+    """Return the id of the passage with a number, from 2, of a turn."""
+    return f"{passages_from(first)[0]}{number}"
 
 
 @dataclass(slots=True)
@@ -62,6 +78,9 @@ class Draft:
     """Whether it is a turn of a session, with a position among the other turns."""
     quarantined: bool = field(default=False, kw_only=True)
     """Whether it is quarantined: stored, but not found until it is released."""
+
+    passage_of: str | None = field(default=None, kw_only=True)
+    """The id of the turn of which it is a passage, but not the first one."""
 
     has_own_vector: bool = field(default=False, kw_only=True)
     """Whether the caller gave `vec`; None stands for a zero vector then."""

@@ -93,6 +93,8 @@ export async function responses(): Promise<void> {
       typeof reason,
       | "partial"
       | "no_text"
+      | "role"
+      | "invalid"
       | "rewound"
       | "deleted"
       | "expired"

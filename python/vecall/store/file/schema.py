@@ -75,9 +75,8 @@ CREATE TABLE embed_cache (
 
 
 def _to_1(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_1.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
+    for statement in filter(str.strip, _SCHEMA_1.split(";\n")):
+        connection.execute(statement)
     _write_facts(connection, 1)
 
 

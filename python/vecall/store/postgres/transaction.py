@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ _TEXT = 25  # PostgreSQL's number of the type
 _LOOK = "SELECT part FROM look(?, ?, ?) AS part WHERE part IS NOT NULL"
 _FEW = 16  # values: a text with so many marks is parsed once
 _MISSING = PartitionEntry(0, 0, 0, 0)
+_WRITTEN = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
+_NAMES = re.compile(r"\w+")
 
 
 class NotSentError(Exception):
@@ -198,7 +201,14 @@ class PostgresTransaction:
             known = self._ahead.pop((sql, tuple(values)), None)
             if known is not None:
                 return known
+            for table in _WRITTEN.findall(sql):
+                self._forget(table)
         return self._sent(sql, values)
+
+    def _forget(self, table: str) -> None:
+        """Drop what was read ahead of a table that this transaction now changes."""
+        for key in [key for key in self._ahead if table in _NAMES.findall(key[0])]:
+            del self._ahead[key]
 
     def send_ahead(self, statements: Iterable[Statement]) -> None:
         """Send SELECT statements whose results `execute` returns later."""
@@ -224,6 +234,7 @@ class PostgresTransaction:
 
     def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
         """Insert rows, as `insert_many` does."""
+        self._forget(into.split(maxsplit=1)[0])
         for start in range(0, len(rows), MAX_ROWS):
             query: Any
             query, values = bulk_insert(into, rows[start : start + MAX_ROWS], conflict)

@@ -17,7 +17,11 @@ from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import in_statements, insert_many, select_in
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes import idempotency
-from vecall.store.writes.delete import delete_rows, rows_of_session
+from vecall.store.writes.delete import (
+    delete_rows,
+    delete_stale_passages,
+    rows_of_session,
+)
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
@@ -27,6 +31,7 @@ from vecall.store.writes.row_diff import (
     STORED,
     ExistingRow,
     append_history,
+    changed_turns,
     corrected,
     expiry,
     find_stored,
@@ -130,6 +135,9 @@ class AddMemories:
         self._check_versions(partition, stored)
         outdated = self._leave_out(partition, drafts, stored)
         removed = self._remove_others(partition)
+        if turns := changed_turns(drafts, stored) - outdated:
+            kept = {draft.id for draft in self.drafts}
+            removed += delete_stale_passages(partition, turns, kept)
         positions = _positions(partition, drafts, stored)
         written = rewrite_positions(partition, positions.moved)
         news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
@@ -196,6 +204,11 @@ class AddMemories:
             else:
                 self.left_out[id_] = why or "deleted"
                 del drafts[id_]
+        for id_ in list(drafts) if self.left_out else ():
+            turn = drafts[id_].passage_of
+            if turn in self.left_out:  # then its passages are left out, too
+                self.left_out[id_] = self.left_out[turn]
+                del drafts[id_]
         return drafts
 
     def _check_versions(
@@ -245,11 +258,12 @@ class AddMemories:
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 self.left_out[id_] = "expired"
                 del drafts[id_]
-        return {
+        outdated = {
             id_
             for id_, digests in old.items()
             if id_ in drafts and was_overwritten(drafts[id_], digests)
         }
+        return outdated | {d.id for d in drafts.values() if d.passage_of in outdated}
 
     def _remove_others(self, partition: PartitionWriter) -> list[int]:
         if self.replace is None:

@@ -13,6 +13,7 @@ from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.passages import with_passages
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_state import (
     Reason,
@@ -46,7 +47,8 @@ class ArchiveMemories:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         query = "SELECT rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
-        found = select_in(connection, query, [partition.id], self.ids)
+        ids = with_passages(connection, partition.id, self.ids)
+        found = select_in(connection, query, [partition.id], ids)
         removed = archive(partition, [rid for (rid,) in found], self.why)
         partition.finish()
         return partition.changed(removed=removed)
@@ -92,7 +94,10 @@ class RestoreMemory:
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         doomed: list[RowToDelete] = []
         self._check_seen(partition)
-        written = bring_back(partition, [self.id], self.state)
+        ids = [self.id]
+        if self.state == "archived":  # a reviewer releases each passage that was read
+            ids = with_passages(connection, partition.id, ids)
+        written = bring_back(partition, ids, self.state)
         if not written and self.state == "archived":
             folded = select_in(
                 connection,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from vecall.store.transaction import Transaction, retire
 from vecall.store.writes.forget_proposals import take_proposal
 from vecall.store.writes.item_rows import delete_items
 from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.passages import passages_among, with_passages
 from vecall.store.writes.waiting_counts import Waits, add_waits
 from vecall.types import Filter
 
@@ -42,7 +43,7 @@ class DeleteMemories:
     Attributes:
         app: The app.
         user: The user.
-        ids: Only memories with these ids.
+        ids: Only memories with these ids, and the other passages of these turns.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
         version: Delete nothing if the `updated_at` of a memory in `ids` differs.
@@ -70,6 +71,8 @@ class DeleteMemories:
             self._check_version(partition)
         if self.token is not None:
             self.ids = take_proposal(partition, self.token, self.ids)
+        elif self.ids is not None:
+            self.ids = with_passages(connection, partition.id, self.ids)
         query, values = self._conditions(partition.id)
         if self.ids is None:
             found = list(self._passing(connection, query, values))
@@ -166,6 +169,27 @@ def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelet
     return [RowToDelete(*row) for row in rows]
 
 
+def delete_stale_passages(
+    partition: PartitionWriter, turns: Collection[str], kept: Collection[str]
+) -> list[int]:
+    """Delete the passages that turns no longer have; return their rows.
+
+    They leave no tombstones: the turns may have them again.
+
+    Args:
+        partition: The user's partition.
+        turns: The ids of the turns.
+        kept: The ids of the passages that they have now.
+    """
+    connection, part = partition.connection, partition.id
+    ids = with_passages(connection, part, list(turns))
+    stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
+    found = select_in(connection, f"{_DOOMED} AND id IN", [part], stale)
+    rows = [RowToDelete(*row) for row in found]
+    delete_rows(partition, rows)
+    return [row.rid for row in rows]
+
+
 def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> None:
     """Delete memories and their history."""
     for row in found:
@@ -198,6 +222,9 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     any_row = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
     if not ids or execute(any_row, (partition.id,)).fetchone() is None:
         return
+    every = "SELECT id FROM told WHERE part = ? AND event IS NOT NULL"
+    waits = (id_ for (id_,) in execute(every, (partition.id,)).fetchall())
+    ids = list(dict.fromkeys([*ids, *passages_among(waits, ids)]))
     query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
     waiting = select_in(partition.connection, query, [partition.id], ids)
     _wait_no_more(partition, list(waiting))

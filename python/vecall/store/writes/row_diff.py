@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -99,6 +99,25 @@ def find_stored(
     """Return the stored rows of drafts, by id."""
     found = select_in(partition.connection, STORED, [partition.id], ids)
     return {values[0]: ExistingRow(*values[1:]) for values in found}
+
+
+def changed_turns(
+    drafts: Mapping[str, Draft], stored: Mapping[str, ExistingRow]
+) -> set[str]:
+    """Return the ids of those drafts whose turns may have fewer passages than stored.
+
+    Args:
+        drafts: The drafts of a call, by id.
+        stored: Their stored rows, by id.
+    """
+    turns = {each.passage_of for each in drafts.values() if each.passage_of is not None}
+    if stored:
+        turns |= {
+            id_
+            for id_, old in stored.items()
+            if id_ in drafts and drafts[id_].text != old.text
+        }
+    return turns
 
 
 def expiry(

@@ -1,0 +1,145 @@
+"""Splits a text that is too long for one memory into passages of one turn or fact.
+
+The passages joined are the text. The first one has the id of the turn; the ids of the
+others derive from it (`vecall.store.passage_id`).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vecall.limits import Limits
+from vecall.store import Draft, passage_id
+
+PASSAGE_BYTES = 16_384
+"""Bytes of a passage in UTF-8, unless `max_text_bytes` is smaller."""
+
+_BORDERS = (b"\n\n", b"\n", b". ", "。".encode(), b" ")
+"""Where a text is split: after a paragraph, a line, a sentence or a word."""
+
+_LONGEST_CHARACTER = 64  # code points that one visible character may have
+_JOINER = "\u200d"
+
+
+class Passages(list[Draft]):
+    """The drafts of one turn or fact whose text is too long, in order."""
+
+
+def is_too_long(text: str, limits: Limits) -> bool:
+    """Return whether a text is too long for one memory."""
+    most = limits.max_text_bytes
+    return len(text) > most or (not text.isascii() and len(text.encode()) > most)
+
+
+def texts_of(text: str, limits: Limits) -> list[str]:
+    """Return the texts of the passages of a text: one, unless it is too long."""
+    if not is_too_long(text, limits):
+        return [text]
+    return split(text, min(PASSAGE_BYTES, limits.max_text_bytes))
+
+
+def in_passages(draft: Draft, limits: Limits) -> Draft | Passages:
+    """Return a draft unchanged, or its passages if its text is too long.
+
+    The parts of its content and the memory that it supersedes are of the first passage
+    alone, or of none.
+    """
+    if not is_too_long(draft.text, limits):
+        return draft
+    first, *others = texts_of(draft.text, limits)
+    found = Passages([replace(draft, text=first, content=None)])
+    for number, text in enumerate(others, 2):
+        # A passage that a hook has made too long has parts of its own.
+        part = f"{draft.id}.{number}" if draft.passage_of else None
+        found.append(
+            replace(
+                draft,
+                id=part or passage_id(draft.id, number),
+                text=text,
+                content=None,
+                supersedes=None,
+                passage_of=draft.passage_of or draft.id,
+            )
+        )
+    return found
+
+
+def each_draft(given: Iterable[object]) -> list[Draft]:
+    """Return the drafts among the items of a call, passages one by one."""
+    drafts: list[Draft] = []
+    for item in given:
+        if isinstance(item, Draft):
+            drafts.append(item)
+        elif isinstance(item, Passages):
+            drafts += item
+    return drafts
+
+
+def split(text: str, most: int) -> list[str]:
+    """Return the passages of a text, of at most `most` bytes in UTF-8 each.
+
+    It is split after a paragraph, a line, a sentence or a word in the second half of a
+    passage, or else between two visible characters. Blank passages are left out. The
+    time is linear in the text.
+    """
+    data = text.encode()
+    found = []
+    start = 0
+    while start < len(data):
+        end = _end(data, start, most)
+        passage = data[start:end].decode()
+        if not passage.isspace():
+            found.append(passage)
+        start = end
+    return found
+
+
+def _end(data: bytes, start: int, most: int) -> int:
+    """Return where the passage that begins at a byte ends."""
+    if len(data) - start <= most:
+        return len(data)
+    limit = start + most
+    for border in _BORDERS:
+        at = data.rfind(border, start + most // 2, limit)
+        if at >= 0:
+            return at + len(border)
+    while limit > start and _is_inside(data[limit]):
+        limit -= 1
+    if limit == start:  # one character is longer than `most`
+        limit += 1
+        while limit < len(data) and _is_inside(data[limit]):
+            limit += 1
+        return limit
+    return _before_character(data, start, limit)
+
+
+def _is_inside(byte: int) -> bool:
+    """Whether a byte continues a code point in UTF-8."""
+    return byte & 0xC0 == 0x80
+
+
+def _before_character(data: bytes, start: int, limit: int) -> int:
+    """Return the end of the last visible character before `limit`."""
+    if data[limit - 1] < 0x80 and data[limit] < 0x80:
+        return limit
+    near = data[max(start, limit - 4 * _LONGEST_CHARACTER) : limit]
+    tail = near.decode(errors="ignore")[-_LONGEST_CHARACTER:]
+    following = data[limit : limit + 4].decode(errors="ignore")[:1]
+    at = limit
+    for before in reversed(tail):
+        if not _joins(before, following):
+            break
+        at -= len(before.encode())
+        following = before
+    return at if at > start and at > limit - len(near) else limit
+
+
+def _joins(before: str, after: str) -> bool:
+    """Whether two code points next to each other may be one visible character."""
+    return (
+        _JOINER in (before, after)
+        or unicodedata.category(after).startswith("M")
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # a tone of skin
+    )

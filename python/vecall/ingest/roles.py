@@ -1,0 +1,71 @@
+"""Which messages somebody said, and which are of a program.
+
+System and developer messages instruct a model, and tools return pages and rows: they
+are memories only if `include` asks for them. The shapes of OpenAI (chat completions and
+responses), Anthropic, Gemini and LangChain are known; none of them is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from vecall.content import get_field, get_role
+
+_PROGRAMS = {
+    "system": "system",
+    "developer": "system",
+    "tool": "calls",
+    "function": "calls",
+}
+"""What `include` calls the messages of a role."""
+
+_SPEAKERS = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+"""The authors of LangChain's types of messages."""
+
+_ITEMS = {"reasoning": "thoughts", "compaction": "thoughts", "item_reference": "calls"}
+_ITEM_ENDS = ("_call", "_output", "_request", "_response", "_tools")
+"""Types of the items of OpenAI's responses that are no messages."""
+
+
+class Speaker(NamedTuple):
+    """Who said a message.
+
+    Attributes:
+        author: The author, where only the message's type tells it.
+        program: What `include` calls a message that nobody said; else None.
+    """
+
+    author: str | None = None
+    program: str | None = None
+
+
+_SOMEBODY = Speaker()
+
+
+def speaker_of(event: object) -> Speaker:
+    """Return who said a message: by its role, that of its content, or its type."""
+    role = get_field(event, "role")
+    if not isinstance(role, str):
+        role = get_role(get_field(event, "content"))
+    if role is not None:
+        return _speaker(_PROGRAMS.get(role))
+    type_ = get_field(event, "type")
+    if isinstance(type_, str):
+        if type_ in _PROGRAMS or type_ in _SPEAKERS:
+            return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
+        if type_ in _ITEMS or type_.endswith(_ITEM_ENDS):
+            return Speaker(None, _ITEMS.get(type_, "calls"))
+    author = get_field(event, "author")
+    return _speaker(_PROGRAMS.get(author)) if isinstance(author, str) else _SOMEBODY
+
+
+def _speaker(program: str | None) -> Speaker:
+    return _SOMEBODY if program is None else Speaker(None, program)
+
+
+def unwrapped(event: Any) -> Any:
+    """Return a message of LangChain's `messages_to_dict` without its envelope."""
+    if "data" in event and isinstance(event["data"], Mapping) and "type" in event:
+        return {**event["data"], "type": event["type"]}
+    return event

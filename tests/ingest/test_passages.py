@@ -1,0 +1,257 @@
+"""A text that is too long for one memory is stored as passages of its turn."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from helpers.services import ALICE
+from vecall import Event, LimitExceededError, Limits, MemoryEntry, Quota
+from vecall.ingest.passages import split
+
+SHORT = Limits(max_text_bytes=64)
+
+
+def numbered(count, word="line"):
+    return "\n".join(f"{word} {number} of a long text" for number in range(count))
+
+
+LONG = numbered(12)
+
+
+@pytest.fixture
+def sync(open_service):
+    return open_service(limits=SHORT).sync
+
+
+def stored(sync, **more):
+    return sync.list_memories(**ALICE, **more)
+
+
+def joined(sync):
+    return "".join(each.text for each in stored(sync))
+
+
+def session(*events):
+    return {**ALICE, "id": "s", "events": list(events)}
+
+
+def turn(text, id_="t"):
+    return Event(text, author="user", timestamp=1.0, id=id_)
+
+
+@pytest.mark.parametrize("most", [4, 7, 64, 1000])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_passages_of_a_text_joined_are_the_text(seed, most):
+    chance = random.Random(seed)
+    letters = [
+        "a",
+        " ",
+        "\n",
+        "\n\n",
+        ". ",
+        "é",
+        "漢",
+        "\U0001f99c",
+        "\u0301",
+        "\u200d",
+    ]
+    text = "x" + "".join(chance.choices(letters, k=500)) + "x"
+    passages = split(text, most)
+    blank = text
+    for each in passages:
+        assert 0 < len(each.encode()) <= most
+        before, _, blank = blank.partition(each)
+        assert before.strip() == ""
+    assert blank.strip() == ""
+
+
+def test_a_text_is_split_after_a_paragraph_or_else_a_line_a_sentence_or_a_word():
+    words = "one two three four"
+    assert split(f"{words}\n\n{words}", 30) == [f"{words}\n\n", words]
+    assert split(f"{words}\n{words}", 30) == [f"{words}\n", words]
+    assert split(f"{words}. {words}", 30) == [f"{words}. ", words]
+    assert split(f"{words} {words}", 30) == [
+        "one two three four one two ",
+        "three four",
+    ]
+
+
+def test_no_visible_character_is_split():
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    for each in split("x" + family * 20 + "e\u0301" * 40, 40):
+        assert each[0] not in "\u200d\u0301"
+        assert each[-1] != "\u200d"
+
+
+@pytest.mark.parametrize("way", ["turn", "fact"])
+def test_each_passage_is_a_memory_of_the_turn_with_its_fields(sync, way):
+    fields = {"author": "user", "timestamp": 5.0, "custom_metadata": {"a": 1}}
+    if way == "turn":
+        events = [Event("before"), Event(LONG, id="t", **fields), Event("after")]
+        added = sync.add_events_to_memory(**ALICE, events=events, session_id="s")
+    else:
+        entry = MemoryEntry(LONG, id="t", importance=0.5, session_id="s", **fields)
+        added = sync.add_memory(**ALICE, memories=["before", entry, "after"])
+    assert len(added) == 3
+    assert added.left_out == ()
+    before, *passages, after = stored(sync)
+    assert (before.text, after.text) == ("before", "after")
+    assert len(passages) > 3
+    assert passages[0].id == added[1]
+    assert "".join(each.text for each in passages) == LONG
+    assert all(len(each.text.encode()) <= 64 for each in passages)
+    for each in passages:
+        assert each.custom_metadata == {"a": 1}
+        assert (each.author, each.session_id) == ("user", "s")
+        assert each.timestamp == passages[0].timestamp
+
+
+def test_the_end_of_a_long_text_is_found(sync):
+    sync.add_events_to_memory(**ALICE, events=[turn(LONG + "\nand a narwhal")])
+    (best, *_) = sync.search_memory(**ALICE, query="narwhal").memories
+    assert "narwhal" in best.text
+
+
+def test_passages_are_neighbours_in_the_order_of_the_text(sync):
+    events = [turn("first", "1"), turn(LONG, "2"), turn("last", "3")]
+    ids = sync.add_session_to_memory(session(*events))
+    around = sync.expand_session(**ALICE, memory_id=ids[0], turns_after=20)
+    assert "".join(each.text for each in around) == f"first{LONG}last"
+
+
+def test_a_repeat_changes_nothing(sync):
+    first = sync.add_session_to_memory(session(turn(LONG)))
+    before = stored(sync)
+    assert sync.add_session_to_memory(session(turn(LONG))) == first
+    assert stored(sync) == before
+
+
+@pytest.mark.parametrize("now", ["short", numbered(3), numbered(12, "row"), LONG[:200]])
+@pytest.mark.parametrize("way", ["session", "events", "fact"])
+def test_a_turn_that_changes_leaves_no_passage_behind(sync, way, now):
+    for text in (LONG, now, LONG, now):
+        if way == "session":
+            sync.add_session_to_memory(session(turn("a", "1"), turn(text)))
+        elif way == "events":
+            sync.add_events_to_memory(**ALICE, events=[turn("a", "1"), turn(text)])
+        else:
+            entry = MemoryEntry(text, id="t")
+            sync.add_memory(**ALICE, memories=[MemoryEntry("a", id="1"), entry])
+        assert joined(sync) == f"a{text}"
+
+
+def test_a_turn_that_grows_keeps_its_place_in_the_session(sync):
+    events = [turn("first", "1"), turn("middle", "2"), turn("last", "3")]
+    ids = sync.add_session_to_memory(session(*events))
+    events[1] = turn(LONG, "2")
+    assert sync.add_session_to_memory(session(*events)) == ids
+    around = sync.expand_session(**ALICE, memory_id=ids[0], turns_after=20)
+    assert "".join(each.text for each in around) == f"first{LONG}last"
+
+
+def test_a_rewind_takes_back_every_passage(sync):
+    said = {"id": "t", "text": LONG, "invocation_id": "i"}
+    sync.add_session_to_memory(session(turn("a", "1"), said))
+    back = {"actions": {"rewind_before_invocation_id": "i"}}
+    sync.add_session_to_memory(session(turn("a", "1"), said, back))
+    assert joined(sync) == "a"
+
+
+def test_replace_and_the_deletion_of_a_session_take_every_passage(sync):
+    sync.add_session_to_memory(session(turn(LONG)))
+    sync.add_session_to_memory(session(turn("b", "2")), replace=True)
+    assert joined(sync) == "b"
+    sync.add_session_to_memory(session(turn(LONG, "3")))
+    sync.delete_session(**ALICE, session_id="s")
+    assert stored(sync) == []
+
+
+def test_deleting_the_turn_deletes_every_passage_and_for_good(sync):
+    (id_,) = sync.add_session_to_memory(session(turn(LONG)))
+    second = stored(sync)[1]
+    assert sync.delete_memory(**ALICE, memory_id=second.id)
+    assert joined(sync) == LONG.replace(second.text, "")
+    assert sync.delete_memory(**ALICE, memory_id=id_)
+    assert stored(sync) == []
+    for text in (LONG, LONG + "\nand more of it"):
+        added = sync.add_session_to_memory(session(turn(text)))
+        assert [each.reason for each in added.left_out] == ["deleted"]
+        assert stored(sync) == []
+    sync.add_session_to_memory(session(turn(LONG)), restore=True)
+    assert joined(sync) == LONG
+
+
+def test_archive_and_restore_are_of_the_whole_turn(sync):
+    (id_,) = sync.add_session_to_memory(session(turn(LONG)))
+    sync.archive_memory(**ALICE, memory_id=id_)
+    assert stored(sync) == []
+    sync.restore_memory(**ALICE, memory_id=id_)
+    assert joined(sync) == LONG
+
+
+def test_a_correction_replaces_the_turn_and_is_not_undone(sync):
+    (id_,) = sync.add_session_to_memory(session(turn(LONG)))
+    sync.update_memory(**ALICE, memory_id=id_, custom_metadata={"a": 1})
+    assert joined(sync) == LONG
+    sync.update_memory(**ALICE, memory_id=id_, content="one line")
+    assert joined(sync) == "one line"
+    sync.add_session_to_memory(session(turn(LONG)))
+    assert joined(sync) == "one line"
+    with pytest.raises(LimitExceededError, match="max_text_bytes"):
+        sync.update_memory(**ALICE, memory_id=id_, content=LONG)
+
+
+def test_a_key_makes_a_call_with_passages_idempotent(sync):
+    calls = [
+        sync.add_events_to_memory(**ALICE, events=[turn(LONG)], idempotency_key="k")
+        for _ in range(2)
+    ]
+    assert calls[0] == calls[1]
+    assert joined(sync) == LONG
+
+
+def test_passages_count_in_the_quota(open_service):
+    quota = Quota(memories=4, eviction="reject")
+    sync = open_service(limits=SHORT, quota=quota).sync
+    with pytest.raises(LimitExceededError, match="memories"):
+        sync.add_memory(**ALICE, memories=[LONG])
+    assert stored(sync) == []
+
+
+def test_an_observed_turn_has_passages_which_go_with_it(open_service):
+    sync = open_service(limits=SHORT).sync
+    events = [turn("first", "1"), turn(LONG, "2"), turn("last", "3")]
+    for _ in range(2):
+        sync.observe_session(session(*events))
+    ids = sync.end_session(**ALICE, session_id="s")
+    assert len(ids) == len(stored(sync))
+    assert joined(sync) == f"first{LONG}last"
+    sync.observe_session(session(turn(LONG, "4")))
+    (made, *_) = sync.add_session_to_memory(session(turn("x" * 65, "5")))
+    assert sync.delete_memory(**ALICE, memory_id=made)
+    sync.end_session(**ALICE, session_id="s")
+    assert joined(sync) == f"first{LONG}last{LONG}"
+
+
+def test_a_turn_that_waits_is_deleted_with_its_passages(open_service):
+    sync = open_service(limits=SHORT).sync
+    sync.observe_session(session(turn(LONG, "1"), turn("last", "2")))
+    back = {"actions": {"rewind_before_invocation_id": "i"}}
+    said = {"id": "3", "text": LONG, "invocation_id": "i"}
+    sync.observe_session(session(turn(LONG, "1"), turn("last", "2"), said))
+    sync.observe_session(session(turn(LONG, "1"), turn("last", "2"), said, back))
+    sync.end_session(**ALICE, session_id="s")
+    assert joined(sync) == f"{LONG}last"
+
+
+def test_passages_survive_an_export_and_its_import(open_service, tmp_path):
+    sync = open_service(limits=SHORT).sync
+    (id_,) = sync.add_session_to_memory(session(turn(LONG)))
+    sync.admin.export_jsonl(tmp_path / "out.jsonl")
+    other = open_service(limits=SHORT).sync
+    other.admin.import_jsonl(tmp_path / "out.jsonl")
+    assert joined(other) == LONG
+    other.add_session_to_memory(session(turn("short")))
+    assert joined(other) == "short"
+    assert other.get_memory(**ALICE, memory_id=id_).text == "short"

@@ -1,0 +1,174 @@
+"""Messages of systems and tools are no memories, in the shapes of every provider."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from helpers.memories import ALICE
+from vecall import MemoryService, WritePolicy
+
+SECRET = "the discount code is wombat"
+ARGUMENTS = '{"city": "Oslo"}'
+CALL = {"name": "f", "arguments": ARGUMENTS}
+TOOL_CALL = {"id": "c", "type": "function", "function": CALL}
+CALL_TEXT = f"(call) f {ARGUMENTS}"
+
+
+def block(type_, **fields):
+    return {"type": type_, **fields}
+
+
+PROGRAMS = {
+    "OpenAI's system": ({"role": "system", "content": SECRET}, "system", SECRET),
+    "OpenAI's developer": ({"role": "developer", "content": SECRET}, "system", SECRET),
+    "parts of a system": (
+        {"role": "system", "content": [block("text", text=SECRET)]},
+        "system",
+        SECRET,
+    ),
+    "OpenAI's tool": (
+        {"role": "tool", "tool_call_id": "c", "content": SECRET},
+        "calls",
+        f"(response) {SECRET}",
+    ),
+    "OpenAI's function": (
+        {"role": "function", "name": "f", "content": SECRET},
+        "calls",
+        f"(response) f {SECRET}",
+    ),
+    "a call in responses": (
+        block("function_call", call_id="c", **CALL),
+        "calls",
+        CALL_TEXT,
+    ),
+    "an output in responses": (
+        block("function_call_output", call_id="c", output=SECRET),
+        "calls",
+        f"(response) {SECRET}",
+    ),
+    "reasoning in responses": (
+        block("reasoning", summary=[block("summary_text", text=SECRET)]),
+        "thoughts",
+        f"(thought) {SECRET}",
+    ),
+    "LangChain's system": (block("system", content=SECRET), "system", SECRET),
+    "LangChain's tool": (
+        block("tool", content=SECRET, tool_call_id="c", name="f"),
+        "calls",
+        f"(response) f {SECRET}",
+    ),
+    "LangChain's tool in an envelope": (
+        {"type": "tool", "data": {"content": SECRET, "tool_call_id": "c"}},
+        "calls",
+        f"(response) {SECRET}",
+    ),
+    "LangChain's object": (
+        SimpleNamespace(type="tool", content=SECRET, name="f"),
+        "calls",
+        f"(response) f {SECRET}",
+    ),
+    "an author": ({"author": "tool", "text": SECRET}, "calls", f"(response) {SECRET}"),
+    "google-adk's content": (
+        {"author": "x", "content": {"role": "system", "parts": [{"text": SECRET}]}},
+        "system",
+        SECRET,
+    ),
+}
+PEOPLE = [
+    {"role": "user", "content": "I keep a zebra."},
+    {"role": "assistant", "content": [block("output_text", text="Noted: a zebra.")]},
+    {"type": "message", "role": "user", "content": [block("input_text", text="zebra")]},
+    {"type": "human", "content": "I keep a zebra.", "additional_kwargs": {}},
+    {"type": "ai", "content": "zebra", "response_metadata": {}, "usage_metadata": {}},
+    {"type": "human", "data": {"content": "zebra", "additional_kwargs": {}}},
+    SimpleNamespace(type="ai", content="zebra"),
+    {"author": "tool", "content": {"role": "model", "parts": [{"text": "zebra"}]}},
+    {"role": "assistant", "content": [SimpleNamespace(type="text", text="zebra")]},
+    {
+        "role": "user",
+        "content": [
+            block("text", text="zebra"),
+            block("image_url", image_url={"url": "data:image/png;base64,AAAA"}),
+            block("input_image", image_url="data:image/png;base64,AAAA"),
+            block("image", source={"type": "base64", "data": "AAAA"}),
+            block("tool_result", tool_use_id="t", content=[block("text", text=SECRET)]),
+        ],
+    },
+]
+
+
+def stored(events, *include):
+    writes = WritePolicy(include=include)
+    with MemoryService(embedder=None, writes=writes) as service:
+        added = service.sync.add_events_to_memory(**ALICE, events=events)
+        return added, service.sync.list_memories(**ALICE)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_message_that_nobody_said_is_left_out(name):
+    event, _, _ = PROGRAMS[name]
+    added, found = stored([{"text": "zebra"}, event, {"text": "okapi"}])
+    assert [each.text for each in found] == ["zebra", "okapi"]
+    assert [(each.index, each.reason) for each in added.left_out] == [(1, "role")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_stored_if_include_names_it_and_no_other(name):
+    event, kind, text = PROGRAMS[name]
+    others = {"system", "calls", "thoughts"} - {kind}
+    assert stored([event], *others)[1] == []
+    assert [each.text for each in stored([event], kind)[1]] == [text]
+
+
+@pytest.mark.parametrize("event", PEOPLE, ids=repr)
+def test_what_people_and_agents_say_is_stored_without_photos_and_results(event):
+    added, found = stored([event])
+    assert added.left_out == ()
+    (memory,) = found
+    assert "zebra" in memory.text
+    assert SECRET not in memory.text
+
+
+def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
+    events = [block("human", content="a"), block("ai", content="b")]
+    events += [SimpleNamespace(type="human", content="c")]
+    authors = [each.author for each in stored(events)[1]]
+    assert authors == ["user", "assistant", "user"]
+
+
+def test_calls_beside_a_text_are_stored_with_it_on_request():
+    said = {"role": "assistant", "content": "One moment."}
+    openai = {**said, "tool_calls": [TOOL_CALL]}
+    langchain = block(
+        "ai", content="One moment.", tool_calls=[{"name": "f", "args": {}}]
+    )
+    use = block("tool_use", id="t", name="f", input={"city": "Oslo"})
+    text = block("text", text="One moment.")
+    anthropic = {"role": "assistant", "content": [text, use]}
+    for event, call in (
+        (openai, CALL_TEXT),
+        (langchain, "(call) f {}"),
+        (anthropic, CALL_TEXT),
+    ):
+        assert [each.text for each in stored([event])[1]] == ["One moment."]
+        (memory,) = stored([event], "calls")[1]
+        assert memory.text == f"One moment.\n{call}"
+
+
+def test_the_results_of_memory_tools_are_never_stored():
+    events = [
+        {"role": "tool", "name": "recall_memory", "content": SECRET},
+        block("function_call", name="load_memory", arguments=ARGUMENTS),
+        {
+            "role": "assistant",
+            "content": [block("tool_use", name="remember", input={})],
+        },
+    ]
+    assert stored(events, "calls")[1] == []
+
+
+def test_a_long_result_is_cut():
+    event = {"role": "tool", "content": "x" * 5_000}
+    (memory,) = stored([event], "calls")[1]
+    assert len(memory.text) < 1_100
