@@ -6,9 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from vecall.errors import ConfigError
+from vecall.scalars import make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
+
+UNASKED_CONFIDENCE = 0.2
+"""The least confidence of a memory that is recalled without being asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
+        make_exact(self)
         for field in fields(self):
             _check_count(getattr(self, field.name), f"limits.{field.name}")
 
@@ -72,10 +77,12 @@ class Quota:
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""
+        make_exact(self)
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
                 _check_count(value, f"quota.{name}")
-        if self.eviction not in get_args(Eviction):
+        eviction: object = self.eviction
+        if type(eviction) is not str or eviction not in get_args(Eviction):
             msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
             raise ConfigError(msg)
 

@@ -9,6 +9,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from helpers.paths import ROOT
+from helpers.unasked import check_unasked
 from vecall import InvalidArgumentError, MemoryService
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
@@ -122,7 +123,7 @@ def test_without_preload_and_remember_a_run_does_neither(open_service):
 def test_a_run_with_a_history_recalls_no_turns_of_its_conversation(open_service):
     memory = open_service()
     memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
-    agent, model = agent_of(memory, *map(TextPart, "abc"))
+    agent, model = agent_of(memory, *map(TextPart, "abc"), min_confidence=None)
     first = agent.run_sync("my okapi is old")
     agent.run_sync("my okapi?", message_history=first.all_messages())
     agent.run_sync("my okapi?")
@@ -162,3 +163,17 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
             "I keep a zebra",
             "hello",
         }
+
+
+def test_an_unrelated_message_gets_no_block():
+    def inject(memory, text, **options):
+        agent, model = agent_of(memory, TextPart("x"), remember=False, **options)
+        agent.run_sync(text)
+        return model.asked[0]
+
+    check_unasked(inject, WHO)
+
+
+def test_a_wrong_floor_is_refused(open_service):
+    with pytest.raises(InvalidArgumentError, match="min_confidence"):
+        VecallMemory(open_service(), *WHO, min_confidence=1.5)

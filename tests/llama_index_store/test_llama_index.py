@@ -15,6 +15,7 @@ pytest.importorskip("llama_index.core", reason="llama-index-core is not installe
 
 from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
+from helpers.unasked import check_unasked
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import Memory
 from llama_index.core.schema import (
@@ -314,3 +315,12 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
 
 def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(VecallVectorStore, tmp_path)
+
+
+def test_an_unrelated_message_gets_no_block():
+    def inject(memory: MemoryService, text: str, **options: Any) -> str:
+        block = VecallMemoryBlock(memory, "hotel", "alice", **options)
+        said = [ChatMessage(role="user", content=text)]
+        return str(asyncio.run(block.aget(said, session_id="s")))
+
+    check_unasked(inject, ("hotel", "alice"))

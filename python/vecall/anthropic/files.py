@@ -32,6 +32,8 @@ _TEXTS = {  # the fields of a command that are texts
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
+_MOST_NAMED = 100  # lines that a message names
+_LONGEST_NAMED = 2_000  # characters of a text that a message repeats
 _ATTEMPTS = 50  # of a command that meets another one
 
 
@@ -126,19 +128,16 @@ class Files:
         count = text.count(old) if old else 0
         if not count:
             msg = (
-                f"No replacement was performed, old_str `{old}` did not appear "
+                f"No replacement was performed, old_str `{_named(old)}` did not appear "
                 f"verbatim in {path}."
             )
             raise FileError(msg)
         at = text.find(old)
         if count > 1:
-            numbers = []
-            while at >= 0:
-                numbers.append(str(text.count("\n", 0, at) + 1))
-                at = text.find(old, at + 1)
             msg = (
                 "No replacement was performed. Multiple occurrences of old_str "
-                f"`{old}` in lines: {', '.join(numbers)}. Please ensure it is unique"
+                f"`{_named(old)}` in lines: {_lines_with(text, old)}. Please ensure it "
+                "is unique"
             )
             raise FileError(msg)
         changed = text.replace(old, new)
@@ -276,6 +275,24 @@ def _check_fields(command: Any) -> None:
     ):
         msg = "Invalid `view_range` parameter. It should be a list of two integers."
         raise FileError(msg)
+
+
+def _lines_with(text: str, old: str) -> str:
+    """Return the numbers of the first lines in which a text occurs."""
+    numbers: list[str] = []
+    line, counted = 1, 0
+    at = text.find(old)
+    while at >= 0 and len(numbers) < _MOST_NAMED:
+        line += text.count("\n", counted, at)
+        counted = at
+        numbers.append(str(line))
+        at = text.find(old, at + 1)
+    return ", ".join([*numbers, "..."] if at >= 0 else numbers)
+
+
+def _named(text: str) -> str:
+    """Return a text as a message repeats it, cut if it is long."""
+    return text if len(text) <= _LONGEST_NAMED else text[:_LONGEST_NAMED] + "..."
 
 
 def _is_line(value: object) -> bool:

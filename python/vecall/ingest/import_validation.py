@@ -29,6 +29,7 @@ from vecall.store import (
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import check_share
 from vecall.validation import check_name
+from vecall.vectors import usable
 
 _MOST = 2**31 - 1  # of a position or a count
 _NEAR = 2.0**-20  # between the positions of passages, as between those of turns
@@ -181,8 +182,7 @@ class LineReader:
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
-        vector = np.frombuffer(data, "<f4")
-        if not np.isfinite(vector).all() or not vector.any():
+        if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
             msg = "mem.vec: must be finite and not zero"
             raise InvalidArgumentError(msg)
         return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
+from vecall.scalars import exact, odd_value
 from vecall.store import (
     LARGE,
     MOST_VECTORS,
@@ -29,8 +30,12 @@ from vecall.store import (
     json_text,
 )
 from vecall.timestamps import ttl_seconds
+from vecall.vectors import usable
+
+Paced = Callable[[Iterable[object]], Iterator[object]]
 
 MOST_OPERATIONS = 10_000
+MOST_FOUND = 10_000
 _MAX_DIM = 65_536
 _COST = 2  # the fewest characters of a value in JSON, with a comma
 _MAX_VERSION = (1 << 32) - 1
@@ -52,14 +57,39 @@ class TooLongError(Exception):
     """The operations are too many, or their values too large, for an event loop."""
 
 
+def checked_list(given: object, name: str, of: str) -> list[Any]:
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
+
+    Args:
+        given: The argument.
+        name: Its name, for error messages.
+        of: What it is a sequence of.
+
+    Raises:
+        InvalidTypeError: Not a sequence.
+        LimitExceededError: Longer.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        msg = f"{name}: expected a sequence of {of}"
+        raise InvalidTypeError(msg)
+    if len(given) > MOST_OPERATIONS:
+        msg = f"{name}: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    return list(given)
+
+
 def checked_batch(
-    operations: object, limits: Limits, most: float = math.inf
+    operations: Sequence[object],
+    limits: Limits,
+    paced: Paced = iter,
+    most: float = math.inf,
 ) -> ItemBatch:
     """Return the records of puts and drops.
 
     Args:
         operations: The puts and drops.
-        limits: The limits on names and values.
+        limits: The limits on values and names.
+        paced: Iterates over them; may pause in between.
         most: The most characters of values, about.
 
     Raises:
@@ -67,18 +97,12 @@ def checked_batch(
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value, a name or the batch is too large.
+        LimitExceededError: A value or a name is too large.
     """
-    if isinstance(operations, str | Mapping) or not isinstance(operations, Sequence):
-        msg = "operations: expected a sequence of Put and Drop"
-        raise InvalidTypeError(msg)
-    if len(operations) > MOST_OPERATIONS:
-        msg = f"operations: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
     records: list[ItemPut | ItemDrop] = []
     dim = 0
     left = most
-    for at, each in enumerate(operations):
+    for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
             msg = f"{name}: expected a Put or a Drop"
@@ -101,15 +125,43 @@ def checked_batch(
     return ItemBatch(records, dim)
 
 
-def checked_places(keys: object, limits: Limits) -> list[tuple[str, str]]:
-    """Return the stored texts of pairs of namespace and key."""
-    if isinstance(keys, str | Mapping) or not isinstance(keys, Sequence):
-        msg = "keys: expected a sequence of pairs (namespace, key)"
+def check_embedder(name: object) -> None:
+    """Check the name of the embedder of items; None is not recorded.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: It has a lone surrogate.
+    """
+    if not isinstance(name, str | None):
+        msg = "embedder: expected the name of an embedder"
         raise InvalidTypeError(msg)
-    if len(keys) > MOST_OPERATIONS:
-        msg = f"keys: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
-    return [checked_place(each, f"keys[{at}]", limits) for at, each in enumerate(keys)]
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        msg = "embedder: must not have a lone surrogate"
+        raise InvalidArgumentError(msg) from None
+
+
+def checked_places(
+    keys: Sequence[object], limits: Limits, paced: Paced = iter
+) -> list[tuple[str, str]]:
+    """Return the stored texts of pairs of namespace and key."""
+    return [
+        checked_place(each, f"keys[{at}]", limits)
+        for at, each in enumerate(paced(keys))
+    ]
+
+
+def checked_count(value: object, name: str, least: int) -> int:
+    """Return a number of items to find or to skip.
+
+    Raises:
+        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
+    """
+    if type(value) is not int or not least <= value <= MOST_FOUND:
+        msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
+        raise InvalidArgumentError(msg)
+    return value
 
 
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
@@ -156,6 +208,7 @@ _checked_labels = lru_cache(maxsize=1024)(_labels)
 
 
 def _label(label: object, name: str, most: int) -> str:
+    label = exact(label)
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
@@ -189,6 +242,10 @@ def stored_value(
         LimitExceededError: Larger than a limit.
         TooLongError: Larger than `most`.
     """
+    rule = (
+        f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
+        "lists, and mappings with string keys"
+    )
     walk = _Walk(min(most, limits.max_item_bytes + _COST))
     try:
         copy = walk.plain(value)
@@ -201,10 +258,7 @@ def stored_value(
             raise
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        msg = (
-            f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
-            "lists, and mappings with string keys"
-        )
+        msg = f"{rule}; {odd_value(value)}"
         raise InvalidTypeError(msg) from None
     if stored.nbytes > limits.max_item_bytes:
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
@@ -266,6 +320,7 @@ class _Walk:
 
 
 def _version(version: object, name: str) -> int | None:
+    version = exact(version)
     if version is None:
         return None
     if type(version) is not int or not 0 <= version <= _MAX_VERSION:
@@ -304,7 +359,7 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
         raise InvalidTypeError(msg)
-    if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+    if not usable(matrix).all():
         msg = f"{name}: must be finite, and not zero"
         raise InvalidArgumentError(msg)
     return matrix

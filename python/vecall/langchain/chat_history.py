@@ -66,7 +66,7 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
         self._log.block(self._log.extend(_values_of(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none but what is too large; see `add_messages`."""
+        """Add messages at the end; see `add_messages`."""
         await self._log.run(self._log.extend(_values_of(messages)))
 
     def clear(self) -> None:

@@ -13,8 +13,8 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from vecall.errors import VecallError
 from vecall.prompts.budget import estimate_tokens
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory
-from vecall.types import Event
+from vecall.tools import PreloadMemory, UnaskedFloor
+from vecall.types import UNSET, Event
 
 _ROLES = ("user", "assistant")
 _BULLET = re.compile(r"\n(?=- )")
@@ -37,6 +37,8 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         priority: 0 is never truncated.
         max_entries: Maximum number of memories in the block.
         max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid.
@@ -56,6 +58,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         priority: int = 1,
         max_entries: int = 5,
         max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
     ) -> None:
         """Bind the block to one user."""
         super().__init__(name=name, description=description, priority=priority)
@@ -66,6 +69,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
             user_id,
             max_entries=max_entries,
             max_tokens=max_tokens,
+            min_confidence=min_confidence,
             format="bullets",
         )
 

@@ -14,8 +14,8 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, memory_tools
-from vecall.types import Event, Filter
+from vecall.tools import PreloadMemory, UnaskedFloor, checked_floor, memory_tools
+from vecall.types import UNSET, Event, Filter
 
 _log = logging.getLogger("vecall")
 _INSTRUCTIONS = (
@@ -46,9 +46,12 @@ class VecallMemory(AbstractCapability[Any]):
         preload: Whether memories are inserted before the user prompt.
         remember: Whether prompts and outputs become memories.
         max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
 
     Raises:
-        InvalidArgumentError: A name is invalid; for a function, when a run begins.
+        InvalidArgumentError: A name is invalid; for a function, when a run begins. Or
+            the confidence is.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class VecallMemory(AbstractCapability[Any]):
         preload: bool = True,
         remember: bool = True,
         max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
     ) -> None:
         """Bind the capability to a service and to its users."""
         self._memory = memory
@@ -71,6 +75,7 @@ class VecallMemory(AbstractCapability[Any]):
         self._preload = preload
         self._max_tokens = max_tokens
         self._finished: set[str | None] = set()  # runs whose turns were stored
+        self._min_confidence = checked_floor(min_confidence)
         if isinstance(app_name, str) and isinstance(user_id, str):
             memory.user(app_name, user_id)  # checks the names
 
@@ -112,6 +117,7 @@ class VecallMemory(AbstractCapability[Any]):
             self._memory,
             *self._owner(ctx),
             max_tokens=self._max_tokens,
+            min_confidence=self._min_confidence,
             format="secure",
             filter=Filter(not_session_id=conversation) if at and conversation else None,
         )

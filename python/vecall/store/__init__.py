@@ -48,13 +48,15 @@ from vecall.store.maintenance.file_facts import (
     forget_hidden,
     hidden_names,
 )
+from vecall.store.maintenance.name_traces import name_traces
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
+from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.metadata_filter import meets_metadata
+from vecall.store.reads.metadata_filter import passing_metadata
 from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
@@ -142,6 +144,7 @@ __all__ = [
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
+    "PartitionNames",
     "PartitionState",
     "PostponeSession",
     "ProposeForget",
@@ -190,15 +193,16 @@ __all__ = [
     "is_well_formed",
     "json_object",
     "json_text",
-    "meets_metadata",
     "memory_id",
     "migrate_database",
+    "name_traces",
     "namespace_range",
     "number_of_pieces",
     "open_storage",
     "parsed_value",
     "passage_id",
     "passages_among",
+    "passing_metadata",
     "public_url",
     "recover",
     "repair",

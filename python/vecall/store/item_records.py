@@ -15,6 +15,8 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.scalars import exact_arguments
+from vecall.store.checksums import old_spellings
 from vecall.store.item_values import DAMAGED_ITEM, PIECES
 
 _END, _AFTER_END = "\x1f", "\x20"
@@ -198,12 +200,24 @@ class ItemVectors(NamedTuple):
 ITEM_COLUMNS = "rid, ns, key, value, created_at, updated_at, ttl, expires_at"
 """The columns of an `ItemRow` without the vectors, in its order."""
 
+_WAS_NUMPY = (2, 4, 5, 6, 7)  # the key and the times
+
 
 def item_checksum(row: ItemRow) -> int:
     """Return the CRC-32 of an item without its vectors, or of a piece."""
     if row.ns == PIECES:  # its other columns follow from its number
         return zlib.crc32(row.value.encode(), zlib.crc32(str(row.rid).encode()))
-    return zlib.crc32(repr(row[:8]).encode())
+    return zlib.crc32(repr(exact_arguments(row[:8])).encode())
+
+
+def has_old_checksum(row: ItemRow, crc: object) -> bool:
+    """Whether a checksum is of a spelling that vecall wrote once.
+
+    That of a key which was a member of an enum named the enum, so it is not known.
+    """
+    values = row[:8]
+    old = old_spellings(list(map(repr, values)), values, _WAS_NUMPY)
+    return any(zlib.crc32(f"({', '.join(text)})".encode()) == crc for text in old)
 
 
 def checked_item(
@@ -221,7 +235,7 @@ def checked_item(
     """
     # Whole numbers come back as floats; their text has to be that of the checksum.
     row = ItemRow(*(*values, vecs))
-    if crc != item_checksum(row):
+    if crc != item_checksum(row) and not has_old_checksum(row, crc):
         raise CorruptFileError(DAMAGED_ITEM)
     return row
 

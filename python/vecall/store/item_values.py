@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.scalars import json_default
 
 PIECES = "\x1f"
 """The stored text of the pieces' namespace: one label, which is empty."""
@@ -27,6 +28,14 @@ _PIECE = 262_144  # characters
 _MARK = "@"  # no JSON text begins with it
 _PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
 _HEAD = 32  # characters in which the numbers of a large value are
+
+_JSON: Any = {
+    "allow_nan": False,
+    "separators": (",", ":"),
+    "default": json_default,
+}
+_ENCODE = json.JSONEncoder(ensure_ascii=False, **_JSON).encode
+_ENCODE_ASCII = json.JSONEncoder(**_JSON).encode
 
 DAMAGED_ITEM = (
     "the file is damaged: an item fails its checks; `vecall doctor` says more"
@@ -71,14 +80,8 @@ def json_text(value: Any) -> str:
         ValueError: NaN, Inf, or a cycle.
         RecursionError: Nested too deeply.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text
+    text = _ENCODE(value)
+    return text if _is_valid(text) else _ENCODE_ASCII(value)  # a lone surrogate
 
 
 def in_pieces(value: Any) -> StoredValue:

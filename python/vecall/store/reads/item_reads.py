@@ -16,6 +16,7 @@ from vecall.store.item_records import (
     checked_item,
     checked_vectors,
     decode_namespace,
+    item_checksum,
 )
 from vecall.store.item_values import (
     DAMAGED_ITEM,
@@ -24,6 +25,7 @@ from vecall.store.item_values import (
     parsed_value,
 )
 from vecall.store.partition_lookup import WRONG_USER
+from vecall.store.reads.partition_reads import CheckedRows
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
@@ -306,13 +308,14 @@ def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[st
     return {name: value for name, value in line.items() if value is not None}
 
 
-def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
-    """Return the number of items, and the row numbers of those that fail a check.
+def checked_items(connection: Transaction) -> CheckedRows:
+    """Check every item, its value and its vectors.
 
-    So does a piece whose item is gone or damaged.
+    A piece whose item is gone or damaged is damaged, too.
     """
     dims: dict[int, int] = {}
     checked, damaged = 0, []
+    old: list[tuple[int, int]] = []
     pieces: list[ItemRow] = []  # since the last item
     rows = connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part > 0 ORDER BY rid"
@@ -337,9 +340,11 @@ def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
             else:
                 checked += 1
                 del pieces[len(pieces) - len(own) :]
+                if (new := item_checksum(row)) != crc:
+                    old.append((new, row.rid))
             damaged += [piece.rid for piece in pieces]
             pieces.clear()
-    return checked, damaged + [piece.rid for piece in pieces]
+    return CheckedRows(checked, damaged + [piece.rid for piece in pieces], old)
 
 
 def _own_pieces(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:

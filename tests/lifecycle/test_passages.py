@@ -8,6 +8,7 @@ import pytest
 from helpers.services import ALICE
 from vecall import Event, LimitExceededError, Limits, MemoryEntry, Quota
 from vecall.ingest.passages import split
+from vecall.store import memory_id
 
 SHORT = Limits(max_text_bytes=64)
 
@@ -20,8 +21,8 @@ LONG = numbered(12)
 
 
 @pytest.fixture
-def sync(open_service):
-    return open_service(limits=SHORT).sync
+def sync(open_service, tmp_path):
+    return open_service(tmp_path / "m.db", limits=SHORT).sync
 
 
 def stored(sync, **more):
@@ -211,16 +212,16 @@ def test_a_key_makes_a_call_with_passages_idempotent(sync):
     assert joined(sync) == LONG
 
 
-def test_passages_count_in_the_quota(open_service):
+def test_passages_count_in_the_quota(open_service, tmp_path):
     quota = Quota(memories=4, eviction="reject")
-    sync = open_service(limits=SHORT, quota=quota).sync
+    sync = open_service(tmp_path / "m.db", limits=SHORT, quota=quota).sync
     with pytest.raises(LimitExceededError, match="memories"):
         sync.add_memory(**ALICE, memories=[LONG])
     assert stored(sync) == []
 
 
-def test_an_observed_turn_has_passages_which_go_with_it(open_service):
-    sync = open_service(limits=SHORT).sync
+def test_an_observed_turn_has_passages_which_go_with_it(open_service, tmp_path):
+    sync = open_service(tmp_path / "m.db", limits=SHORT).sync
     events = [turn("first", "1"), turn(LONG, "2"), turn("last", "3")]
     for _ in range(2):
         sync.observe_session(session(*events))
@@ -234,8 +235,8 @@ def test_an_observed_turn_has_passages_which_go_with_it(open_service):
     assert joined(sync) == f"first{LONG}last{LONG}"
 
 
-def test_a_turn_that_waits_is_deleted_with_its_passages(open_service):
-    sync = open_service(limits=SHORT).sync
+def test_a_turn_that_waits_is_deleted_with_its_passages(open_service, tmp_path):
+    sync = open_service(tmp_path / "m.db", limits=SHORT).sync
     sync.observe_session(session(turn(LONG, "1"), turn("last", "2")))
     back = {"actions": {"rewind_before_invocation_id": "i"}}
     said = {"id": "3", "text": LONG, "invocation_id": "i"}
@@ -246,12 +247,40 @@ def test_a_turn_that_waits_is_deleted_with_its_passages(open_service):
 
 
 def test_passages_survive_an_export_and_its_import(open_service, tmp_path):
-    sync = open_service(limits=SHORT).sync
+    sync = open_service(tmp_path / "m.db", limits=SHORT).sync
     (id_,) = sync.add_session_to_memory(session(turn(LONG)))
     sync.admin.export_jsonl(tmp_path / "out.jsonl")
-    other = open_service(limits=SHORT).sync
+    other = open_service(tmp_path / "other.db", limits=SHORT).sync
     other.admin.import_jsonl(tmp_path / "out.jsonl")
     assert joined(other) == LONG
     other.add_session_to_memory(session(turn("short")))
     assert joined(other) == "short"
     assert other.get_memory(**ALICE, memory_id=id_).text == "short"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_changes_of_a_session_leave_exactly_the_texts_of_its_turns(sync, seed):
+    """Against a plain dictionary of what each turn says now."""
+    chance = random.Random(seed)
+    said: dict[str, str] = {}
+    deleted: set[str] = set()
+    for step in range(40):
+        id_ = f"t{chance.randrange(6)}"
+        doing = chance.choice(["say", "say", "say", "delete", "replace", "again"])
+        if doing == "say":
+            said[id_] = f"{step} {numbered(chance.choice([1, 2, 5, 9]), f'{id_}x')}"
+        elif doing == "delete" and id_ in said:
+            sync.delete_memory(**ALICE, memory_id=memory_id("s", id_))
+            deleted.add(id_)
+        elif doing == "replace":
+            said.pop(id_, None)
+        turns = [turn(text, name) for name, text in said.items()]
+        sync.add_session_to_memory(session(*turns), replace=doing == "replace")
+        live = [text for name, text in said.items() if name not in deleted]
+        found = stored(sync)
+        assert sorted("".join(each.text for each in found)) == sorted("".join(live))
+        of_turn: dict[str, str] = {}
+        for each in found:
+            name = each.event_id or ""
+            of_turn[name] = of_turn.get(name, "") + each.text
+        assert of_turn == {n: t for n, t in said.items() if n not in deleted}
