@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from helpers.awkward_turns import AWKWARD_TURNS
-from helpers.framework_doors import MEMORIES, STORES, WHOSE
+from helpers.framework_doors import MEMORIES, STORES, WHOSE, require
 from helpers.own_doors import WHO, outcome_of
 from vecall import MemoryService
 
@@ -26,11 +25,6 @@ def table() -> dict[tuple[str, str], str]:
         if door in MEMORIES or door in STORES
         for turn, cell in zip(head[1:], cells, strict=True)
     }
-
-
-def require(package: str) -> None:
-    if find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
 
 
 @pytest.mark.parametrize("turn", TURNS)

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
+import pytest
 from vecall import MemoryService
 
 from helpers.awkward_turns import AwkwardTurn, conversation
 from helpers.own_doors import WHO, said
 
 OWNER = tuple(WHO.values())
+
+
+def require(package: str) -> None:
+    """Skip the test if a framework is not installed."""
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
 
 
 def openai_ingesting(memory: MemoryService, turn: AwkwardTurn) -> None:
