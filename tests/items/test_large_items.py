@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from helpers.clocks import SettableClock
 from helpers.memories import ALICE
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from vecall import CorruptFileError, Limits, MemoryService, Put
 from vecall.errors import InvalidTypeError, LimitExceededError
 from vecall.item_types import Drop
-from vecall.store import examine, repair
+from vecall.store import examine, item_values, repair
 
 PLACE = (("talk",), "photo")
 PHOTO = "data:image/png;base64," + "iVBORw0K" * 37_500  # 300,022 characters
@@ -84,6 +86,28 @@ def test_a_value_of_any_size_comes_back_as_it_was(memory, name):
     assert items.count(**ALICE) == 7
     assert items.namespaces(**ALICE) == [("talk",)]
     assert memory.admin.sync.stats()["items"] == 7
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text('a\0\ud800\u00e9"@')
+JSON = st.recursive(
+    LEAVES, lambda part: st.lists(part) | st.dictionaries(st.text("ab@"), part)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON, st.integers(0, 4), st.integers(1, 3), st.integers(0, 30))
+def test_any_value_is_put_together_again(value, long, piece, large):
+    """Whatever its shape, and wherever it is cut."""
+    sizes = {"_LONG": long, "_PIECE": piece, "LARGE": large}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in sizes.items():
+            patch.setattr(item_values, name, size)
+        stored = item_values.in_pieces(value)
+        assert item_values.parsed_value(*stored) == value
+        assert item_values.number_of_pieces(stored.text) == len(stored.pieces)
+        for text in (stored.text, *stored.pieces):
+            assert "\0" not in text
+            text.encode()
 
 
 def test_a_condition_and_a_vector_find_a_large_item(memory):

@@ -251,6 +251,9 @@ def stored_value(
         copy = walk.plain(value)
         if walk.size <= LARGE:
             stored = StoredValue(json_text(copy))
+            least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
+            if 4 * len(stored.text) <= least:  # also in UTF-8
+                return stored
         else:
             stored = in_pieces(copy)
     except TooLongError:
@@ -295,28 +298,22 @@ class _Walk:
             TooLongError: More than `most`.
         """
         kind = type(value)
-        if kind is str:
-            self._add(len(value) + _COST)
+        self.size += _COST + (len(value) if isinstance(value, str) else 0)
+        if self.size > self.most:
+            raise TooLongError
+        if kind is str or kind is int or kind is float:
             return value
-        self._add(_COST)
         if kind is dict or isinstance(value, Mapping):
             found = {}
             for key, each in value.items():
                 if not isinstance(key, str):
                     raise TypeError
-                self._add(len(key) + _COST)
+                self.size += len(key) + _COST
                 found[key] = self.plain(each)
             return found
         if isinstance(value, list | tuple):
             return [self.plain(each) for each in value]
-        if isinstance(value, str):
-            self._add(len(value))
         return value
-
-    def _add(self, size: int) -> None:
-        self.size += size
-        if self.size > self.most:
-            raise TooLongError
 
 
 def _version(version: object, name: str) -> int | None:

@@ -123,17 +123,16 @@ class ItemOperations:
         threads = self._runtime.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows: list[ItemRow | None] = []
-        if is_fast:
-            rows = self._read(key, places, pieces=False)
-        if not is_fast or _any_large(rows):
+        rows = self._read(key, places, pieces=False) if is_fast else []
+        is_small = is_fast and not _any_large(rows)
+        if not is_small:
             rows = await self._on(run, self._read, key, places)
         if is_page:
             now = self._now()
             if refresh:
                 self._refresh(key, [row for row in rows if row is not None], now)
             size = sum(len(row.value) for row in rows if row)
-            if size <= _INLINE_CHARACTERS and not _any_large(rows):
+            if size <= _INLINE_CHARACTERS and (is_small or not _any_large(rows)):
                 return items_of(rows, now)
         return await self._on(run, self._items, key, rows, refresh and not is_page)
 
