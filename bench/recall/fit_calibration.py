@@ -52,7 +52,9 @@ from vecall.ranking.calibration import (
     Weights,
     cosine_signals,
     fit,
+    places,
 )
+from vecall.search.confidence import Descending
 from vecall.service.memory_service import MemoryService
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector import VectorMemoryService
@@ -84,6 +86,7 @@ class Hits(NamedTuple):
     relevant: NDArray[np.float64]
     is_own: NDArray[np.bool_]
     importance: NDArray[np.float64]
+    scores: list[list[float]]  # of each answer to a question of the user's own
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class Found:
         self.signals: list[Signals] = []
         self.relevant: list[int] = []
         self.own: list[bool] = []
+        self.scores: list[list[float]] = []
 
     def add(
         self,
@@ -125,6 +129,8 @@ class Found:
                     evidence_id(hit) in question.evidence for hit in found
                 ]
                 self.own += [is_own] * len(found)
+                if is_own:
+                    self.scores.append([hit.score or 0.0 for hit in found])
                 progress.add(1)
         progress.finish()
 
@@ -136,6 +142,7 @@ class Found:
             np.array(self.relevant, float),
             np.array(self.own),
             importance / importance.sum(),
+            self.scores,
         )
 
 
@@ -176,8 +183,17 @@ def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
     cosines = [memory.similarity or 0.0 for memory in memories]
     return [
         cosine_signals(cosine, cosines[0], place)
-        for place, cosine in enumerate(cosines)
+        for place, cosine in zip(places(cosines), cosines, strict=True)
     ]
+
+
+def shown(weights: Weights, hits: Hits) -> Iterator[float]:
+    """Yield the confidences that answers to the users' own questions show."""
+    signals = iter(hits.signals[hits.is_own].tolist())
+    for scores in hits.scores:
+        descending = Descending()
+        for score in scores:
+            yield descending.next(weights.probability(next(signals)), score)
 
 
 Search = Callable[[Set, Groups], Hits]
@@ -272,19 +288,18 @@ def rows_of(
     ]
     apart = {kind: fit_without(kind) for kind in set(kinds.values())}
     rows = []
-    for shown, names in parts:
+    for title, names in parts:
         right: list[int] = []
         said: list[float] = []
         without: list[float] = []
         for one in names:
             hits = way.hits[one]
-            own = hits.signals[hits.is_own].tolist()
             right += map(int, hits.relevant[hits.is_own])
-            said += [weights.probability(each) for each in own]
-            without += [apart[kinds[one]].probability(each) for each in own]
+            said += shown(weights, hits)
+            without += shown(apart[kinds[one]], hits)
         rows.append(
             [
-                shown,
+                title,
                 name,
                 "held out" if set(names) <= set(HELD_OUT) else "",
                 f"{len(right):,}",

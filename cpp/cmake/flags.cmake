@@ -7,6 +7,17 @@ if("$ENV{CXXFLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-march=native")
                       "instruction set at run time (see cpp/cmake/kernels.cmake)")
 endif()
 
+# The oldest compilers that .ci/oldest_compilers builds with.
+foreach(oldest "GNU 11" "Clang 14" "AppleClang 15")
+  separate_arguments(oldest)
+  list(GET oldest 0 name)
+  list(GET oldest 1 version)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL name AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS version)
+    message(FATAL_ERROR "vecall needs ${name} ${version} or newer; this is "
+                        "${CMAKE_CXX_COMPILER_VERSION}: set CXX to a newer compiler")
+  endif()
+endforeach()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

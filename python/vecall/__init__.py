@@ -29,6 +29,7 @@ from vecall.errors import (
     ReentrantCallError,
     RerankerError,
     RewriterError,
+    RightsError,
     ScopeError,
     StorageError,
     StorageFullError,
@@ -37,6 +38,7 @@ from vecall.errors import (
     WriteHookError,
     WriteRejectedError,
 )
+from vecall.filters.rights import Rights
 from vecall.filters.trust import TRUST_TIERS
 from vecall.hooks import PendingWrite, Verdict, redact
 from vecall.item_types import Drop, Item, Put
@@ -148,6 +150,8 @@ __all__ = [
     "RerankerError",
     "Revision",
     "RewriterError",
+    "Rights",
+    "RightsError",
     "ScopeError",
     "Scopes",
     "ScoredMemory",

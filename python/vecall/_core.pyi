@@ -13,6 +13,7 @@ __all__: list[str] = [
     "Engine",
     "Index",
     "LinearMap",
+    "ProcessEnd",
     "Ranking",
     "build_info",
     "testing",
@@ -201,8 +202,7 @@ class LinearMap:
     once it is made; safe to share between threads.
 
     Args:
-        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536. Rows whose norm is
-            below 1e-30 count as zero.
+        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536.
 
     Raises:
         InvalidArgumentError: a value is NaN or Inf, or there is none.
@@ -541,6 +541,33 @@ class Engine:
     def nbytes(self) -> int:
         """
         Memory that the engine holds.
+        """
+
+class ProcessEnd:
+    """
+    Ends the process with status 0 at a given time.
+
+    A thread of its own waits, which needs no interpreter lock: code that never gives the lock
+    away, such as a regular expression, is ended as well. Not inherited by a fork.
+
+    Args:
+        seconds: The time until the end. Negative counts as 0.
+        log: A file to which a line is appended before the end; its folder is made.
+        line: The line, after the time.
+    """
+    def __init__(
+        self,
+        seconds: typing.SupportsFloat | typing.SupportsIndex,
+        log: str | os.PathLike[str],
+        line: str,
+    ) -> None: ...
+    def cancel(self) -> None:
+        """
+        Lets the process live.
+        """
+    def put_off(self, seconds: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        """
+        Moves the end by so many seconds.
         """
 
 class testing:

@@ -32,7 +32,8 @@ from vecall.prompts.budget import counter
 from vecall.prompts.render import render
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
-from vecall.types import FilterLike, MemoryEntry
+from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
+from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
 from vecall.validation import checked_owner
 
 __all__ = ["VecallMemory", "VecallMemoryConfig"]
@@ -57,7 +58,7 @@ class VecallMemoryConfig(BaseModel):
         embedder: A name that `MemoryService` takes; "none" searches by words. (AutoGen
             leaves None out of a configuration.)
         top_k: The most memories of a query.
-        min_confidence: The least confidence of a memory; None is the service's.
+        min_confidence: The least confidence of a memory; None is the default.
         max_tokens: The most tokens that `update_context` adds.
     """
 
@@ -82,8 +83,9 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         user_id: The user.
         embedder: As in `MemoryService`, for a path.
         top_k: The most memories of a query, at least 1.
-        min_confidence: The least confidence of a memory, in [0, 1]; None is the
-            service's.
+        min_confidence: The least confidence of a memory, in [0, 1]. Default: that of
+            the service; in `update_context`, which nobody asks, 0.2 if the service has
+            none. See `vecall.tools.PreloadMemory`.
         max_tokens: The most tokens that `update_context` adds, at least 1.
 
     Raises:
@@ -102,13 +104,13 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         *,
         embedder: EmbedderLike = AUTO,
         top_k: int = 5,
-        min_confidence: float | None = None,
+        min_confidence: UnaskedFloor = UNSET,
         max_tokens: int = 1_000,
     ) -> None:
         """Bind the memory to one user; open the file, if a path is given."""
         self._top_k = at_least_one(top_k, "top_k")
         self._max_tokens = at_least_one(max_tokens, "max_tokens")
-        self._min_confidence = min_confidence
+        self._min_confidence = checked_floor(min_confidence)
         self._path = None if isinstance(memory, MemoryService) else str(memory)
         self._embedder = embedder
         if isinstance(memory, MemoryService):
@@ -196,7 +198,14 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         shown: list[MemoryEntry] = []
         try:
             if text := _last_question(messages):
-                found = await self._search(text, None, None, None)
+                found = await search_unasked(
+                    self._memory,
+                    self._min_confidence,
+                    app_name=self._user.app_name,
+                    user_id=self._user.user_id,
+                    query=text,
+                    top_k=self._top_k,
+                )
                 shown = [each for each in found if not _is_in(each, messages)]
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
@@ -227,6 +236,8 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         filter: FilterLike | None,
     ) -> list[MemoryEntry]:
         least = self._min_confidence if min_confidence is None else min_confidence
+        if isinstance(least, Unset):
+            least = None
         found = await self._user.search(
             text,
             top_k=self._top_k if top_k is None else top_k,
@@ -237,7 +248,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
 
     @classmethod
     def _from_config(cls, config: VecallMemoryConfig) -> VecallMemory:
-        given = config.model_dump()
+        given = config.model_dump(exclude_none=True)
         if config.embedder == _NONE:
             given["embedder"] = None
         return cls(given.pop("path"), **given)
@@ -250,13 +261,14 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
                 "the name of an embedder or None"
             )
             raise ConfigError(msg)
+        least = self._min_confidence
         return VecallMemoryConfig(
             path=self._path,
             app_name=self._user.app_name,
             user_id=self._user.user_id,
             embedder=embedder,
             top_k=self._top_k,
-            min_confidence=self._min_confidence,
+            min_confidence=None if least is UNSET else least or 0.0,
             max_tokens=self._max_tokens,
         )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vecall.errors import ConfigError
+from vecall.scalars import stored_float
 
 _log = logging.getLogger("vecall")
 
@@ -72,7 +73,7 @@ class ClockCheckpoint(NamedTuple):
         if crc != _checksum(body):
             return None
         now, monotonic, boot_id = body.split("|", 2)
-        return cls(float(now), float(monotonic), boot_id)
+        return cls(stored_float(now), stored_float(monotonic), boot_id)
 
     def __str__(self) -> str:
         """Return it as text, with a checksum."""
@@ -104,17 +105,17 @@ class ExpiryClock:
 
     def wall(self) -> float:
         """Return the machine's wall clock time, in seconds since 1970."""
-        return self._clock.wall()
+        return float(self._clock.wall())
 
     def now(self) -> float:
         """Return seconds since 1970 by which memories expire."""
-        return self._clock.monotonic() + self._ahead
+        return float(self._clock.monotonic() + self._ahead)
 
     def mark(self) -> ClockCheckpoint:
         """Return a checkpoint of the current time."""
-        monotonic = self._clock.monotonic()
+        monotonic = float(self._clock.monotonic())
         return ClockCheckpoint(
-            monotonic + self._ahead, monotonic, self._clock.boot_id()
+            float(monotonic + self._ahead), monotonic, self._clock.boot_id()
         )
 
     def advance_to(self, checkpoint: ClockCheckpoint | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vecall.errors import InvalidTypeError
 from vecall.prompts.strip import without_recalled
+from vecall.scalars import exact
 
 
 def get_field(source: object, name: str) -> Any:
@@ -36,7 +37,8 @@ def get_list(source: object, name: str, argument: str) -> list[Any]:
     Raises:
         InvalidTypeError: It is not a sequence.
     """
-    return as_list(get_field(source, name) or (), argument)
+    found = get_field(source, name)
+    return [] if found is None else as_list(found, argument)
 
 
 def as_list(value: object, argument: str) -> list[Any]:
@@ -115,7 +117,7 @@ def _is_recalled(part: object) -> bool:
 
 def get_role(content: object) -> str | None:
     """Return the role of a content, if it has one."""
-    role = None if isinstance(content, str) else get_field(content, "role")
+    role = None if isinstance(content, str) else exact(get_field(content, "role"))
     return role if isinstance(role, str) else None
 
 

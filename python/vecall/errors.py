@@ -30,12 +30,15 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- ReentrantCallError
     +- ReadOnlyError (PermissionError)
     +- ScopeError (PermissionError)
+    +- RightsError (PermissionError)
     +- ContextBudgetError
     +- InvalidMemoryError (ValueError)
     +- ClosedError
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 
 class VecallError(Exception):
@@ -144,6 +147,20 @@ class ReadOnlyError(VecallError, PermissionError):
 
 class ScopeError(VecallError, PermissionError):
     """A scope that the memory service was not configured to read or write."""
+
+
+class RightsError(VecallError, PermissionError):
+    """The rights of the caller do not cover the call; nothing was changed.
+
+    Args:
+        message: One sentence.
+        right: The missing right: "trust", to every tier, or "review".
+    """
+
+    def __init__(self, message: str, right: Literal["trust", "review"]) -> None:
+        """Set the parts."""
+        super().__init__(message)
+        self.right = right
 
 
 class ContextBudgetError(VecallError):

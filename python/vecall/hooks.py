@@ -8,6 +8,7 @@ from typing import Literal
 
 from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import check_tier
+from vecall.scalars import make_exact
 from vecall.types import MemoryEntry
 
 
@@ -45,7 +46,10 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""
-        if self.outcome not in ("allow", "redact", "quarantine", "reject"):
+        make_exact(self)
+        outcome: object = self.outcome
+        known = ("allow", "redact", "quarantine", "reject")
+        if type(outcome) is not str or outcome not in known:
             msg = "outcome: must be allow, redact, quarantine or reject"
             raise InvalidArgumentError(msg)
         if isinstance(self.text, str) != (self.outcome == "redact"):

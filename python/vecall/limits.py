@@ -6,9 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from vecall.errors import ConfigError
+from vecall.scalars import make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
+
+UNASKED_CONFIDENCE = 0.2
+"""The least confidence of a memory that is recalled without being asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,8 @@ class Limits:
             in UTF-8.
         max_top_k: Memories in one search result.
         max_item_bytes: Bytes of an item's value as JSON.
+        max_item_outline_bytes: Bytes of that JSON without strings of more than 16,384
+            characters.
         max_item_name_bytes: Bytes of an item's key, or of all labels of its namespace,
             in UTF-8.
         max_query_chars: Characters of a query; a longer query is cut, not refused.
@@ -37,11 +43,13 @@ class Limits:
     max_name_bytes: int = 512
     max_top_k: int = 1_000
     max_query_chars: int = 32_768
-    max_item_bytes: int = 1_048_576
+    max_item_bytes: int = 33_554_432
+    max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
+        make_exact(self)
         for field in fields(self):
             _check_count(getattr(self, field.name), f"limits.{field.name}")
 
@@ -69,10 +77,12 @@ class Quota:
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""
+        make_exact(self)
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
                 _check_count(value, f"quota.{name}")
-        if self.eviction not in get_args(Eviction):
+        eviction: object = self.eviction
+        if type(eviction) is not str or eviction not in get_args(Eviction):
             msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
             raise ConfigError(msg)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
+from vecall.scalars import exact
 
 Scope = Literal["user", "shared", "app"]
 """The user's own memories, those of the user for all apps, or those of the app."""
@@ -56,7 +57,7 @@ class Scopes:
         for given, name in ((read, "read"), (write, "write")):
             named: frozenset[Scope] | None
             try:
-                named = frozenset(given)
+                named = frozenset(map(exact, given))
             except TypeError:
                 named = None
             places = {"shared", "app"}
@@ -77,9 +78,10 @@ class Scopes:
         if app in _OWN or user in _OWN:
             msg = "app_name, user_id: this name is reserved"
             raise InvalidArgumentError(msg)
-        if scope == "user":
+        scope = exact(scope)
+        if type(scope) is str and scope == "user":
             return app, user
-        if scope not in get_args(Scope):
+        if type(scope) is not str or scope not in get_args(Scope):
             msg = 'scope: must be "user", "shared" or "app"'
             raise InvalidArgumentError(msg)
         allowed = self.write if write else self.read

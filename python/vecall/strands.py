@@ -13,7 +13,8 @@ except ImportError as error:
 
 from vecall.errors import InvalidTypeError
 from vecall.service.memory_service import MemoryService
-from vecall.types import MemoryEntry
+from vecall.tools import UnaskedFloor, checked_floor, search_unasked
+from vecall.types import UNSET, MemoryEntry
 from vecall.validation import check_top_k
 
 __all__ = ["VecallMemoryStore"]
@@ -35,6 +36,9 @@ class VecallMemoryStore:
             service's.
         writable: Whether the agent may add.
         extraction: Strands' extraction settings; None extracts nothing.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`. It holds
+            for all searches, as a manager inserts what they find by itself.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid.
@@ -51,8 +55,10 @@ class VecallMemoryStore:
         max_search_results: int | None = None,
         writable: bool = True,
         extraction: Any = None,
+        min_confidence: UnaskedFloor = UNSET,
     ) -> None:
         """Bind the store to one user."""
+        self._memory = memory
         self._user = memory.user(app_name, user_id)
         self.name = name
         self.description = description
@@ -61,6 +67,7 @@ class VecallMemoryStore:
             check_top_k(max_search_results, memory.limits)
         self.writable = writable
         self.extraction = extraction
+        self._min_confidence = checked_floor(min_confidence)
 
     async def search(self, query: str, options: Any = None) -> list[StrandsEntry]:
         """Return the memories that are relevant to a query, best first.
@@ -69,12 +76,17 @@ class VecallMemoryStore:
             InvalidArgumentError: An invalid number of results.
         """
         most = (options or {}).get("max_search_results")
-        found = await self._user.search(
-            query, top_k=self.max_search_results if most is None else most
+        found = await search_unasked(
+            self._memory,
+            self._min_confidence,
+            app_name=self._user.app_name,
+            user_id=self._user.user_id,
+            query=query,
+            top_k=self.max_search_results if most is None else most,
         )
         return [
             StrandsEntry(content=each.text, metadata=each.custom_metadata or None)
-            for each in found.memories
+            for each in found
         ]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from vecall.scalars import exact_arguments
+
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
@@ -280,6 +282,9 @@ def observed(
 ]:
     """Watch a coroutine method of an object that has a `telemetry`.
 
+    Every public operation is such a method. Scalars among its arguments arrive in it
+    as exactly str, int, float or bool.
+
     Args:
         operation: One of `OPERATIONS`.
         count: What to count of the result, as `OPERATIONS` says.
@@ -293,8 +298,14 @@ def observed(
         async def watched(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
             telemetry = self.telemetry
             watch = telemetry.begin(operation)
+            given: Any = exact_arguments(args)
+            if kwargs:
+                named: Any = zip(
+                    kwargs, exact_arguments(tuple(kwargs.values())), strict=True
+                )
+                kwargs = dict(named)  # type: ignore[assignment]
             try:
-                result = await method(self, *args, **kwargs)
+                result = await method(self, *given, **kwargs)
             except BaseException as error:
                 telemetry.failed(operation)
                 if watch is not None:

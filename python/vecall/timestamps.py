@@ -6,6 +6,7 @@ import math
 from datetime import datetime, timedelta, timezone
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.scalars import exact
 
 # What datetime can show: years 1 to 9999.
 _EARLIEST = -62_135_596_800.0
@@ -31,13 +32,14 @@ def to_seconds(value: Time, name: str) -> float:
             time zone.
         InvalidTypeError: Of another type.
     """
+    value = exact(value)
     if isinstance(value, str):
         value = _parse(value, name)
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             msg = f"{name}: a date without a time zone is ambiguous; give an offset"
             raise InvalidArgumentError(msg)
-        value = (value - _EPOCH).total_seconds()
+        value = timedelta.total_seconds(datetime.__sub__(value, _EPOCH))
     if isinstance(value, bool) or not isinstance(value, float | int):
         msg = f"{name}: expected seconds, an aware datetime or an ISO 8601 string"
         raise InvalidTypeError(msg)
@@ -72,16 +74,23 @@ def to_iso(seconds: float) -> str:
     return to_datetime(seconds).isoformat()
 
 
-def ttl_seconds(value: object) -> float:
+def ttl_seconds(value: object, name: str = "ttl") -> float:
     """Return a time to live in seconds: a number, a timedelta, or "3600s".
+
+    Args:
+        value: The time.
+        name: The argument, for the error message.
 
     Raises:
         InvalidArgumentError: Not positive and finite, or another spelling.
         InvalidTypeError: Of another type.
     """
-    rule = 'ttl: expected positive seconds, a timedelta, or a string such as "3600s"'
+    rule = (
+        f'{name}: expected positive seconds, a timedelta, or a string such as "3600s"'
+    )
+    value = exact(value)
     if isinstance(value, timedelta):
-        seconds = value.total_seconds()
+        seconds = timedelta.total_seconds(value)
     elif isinstance(value, str):
         try:
             seconds = float(value.removesuffix("s"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vecall.errors import ConfigError
+from vecall.scalars import exact, make_exact
 
 _LONGEST_MS = 100 * 365 * 86_400_000
 
@@ -27,6 +28,7 @@ class Inactivity:
 
     def __post_init__(self) -> None:
         """Check the number."""
+        make_exact(self)
         _check_count(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
 
 
@@ -42,6 +44,7 @@ class MessageCount:
 
     def __post_init__(self) -> None:
         """Check the number."""
+        make_exact(self)
         _check_count(self.message_count, "message_count", 1_000_000)
 
 
@@ -69,10 +72,10 @@ def checked_trigger(given: object) -> Trigger | None:
     if given is None or isinstance(given, Trigger):
         return given
     options: Mapping[str, object] = {}
-    name = given
+    name = exact(given)
     if isinstance(given, Mapping):
         options = {key: value for key, value in given.items() if key != "type"}
-        name = given.get("type")
+        name = exact(given.get("type"))
     kind = _BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         msg = f"trigger: expected one of {', '.join(_BY_NAME)}, or their classes"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.scalars import exact
 from vecall.timestamps import Time, to_seconds
 
 Content = str | Mapping[str, Any]
@@ -262,6 +263,7 @@ def check_share(value: object, name: str) -> float:
     """
     if type(value) is float and 0.0 < value <= 1.0:
         return value  # fast path: every memory of a search
+    value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = f"{name}: expected a number"
         raise InvalidTypeError(msg)
@@ -358,6 +360,7 @@ LeftOutReason = Literal[
     "expired",
     "evicted",
     "rejected",
+    "taken",
 ]
 """Why an item of a call is not stored."""
 
@@ -375,6 +378,7 @@ class LeftOut:
             session takes it back. "deleted": it was deleted before; `restore=True`
             stores it again. "expired": its TTL had expired. "evicted": the quota
             evicted it before. "rejected": `on_write` refused it.
+            "taken": a memory that the caller may not see has the id; see `Rights`.
         detail: What is wrong with an invalid item: the field and the rule.
     """
 

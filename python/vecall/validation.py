@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from vecall.errors import (
 from vecall.filters.metadata import check_conditions
 from vecall.filters.trust import TRUST_TIERS, check_tier, reaches, tiers_from
 from vecall.limits import Limits
+from vecall.scalars import exact
 from vecall.scopes import Owner, Scopes
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, Names, several
@@ -47,9 +48,11 @@ def check_name(value: object, name: str, limits: Limits) -> str:
         InvalidArgumentError: Empty, or with a NUL or a lone surrogate.
         LimitExceededError: Longer than `max_name_bytes`.
     """
-    if not isinstance(value, str):
-        msg = f"{name}: expected a string"
-        raise InvalidTypeError(msg)
+    if type(value) is not str:
+        value = exact(value)
+        if type(value) is not str:
+            msg = f"{name}: expected a string"
+            raise InvalidTypeError(msg)
     if not value or "\0" in value:
         msg = f"{name}: must be a non-empty string without NUL"
         raise InvalidArgumentError(msg)
@@ -99,6 +102,7 @@ def check_query(value: object) -> str:
     Raises:
         InvalidTypeError: Not a string.
     """
+    value = exact(value)
     if not isinstance(value, str):
         msg = "query: expected a string"
         raise InvalidTypeError(msg)
@@ -113,11 +117,8 @@ def check_top_k(value: object, limits: Limits) -> int:
         InvalidArgumentError: Below 1.
         LimitExceededError: Above `max_top_k`.
     """
-    try:
-        count = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        count = None
-    if count is None or isinstance(value, bool):
+    count = exact(value)
+    if type(count) is not int:
         msg = "top_k: expected an integer"
         raise InvalidTypeError(msg)
     if count < 1:
@@ -137,6 +138,7 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
         InvalidArgumentError: Below 0.
         LimitExceededError: Above `max_top_k`.
     """
+    value = exact(value)
     if type(value) is not int:
         msg = f"{name}: expected an integer"
         raise InvalidTypeError(msg)
@@ -156,6 +158,7 @@ def check_min_similarity(value: object) -> float:
         InvalidTypeError: Not a number.
         InvalidArgumentError: NaN or outside [-1, 1].
     """
+    value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = "min_similarity: expected a number"
         raise InvalidTypeError(msg)
@@ -171,6 +174,7 @@ def checked_bool(value: object, name: str) -> bool:
     Raises:
         InvalidTypeError: Another type.
     """
+    value = exact(value)
     if not isinstance(value, bool):
         msg = f"{name}: expected True or False"
         raise InvalidTypeError(msg)
@@ -184,6 +188,7 @@ def check_offset(offset: object) -> int:
         InvalidTypeError: Not an integer.
         InvalidArgumentError: Not within 0 to 10,000.
     """
+    offset = exact(offset)
     if not isinstance(offset, int) or isinstance(offset, bool):
         msg = "offset: expected an integer"
         raise InvalidTypeError(msg)
@@ -199,9 +204,10 @@ def check_path(path: object) -> Path | None:
     Raises:
         ConfigError: Not a file name, or in the home folder of an unknown user.
     """
+    path = exact(path)
     if path is None or str(path) == ":memory:":
         return None
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+    if not isinstance(path, str | Path) or not _is_file_name(str(path)):
         msg = "path: expected the name of a file, or ':memory:'"
         raise ConfigError(msg)
     try:
@@ -209,6 +215,13 @@ def check_path(path: object) -> Path | None:
     except RuntimeError:
         msg = "path: begins with ~ and an unknown user; write ./~ for a file name"
         raise ConfigError(msg) from None
+
+
+def _is_file_name(name: str) -> bool:
+    try:
+        return bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def check_storage_path(path: object) -> Path | str | None:
@@ -220,9 +233,8 @@ def check_storage_path(path: object) -> Path | str | None:
     Raises:
         ConfigError: As `check_path`.
     """
-    if is_database_url(path):
-        return path
-    return check_path(path)
+    path = exact(path)
+    return path if is_database_url(path) else check_path(path)
 
 
 def is_database_url(path: object) -> TypeGuard[str]:
@@ -259,14 +271,6 @@ def check_filter(
     if not isinstance(filter_, Filter):
         msg = "filter: expected a vecall.Filter, or a mapping with its fields"
         raise InvalidTypeError(msg)
-    if filter_.session_id is not None:
-        check_name(filter_.session_id, "filter.session_id", limits)
-    for value, name in (
-        (filter_.after, "filter.after"),
-        (filter_.before, "filter.before"),
-    ):
-        if value is not None:
-            to_seconds(value, name)
     if filter_.metadata is not None and not by_metadata:
         msg = "filter.metadata: this call does not filter by metadata"
         raise InvalidArgumentError(msg)
@@ -275,6 +279,13 @@ def check_filter(
         for name in LABEL_FIELDS
         if getattr(filter_, name) is not None
     }
+    if filter_.session_id is not None:
+        name = "filter.session_id"
+        changed["session_id"] = check_name(filter_.session_id, name, limits)
+    if filter_.after is not None:
+        changed["after"] = to_seconds(filter_.after, "filter.after")
+    if filter_.before is not None:
+        changed["before"] = to_seconds(filter_.before, "filter.before")
     if filter_.not_id is not None:
         ids = _check_names(filter_.not_id, "filter.not_id", limits, MOST_IDS)
         changed["not_id"] = ids

@@ -15,7 +15,7 @@ from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.genai import types
 from helpers.adk import a_runner, add, adk_service, say, shown_in
 from helpers.tools import SCOPE, call, watched_service
-from vecall.adk import VecallMemoryService, forget_memory, preload_memory
+from vecall.adk import PreloadMemoryTool, VecallMemoryService, forget_memory
 from vecall.tools import ForgetMemory, PreloadMemory, Remember
 
 service = pytest.fixture(adk_service)
@@ -55,7 +55,8 @@ def test_a_block_does_not_say_again_what_its_turn_forgot(
 ) -> None:
     """S4.60: the block was made before; the requests after the deletion lack it."""
     add(service, PIN)
-    runner, _ = a_runner(service, tools=(preload_memory, forget_memory))
+    preload = PreloadMemoryTool(min_confidence=None)
+    runner, _ = a_runner(service, tools=(preload, forget_memory))
     runner.agent.model = Obedient(requests=[])
     asyncio.run(say(runner, "Forget my PIN, please."))
     first, *_, last = runner.agent.model.requests

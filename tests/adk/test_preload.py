@@ -26,6 +26,7 @@ from helpers.adk import (
     shown_in,
     the_session,
 )
+from helpers.unasked import check_unasked
 from vecall.adk import (
     PreloadMemoryTool,
     VecallMemoryService,
@@ -168,7 +169,7 @@ def test_no_more_entries_than_asked_for(
 ) -> None:
     """S0.38, S0.43: the limit reaches the search."""
     ingest(service, a_session(*(an_event(f"parrots {n}") for n in range(30))))
-    tool = PreloadMemoryTool(max_entries=most)
+    tool = PreloadMemoryTool(max_entries=most, min_confidence=None)
     (request,) = requests_of(service, tool, "Tell me about parrots.")
     assert shown_in(request.contents[-1]).count("user: parrots") == expected
 
@@ -177,7 +178,7 @@ def test_no_more_tokens_than_asked_for(service: VecallMemoryService) -> None:
     """S0.43: the frame counts; where nothing fits there is no block."""
     ingest(service, a_session(*(an_event(f"parrots {n} " * 20) for n in range(9))))
     for most in (0, 40, 120, 400):
-        tool = PreloadMemoryTool(max_entries=9, max_tokens=most)
+        tool = PreloadMemoryTool(max_entries=9, max_tokens=most, min_confidence=None)
         (request,) = requests_of(service, tool, "Tell me about parrots.")
         blocks = [shown_in(each) for each in request.contents[1:]]
         assert sum(map(estimate_tokens, blocks)) <= most
@@ -230,3 +231,21 @@ def test_another_user_is_shown_nothing(service: VecallMemoryService) -> None:
     runner, llm = a_runner(service, tools=(preload_memory,))
     asyncio.run(say(runner, ASK, PARROT, user="mallory"))
     assert [len(each.contents) for each in llm.requests] == [1, 3]
+
+
+def test_an_unrelated_message_gets_no_block() -> None:
+    def inject(memory: Any, text: str, **options: Any) -> str:
+        tool = PreloadMemoryTool(memory=memory, **options)
+        (request,) = requests_of(None, tool, text)
+        return "".join(map(shown_in, request.contents))
+
+    check_unasked(inject, ("hotel", "alice"))
+
+
+def test_the_floor_of_the_service_replaces_the_default_one() -> None:
+    memory = VecallMemoryService(embedder=None, min_confidence=0.01)
+    ingest(memory, a_trip())
+    weak = "Which parrot insurance forms did the accountant send in spring?"
+    (request,) = requests_of(memory, preload_memory, weak)
+    assert PARROT in shown_in(request.contents[-1])
+    memory.memory.close()

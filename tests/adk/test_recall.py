@@ -17,9 +17,8 @@ from google.genai import types
 from helpers.adk import PARROT, ROOM, a_session, an_event, ingest, search
 from vecall import MemoryService
 from vecall.adk import VecallMemoryService
-from vecall.adk.responses import neutral
 from vecall.evaluation.datasets import read_demo
-from vecall.prompts.sanitize import escape, strip_invisible
+from vecall.text import escape, neutral, strip_invisible
 
 APP = "hotel"
 TOP_K = 10

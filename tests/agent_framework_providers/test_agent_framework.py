@@ -10,6 +10,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from helpers.paths import ROOT
+from helpers.unasked import check_unasked
 from vecall import (
     ConfigError,
     InvalidArgumentError,
@@ -371,3 +372,11 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
     with names["memory"] as memory:
         owner = {"app_name": "hotel", "user_id": "alice"}
         assert len(remembered(memory, owner)) == 4
+
+
+def test_an_unrelated_message_gets_no_block():
+    def inject(memory, text, **options):
+        provider = VecallContextProvider(memory, *WHO, **options)
+        return asyncio.run(recalled(provider, context_of(text)))
+
+    check_unasked(inject, WHO)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -233,7 +234,7 @@ def test_commands_at_the_same_time_lose_nothing(tmp_path):
 
 
 def test_a_text_that_is_too_large_is_an_error_of_the_tool(tool):
-    with pytest.raises(ToolError, match="max_item_bytes"):
+    with pytest.raises(ToolError, match="at most 1048576 bytes"):
         create(tool, "large", "zebra" * 300_000)
     assert listed(tool) == []
 
@@ -278,3 +279,18 @@ def test_the_program_of_the_guide_makes_a_tool(tmp_path, monkeypatch):
     exec(program.partition("\nclient")[0], names)
     assert "successfully" in create(names["tool"], "a")
     names["tool"].close()
+
+
+def test_a_text_that_occurs_often_is_refused_with_a_short_answer(tool):
+    create(tool, "a", "a\n" * 50_000)
+    begin = time.process_time()
+    with pytest.raises(ToolError) as refused:
+        call(tool, "str_replace", path="/memories/a", old_str="\n", new_str="b")
+    assert time.process_time() - begin < 0.5
+    told = str(refused.value)
+    assert told.endswith("98, 99, 100, .... Please ensure it is unique")
+    assert len(told) < 1_000
+    for old in ("a\n" * 25_000, "c" * 50_000):
+        with pytest.raises(ToolError) as refused:
+            call(tool, "str_replace", path="/memories/a", old_str=old, new_str="b")
+        assert len(str(refused.value)) < 3_000

@@ -15,6 +15,7 @@ from autogen_core.memory import Memory, MemoryContent, MemoryMimeType
 from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from helpers.paths import DOCS
+from helpers.unasked import check_unasked
 from vecall import MemoryService
 from vecall.autogen import VecallMemory
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
@@ -288,3 +289,32 @@ def test_the_program_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "autogen.md", "exec"), {})
     assert "Alice drinks tea." in capsys.readouterr().out
+
+
+def test_an_unrelated_message_gets_no_memories():
+    def inject(service, text, **options):
+        given = context(asked(text))
+        memory = VecallMemory(service, "hotel", "alice", **options)
+        asyncio.run(memory.update_context(given))
+        return "\n".join(texts(given)[1:])
+
+    check_unasked(inject, ("hotel", "alice"))
+
+
+@pytest.mark.parametrize("floor", [{}, *({"min_confidence": f} for f in (None, 0, 1))])
+def test_a_configuration_keeps_the_floor(tmp_path, floor):
+    path = tmp_path / "m.db"
+    memory = VecallMemory(path, "hotel", "alice", embedder=None, **floor)
+    added(memory, content("I keep a zebra called Bruno."))
+    again = VecallMemory.load_component(memory.dump_component())
+    for text in ("zebra", "What did the accountant say of zebra forms in spring?"):
+        one, two = (
+            asyncio.run(each.update_context(context(asked(text)))).memories.results
+            for each in (memory, again)
+        )
+        assert one == two
+        assert bool(one) == (
+            floor.get("min_confidence", 0.2 * (text != "zebra")) in (None, 0)
+        )
+    for each in (memory, again):
+        asyncio.run(each.close())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE
 from helpers.paths import ROOT
+from helpers.unasked import check_unasked
 from vecall import InvalidArgumentError, InvalidTypeError
 
 pytest.importorskip("strands.memory", reason="strands-agents is not installed")
@@ -105,3 +106,13 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
     with names["memory"]:
         add(names["store"], "Alice feeds a zebra")
         assert search(names["store"], "zebra")[0][0] == "Alice feeds a zebra"
+
+
+def test_an_unrelated_message_finds_nothing():
+    """A manager inserts what a search finds into each request."""
+
+    def inject(memory, text, **options):
+        manager = MemoryManager(stores=[VecallMemoryStore(memory, *WHO, **options)])
+        return "\n".join(each.content for each in asyncio.run(manager.search(text)))
+
+    check_unasked(inject, WHO)

@@ -60,7 +60,10 @@ def test_what_was_imported_is_found_with_who_said_it_and_when(run, file):
 
 def test_turns_of_one_session_are_neighbours_after_an_import(run, file):
     run("import", file, "--embedder", "none")
-    found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
+    found = run(
+        "search", "quiet", "--app", "hotel", "--user", "alice", "--embedder", "none",
+        "--json",
+    )  # fmt: skip
     assert [entry["event_id"] for entry in found["memories"]] == ["1", "2"]
 
 
@@ -95,7 +98,10 @@ def test_names_can_come_from_the_command_line(run, tmp_path):
 def test_a_search_sees_one_user_only(run, file):
     """S0.11."""
     run("import", file, "--embedder", "none")
-    found = run("search", "zebras", "--app", "hotel", "--user", "alice", "--json")
+    found = run(
+        "search", "zebras", "--app", "hotel", "--user", "alice", "--embedder", "none",
+        "--json",
+    )  # fmt: skip
     assert found["memories"] == []
 
 

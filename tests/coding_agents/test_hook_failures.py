@@ -15,6 +15,7 @@ from helpers.coding_agents import (
     HOOK,
     IMPORTS,
     claude_line,
+    cursor_line,
     quiet,
     run_hook,
     write_lines,
@@ -25,6 +26,14 @@ OWNER = {"app_name": "coding-agents", "user_id": "me"}
 SECRET = "xylophone"  # a word of the user, which no log may have
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": SECRET}
 FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+
+
+def claude_of(number, text):
+    return claude_line(f"u{number}", "user", text)
+
+
+def cursor_of(_, text):
+    return cursor_line("user", text)
 
 
 def stop(transcript, session="s1"):
@@ -151,12 +160,75 @@ def test_of_a_huge_transcript_the_end_is_read(file, log, tmp_path, monkeypatch):
 
     monkeypatch.setattr(transcript, "MOST_BYTES", 10_000)
     lines = [claude_line(f"u{n}", "user", f"turn {n}") for n in range(500)]
-    turns = transcript.read_turns(write_lines(tmp_path / "t.jsonl", lines))
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    turns, unread = transcript.read_turns(path)
+    assert path.stat().st_size - 10_000 <= unread < path.stat().st_size - 9_000
     assert turns[-1].text == "turn 499"
     assert [each.text for each in turns] == [
         f"turn {n}" for n in range(500 - len(turns), 500)
     ]
     assert 30 < len(turns) < 60
+
+
+def test_of_a_transcript_that_is_read_in_part_the_log_says_so(file, log, tmp_path):
+    line = json.dumps(claude_line("u0", "user", "the first turn"))
+    path = tmp_path / "t.jsonl"
+    with path.open("w") as stream:
+        stream.write(line + "\n")
+        stream.truncate(40_000_000)  # zeros, as of a file system after a power cut
+        stream.seek(0, os.SEEK_END)
+        stream.write("\n" + line.replace("u0", "u1").replace("first", "last") + "\n")
+    assert quiet(run_hook("retain", stop(path)))
+    with MemoryService(file, embedder=None) as memory:
+        texts = [each.text for each in memory.sync.list_memories(**OWNER)]
+    assert texts[1:] == ["the last turn"]
+    assert re.search(r" retain: \d+ bytes of the transcript were not read$", log()[0])
+
+
+def test_of_a_transcript_that_takes_too_long_the_beginning_is_read(tmp_path):
+    from vecall.coding_agents import transcript
+
+    lines = [claude_line(f"u{n}", "user", f"turn {n}") for n in range(50)]
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    seconds = iter([2.0] * 21 + [0.9])
+    turns, unread = transcript.read_turns(path, lambda: next(seconds))
+    assert [each.text for each in turns] == [f"turn {n}" for n in range(20)]
+    assert unread == sum(len(json.dumps(line)) + 1 for line in lines[20:])
+
+
+@pytest.mark.parametrize("tag", ["<system-reminder>", "<timestamp>", "<user_query>"])
+@pytest.mark.parametrize("make", [claude_of, cursor_of], ids=["claude", "cursor"])
+def test_a_turn_of_tags_without_ends_is_stored_as_its_neighbours_are(
+    file, log, tmp_path, tag, make
+):
+    said = ["I like green tea.", tag * 30_000, "And quiet rooms."]
+    lines = [make(n, text) for n, text in enumerate(said)]
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    assert quiet(run_hook("retain", stop(path), seconds=2.0))
+    with MemoryService(file, embedder=None) as memory:
+        texts = [each.text for each in memory.sync.list_memories(**OWNER)]
+    assert [text[:17] for text in texts[1:]] == [text[:17] for text in said]
+    assert not log()
+
+
+ENDLESS = """
+import re, sys
+from vecall.coding_agents.deadline import Deadline
+from vecall.coding_agents import deadline
+deadline.SECONDS = 0.4
+Deadline("recall")
+print("begins", flush=True)
+re.match("(a*)*b", "a" * 10_000)
+"""
+
+
+def test_a_hook_that_python_cannot_interrupt_ends_at_its_deadline(log):
+    """One call of a regular expression keeps the interpreter for years."""
+    done = processes.run(ENDLESS, imports=IMPORTS, timeout_s=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begins\n", "")
+    assert [line.partition(" ")[2] for line in log()] == [
+        "recall: ended at its deadline"
+    ]
 
 
 def broken_files(tmp_path):

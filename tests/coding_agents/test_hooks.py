@@ -15,6 +15,7 @@ from helpers.coding_agents import (
     write_lines,
 )
 from vecall import MemoryEntry, MemoryService
+from vecall.coding_agents.project import project_user
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
 NINJA = "We build project zebra with ninja, never with make."
@@ -274,6 +275,22 @@ def test_projects_share_nothing_but_worktrees_share_their_repository(home, tmp_p
         payload = prompt(asked, cwd=str(tmp_path / folder))
         assert quiet(run_hook("recall", payload, *from_cwd)) is not known
     assert quiet(run_hook("recall", prompt(asked, cwd=str(tmp_path / "zebra"))))
+
+
+@pytest.mark.parametrize("link", ["none", "other", "back"])
+def test_a_folder_that_names_another_repository_is_a_project_of_its_own(tmp_path, link):
+    """Git refuses a worktree as well that the repository does not name."""
+    mine = tmp_path / "zebra"
+    unpacked = tmp_path / "unpacked"
+    named = mine / ".git/worktrees/x"
+    unpacked.mkdir()
+    (unpacked / ".git").write_text(f"gitdir: {named}\n")
+    named.mkdir(parents=True)
+    if link != "none":
+        there = unpacked if link == "back" else tmp_path / "tree"
+        (named / "gitdir").write_text(f"{there}/.git\n")
+    same = project_user(str(unpacked)) == project_user(str(mine))
+    assert same is (link == "back")
 
 
 @pytest.mark.parametrize("options", [("--app", "other"), ("--user", "bob")])

@@ -183,6 +183,11 @@ def test_a_symbolic_link_stays_a_link(agent, path, tmp_path):
         b"\xff\xfe{}",
         b"\xef\xbb\xbf{}",
         b"[" * 100_000,
+        b'{"hooks": 5, "hooks": {}}',
+        b'{"hooks": {}, "hooks": {"Stop": []}}',
+        b'{"hooks": {"Stop": [], "Stop": []}}',
+        b'{"hooks": {"Stop": [{"hooks": [], "hooks": []}]}}',
+        b'{"hooks": {"X": ' + b"[" * 900 + b"]" * 900 + b"}}",
     ],
 )
 def test_settings_of_another_form_are_refused_and_left_alone(broken, tmp_path, capsys):

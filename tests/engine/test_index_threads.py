@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from bisect import bisect_right
@@ -10,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from helpers.campaigns import SCALE, unit, wait_until_linked
+from helpers.processes import run
 from vecall import Index
 
 pytestmark = pytest.mark.xdist_group("timing")
@@ -199,3 +202,26 @@ def test_an_index_may_go_while_the_background_links_it():
     last = Index(DIM, "hnsw")
     last.add(np.arange(300, dtype=np.int64), VECTORS[:300])
     wait_until_linked(last)
+
+
+_WITHOUT_THREADS = """
+import os, resource
+import numpy as np
+import vecall
+index = vecall.Index(8)
+index.add(np.arange(5), np.eye(8, dtype=np.float32)[:5])
+queries = np.eye(8, dtype=np.float32)
+wanted = index.search_batch(queries, 2)
+os.setgid(65533)
+os.setuid(65533)
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+found = index.search_batch(queries, 2, threads=-1)
+print(all(np.array_equal(a, b) for a, b in zip(wanted, found)))
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="limits the threads of a user"
+)
+def test_a_batch_is_searched_where_the_system_has_no_thread_to_spare() -> None:
+    assert run(_WITHOUT_THREADS, imports="numpy").stdout == "True\n"

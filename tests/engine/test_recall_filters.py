@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.engines import DIM, KEY, corner, engine_of, found_ids, random_row
+from helpers.engines import DIM, KEY, NEVER, corner, engine_of, found_ids, random_row
+from vecall import Engine
 
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 
@@ -189,3 +190,26 @@ def test_rows_and_sessions_that_are_left_out_are_not_found(references, dim):
             ),
         }
         assert not hidden & set(found[0].tolist())
+
+
+def test_a_partition_may_have_more_kinds_than_sixteen_bits_count():
+    count = 70_000
+    numbers = np.arange(1, count + 1)
+    engine = Engine(0)
+    engine.add_rows(
+        KEY,
+        ids=numbers,
+        times=numbers,
+        expires=np.full(count, NEVER),
+        sessions=np.zeros(count, np.uint64),
+        positions=np.full(count, np.nan),
+        terms=np.full(count, 5, np.uint64),
+        offsets=np.arange(count + 1),
+        kinds=numbers.astype(np.uint64) + 100,
+    )
+    other = Engine(0)
+    other.restore(KEY, engine.snapshot(KEY))
+    for each in (engine, other):
+        for number in (1, 65_535, 65_536, 65_537, count):
+            ids = each.recall(KEY, None, [5], 9, kind=number + 100)[0]
+            assert ids.tolist() == [number]

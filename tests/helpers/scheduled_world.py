@@ -229,7 +229,7 @@ class World:
             return future.result()
 
         home = self.homes[at]
-        request = SearchRequest((APP, user), "zebra", 1000)
+        request = SearchRequest((APP, user), "zebra", 100)
         response = None
         while response is None:
             self.scheduler.use(home.resource, "r")

@@ -15,7 +15,8 @@ from vecall.lexical import memory_terms, query_terms, words
 from vecall.lexical.languages import language_of
 from vecall.lexical.stop_words import STOP_WORDS, VIETNAMESE
 from vecall.lexical.terms import toned_words
-from vecall.lexical.tokenizer import normalise, split_words
+from vecall.lexical.tokenizer import split_words
+from vecall.text import normalise
 
 # ruff: noqa: RUF001
 

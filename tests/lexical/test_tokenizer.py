@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
 from vecall.lexical.stop_words import STOP_WORDS
-from vecall.lexical.tokenizer import has_word, normalise
+from vecall.lexical.tokenizer import has_word
+from vecall.text import normalise
 
 
 def asked(text: str) -> list[int]:

@@ -15,6 +15,7 @@ pytest.importorskip("llama_index.core", reason="llama-index-core is not installe
 
 from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
+from helpers.unasked import check_unasked
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import Memory
 from llama_index.core.schema import (
@@ -314,3 +315,28 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
 
 def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(VecallVectorStore, tmp_path)
+
+
+def test_an_unrelated_message_gets_no_block():
+    def inject(memory: MemoryService, text: str, **options: Any) -> str:
+        block = VecallMemoryBlock(memory, "hotel", "alice", **options)
+        said = [ChatMessage(role="user", content=text)]
+        return str(asyncio.run(block.aget(said, session_id="s")))
+
+    check_unasked(inject, ("hotel", "alice"))
+
+
+def test_turns_of_one_session_do_not_pay_for_those_of_another():
+    """A session whose id cannot be one is an error, after the others are stored."""
+    with MemoryService(embedder=None) as memory:
+        block = VecallMemoryBlock(memory, "app", "alice")
+        messages = [
+            ChatMessage(
+                role="user", content=text, additional_kwargs={"session_id": id_}
+            )
+            for text, id_ in [("zebra", "\0"), ("okapi", "s"), ("teal", "t")]
+        ]
+        with pytest.raises(InvalidArgumentError, match="session_id"):
+            asyncio.run(block.aput(messages))
+        stored = memory.sync.list_memories(app_name="app", user_id="alice")
+        assert sorted(entry.text for entry in stored) == ["okapi", "teal"]

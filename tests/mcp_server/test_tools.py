@@ -312,14 +312,14 @@ def test_the_newest_are_complete_if_the_end_of_a_page_is_deleted(
     monkeypatch.setattr("vecall.mcp.resources._PAGE", 3)
     texts = [f"okapi number {n}." for n in range(10)]
     ids = memory.sync.add_memory(**ALICE, memories=texts)
-    read = memory.list_memories
+    read = type(memory).list_memories
 
-    async def beside_deletions(*, cursor=None, **arguments):
+    async def beside_deletions(service, *, cursor=None, **arguments):
         if cursor in ids[2:6]:
             await memory.delete_memories(**ALICE, memory_ids=ids[2:6])
-        return await read(cursor=cursor, **arguments)
+        return await read(service, cursor=cursor, **arguments)
 
-    monkeypatch.setattr(memory, "list_memories", beside_deletions)
+    monkeypatch.setattr(type(memory), "list_memories", beside_deletions)
     block = alice.read("memory://recent")
     assert [text in block for text in texts[6:]] == [True] * 4
     assert len(memory.sync.list_memories(**ALICE)) == 6

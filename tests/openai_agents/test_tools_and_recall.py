@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.memories import ALICE
+from helpers.unasked import check_unasked
 from vecall import ConfigError, MemoryService, render
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
@@ -121,3 +122,10 @@ def test_a_search_that_fails_inserts_nothing(open_service):
     function = recall_filter(memory, *WHO)
     memory.close()
     assert filtered(function, [user("okapi")]).input == [user("okapi")]
+
+
+def test_an_unrelated_message_gets_no_block():
+    def inject(memory, text, **options):
+        return str(filtered(recall_filter(memory, *WHO, **options), [user(text)]))
+
+    check_unasked(inject, WHO)

@@ -12,6 +12,7 @@ from vecall.store.sql import insert_many
 
 psycopg = pytest.importorskip("psycopg")
 
+FIRST = 1 << 32  # the first number of a row of partition 1
 NAMES = {
     "int8": "bigint",
     "int4": "integer",
@@ -70,7 +71,10 @@ def test_rows_with_any_values_are_those_of_single_inserts(transaction):
     @given(rows_of_mem)
     def check(rows):
         transaction.connection.rollback()
-        whole = [(*row, 1, f"m{n}", n, 0, 0.5, "a\0b", 7) for n, row in enumerate(rows)]
+        whole = [
+            (*row, row[0] >> 32, f"m{n}", n, 0, 0.5, "a\0b", 7)
+            for n, row in enumerate(rows)
+        ]
         select = f"SELECT {columns}, {fixed} FROM mem ORDER BY seq"
         insert_many(transaction, f"mem ({columns}, {fixed})", whole)
         together = transaction.execute(select).fetchall()
@@ -87,7 +91,7 @@ def test_rows_with_any_values_are_those_of_single_inserts(transaction):
 
 
 def test_more_rows_than_one_statement_has_are_all_inserted_in_order(transaction):
-    rows = [(1, n, n + 5, "u", 9) for n in range(1, 2 * MAX_ROWS + 2)]
+    rows = [(1, n, FIRST + n, "u", 9) for n in range(1, 2 * MAX_ROWS + 2)]
     insert_many(transaction, "chg (part, seq, rid, op, head)", rows)
     found = transaction.execute(
         "SELECT part, seq, rid, op, head FROM chg ORDER BY seq"
@@ -106,7 +110,7 @@ def test_of_rows_with_a_conflict_the_clause_is_executed(transaction):
 
 def test_zeros_of_different_signs_are_not_one_value(transaction):
     zeros = enumerate([0.0, -0.0, 0.0])
-    rows = [(n, 1, f"{n}", n, 0, at, "x", 7, b"h") for n, at in zeros]
+    rows = [(FIRST + n, 1, f"{n}", n, 0, at, "x", 7, b"h") for n, at in zeros]
     columns = "rid, part, id, seq, created_at, updated_at, text, crc, hash"
     insert_many(transaction, f"mem ({columns})", rows)
     found = transaction.execute("SELECT updated_at FROM mem ORDER BY seq").fetchall()

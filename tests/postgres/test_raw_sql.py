@@ -14,7 +14,7 @@ ROWS = {
     "mem": "(rid, part, seq, crc, created_at, updated_at, id, text, hash) "
     "VALUES ({rid}, {part}, 1, 0, 0, 0, '{id}', 'secret {part}', 'x')",
     "vec_next": "(rid, model, vec) VALUES ({rid}, 1, 'secret {part}')",
-    "chg": "(part, seq, rid, op, head) VALUES ({part}, {n}, 1, 'add', 1)",
+    "chg": "(part, seq, rid, op, head) VALUES ({part}, {n}, {rid}, 'add', 1)",
     "tomb": "(part, id, at) VALUES ({part}, '{id}', 0)",
     "hist": "(part, id, seq, at, op, old) VALUES ({part}, '{id}', 1, 0, 'u', 'secret')",
     "idem": "(part, key, at) VALUES ({part}, '{id}', 0)",
@@ -267,3 +267,65 @@ def test_row_level_security_holds_no_program_that_names_another_user(world):
         connection.execute(forged.partition(";")[0])
         assert connection.execute("SELECT part FROM mem").fetchall() == [(bob,)]
         assert alice != bob
+
+
+NUMBERED = ("mem", "item", "chg", "vec_next")
+"""Tables whose rows have a number that begins with that of their user."""
+
+
+@pytest.mark.parametrize("table", NUMBERED)
+def test_no_row_takes_a_number_of_another_user(world, table):
+    """Else the next row of that user could not be written."""
+    alice, bob = world.parts
+    own, number = insert(table, alice, 5), str((alice << 32) + 5)
+    assert number in own
+    forged = own.replace(number, str((bob << 32) + 5))
+    moved = f"UPDATE {table} SET rid = {(bob << 32) + 5}"
+    with Attacker(world, "vecall_app") as attacker:
+        assert attacker.does(own) == 1
+        for statement in (forged, moved):
+            error = attacker.does(statement)
+            refused = (errors.CheckViolation, errors.InsufficientPrivilege)
+            assert isinstance(error, refused), statement
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "\"user\" = 'carol'",
+        "app = 'motel'",
+        "app = '', \"user\" = 'carol'",
+        "sweep_until = 9e9",
+        "id = id",
+    ],
+)
+def test_a_user_keeps_its_number_its_names_and_its_turn(world, change):
+    with Attacker(world, "vecall_app") as attacker:
+        error = attacker.does(f"UPDATE part SET {change}")
+        assert isinstance(error, errors.InsufficientPrivilege)
+        assert attacker.does("UPDATE part SET seq = seq") == 1
+
+
+def test_the_doctor_counts_rows_with_a_number_of_another_user(world):
+    from vecall.store import examine_database
+
+    def numbers():
+        found = examine_database(world.schema.url)
+        return [(each.level, each.message) for each in found if each.about == "numbers"]
+
+    assert numbers() == [("ok", "right")]
+    name, (alice, bob) = world.schema.name, world.parts
+    change = world.schema.server.execute
+    forged = insert("mem", alice, 6).replace(
+        str((alice << 32) + 6), str((bob << 32) + 6)
+    )
+    check = f"ALTER TABLE {name}.mem %s CONSTRAINT mem_of_part"
+    change(check % "DROP")
+    try:
+        change(forged.replace("INTO mem", f"INTO {name}.mem"))
+        ((level, message),) = numbers()
+        assert level == "error"
+        assert "1 rows have another user's number" in message
+    finally:
+        change(f"DELETE FROM {name}.mem WHERE id = 'id 6'")
+        change(f"{check % 'ADD'} CHECK (rid >> 32 = part) NOT VALID")

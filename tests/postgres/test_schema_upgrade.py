@@ -6,9 +6,12 @@ import threading
 import time
 
 import pytest
-from vecall import BusyError, ConfigError, IncompatibleFileError, MemoryService
+from helpers.postgres_server import MISSING, Schema, is_available
+from vecall import BusyError, ConfigError, IncompatibleFileError, MemoryService, Put
+from vecall.store import examine_database
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
+from vecall.store.postgres.schema import NEWEST  # noqa: E402
 
 SECONDS = 1.0
 # What a next version may do: it adds, with a lock of every table that it changes.
@@ -27,11 +30,14 @@ def next_version(monkeypatch):
     from vecall.store.postgres import schema as module
 
     script = module._script
+    steps = {
+        f"schema_{NEWEST + 1}.sql": STEP,
+        f"rights_{NEWEST + 1}.sql": b"SELECT 1",
+    }
 
     def become(number):
         monkeypatch.setattr(module, "NEWEST", number)
         monkeypatch.setattr(doctor, "NEWEST", number)
-        steps = {"schema_2.sql": STEP, "rights_2.sql": b"SELECT 1"}
         monkeypatch.setattr(
             module, "_script", lambda name: steps.get(name) or script(name)
         )
@@ -77,8 +83,8 @@ def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
     for each in threads:
         each.start()
     time.sleep(SECONDS / 2)
-    next_version(2)
-    assert migrate(schema) == 1
+    next_version(NEWEST + 1)
+    assert migrate(schema) == NEWEST
     before = {user: len(texts) for user, texts in written.items()}
     time.sleep(SECONDS)
     stop.set()
@@ -86,7 +92,7 @@ def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
         each.join()
     assert errors == []
     assert all(len(written[user]) > count for user, count in before.items())
-    assert migrate(schema) == 2
+    assert migrate(schema) == NEWEST + 1
     newer = open_service(schema.url)
     for service in (newer, *services):
         for user, texts in written.items():
@@ -97,39 +103,38 @@ def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
 
 
 def test_an_older_version_does_not_open_the_newer_number(schema, next_version):
-    next_version(2)
+    next_version(NEWEST + 1)
     migrate(schema)
-    next_version(1)
-    with pytest.raises(IncompatibleFileError, match=r"schema 2.*up to schema 1"):
+    next_version(NEWEST)
+    told = rf"schema {NEWEST + 1}.*up to schema {NEWEST}"
+    with pytest.raises(IncompatibleFileError, match=told):
         MemoryService(schema.url, embedder=None)
 
 
 def test_a_version_works_on_its_own_number_and_on_the_one_before(
     schema, open_service, next_version
 ):
-    from vecall.store import examine_database
-
-    next_version(2)
+    next_version(NEWEST + 1)
     me = {"app_name": "hotel", "user_id": "alice"}
     service = open_service(schema.url)
     service.sync.add_memory(**me, memories=["okapi"])
     (about,) = [each for each in examine_database(schema.url) if each.about == "schema"]
-    assert (about.level, "1 of 2" in about.message) == ("note", True)
-    next_version(3)
-    with pytest.raises(ConfigError, match="schemas 2 and 3; run `vecall pg migrate"):
+    assert (about.level, f"{NEWEST} of {NEWEST + 1}" in about.message) == ("note", True)
+    next_version(NEWEST + 2)
+    told = f"schemas {NEWEST + 1} and {NEWEST + 2}; run `vecall pg migrate"
+    with pytest.raises(ConfigError, match=told):
         MemoryService(schema.url, embedder=None)
 
 
 def test_a_migration_that_gets_no_lock_changes_nothing_and_holds_up_nobody(
     schema, open_service, next_version, monkeypatch
 ):
-    import psycopg
     from vecall.store.postgres import schema as module
 
     service = open_service(schema.url)
     me = {"app_name": "hotel", "user_id": "alice"}
     service.sync.add_memory(**me, memories=["okapi"])
-    next_version(2)
+    next_version(NEWEST + 1)
     monkeypatch.setattr(module, "_PATIENCE_S", 1.0)
     with psycopg.connect(schema.server.url()) as holder:
         holder.execute(f"SELECT count(*) FROM {schema.name}.mem")  # and a lock
@@ -144,8 +149,49 @@ def test_a_migration_that_gets_no_lock_changes_nothing_and_holds_up_nobody(
         assert len(ended) == 1
     assert schema.server.execute(
         f"SELECT value FROM {schema.name}.meta WHERE key = 'schema'"
-    ) == [("1",)]
-    assert migrate(schema) == 1
+    ) == [(str(NEWEST),)]
+    assert migrate(schema) == NEWEST
+
+
+def names(schema):
+    """The apps of the users; "" of a user whose names a purge has hidden."""
+    found = schema.server.execute(f"SELECT app FROM {schema.name}.part ORDER BY app")
+    return [app for (app,) in found]
+
+
+def test_servers_of_schema_1_go_on_after_a_migration_to_schema_2(
+    open_service, next_version
+):
+    """The rows that they write are checked; names that a purge hid come back."""
+    if not is_available():
+        pytest.skip(MISSING)
+    alice = {"app_name": "hotel", "user_id": "alice"}
+    next_version(1)
+    schema = Schema()
+    try:
+        older = open_service(schema.url, embedder=None)
+        older.sync.add_memory(**alice, memories=[{"id": "m", "content": "okapi"}])
+        older.items.sync.write([Put(("n",), "k", 1)], **alice)
+        older.sync.delete_user(**alice)
+        older.sync.admin.purge()
+        assert names(schema) == [""]
+        next_version(2)
+        newer = open_service(schema.url, embedder=None)
+        newer.sync.add_memory(app_name="hotel", user_id="bob", memories=["okapi"])
+        assert migrate(schema) == 1
+        for service, text in ((older, "okapi one"), (newer, "okapi two")):
+            service.sync.add_memory(**alice, memories=[text])
+            service.items.sync.write([Put(("n",), text, 1)], **alice)
+        assert names(schema) == ["hotel", "hotel"]
+        for service in (older, newer):
+            listed = service.sync.list_memories(**alice)
+            assert [each.text for each in listed] == ["okapi one", "okapi two"]
+        assert older.sync.delete_user(**alice, forget=True) == 2
+        found = {each.about: each.level for each in examine_database(schema.url)}
+        about = ("schema", "tables", "numbers", "policies")
+        assert [found[each] for each in about] == ["ok"] * 4
+    finally:
+        schema.drop()
 
 
 @pytest.mark.parametrize("command", ["initialize", "migrate"])
@@ -153,7 +199,6 @@ def test_a_command_waits_for_the_lock_of_migrations_with_a_bound(
     schema, monkeypatch, in_time, command
 ):
     """Any login may hold an advisory lock, for as long as it likes."""
-    import psycopg
     from vecall.store.postgres import schema as module
     from vecall.store.postgres.url import parse_url
 

@@ -57,9 +57,9 @@ def test_an_update_removes_a_vector(schema):
         connection.execute(f"SET search_path = {schema.name}")
         connection.execute(
             "INSERT INTO mem (rid, part, id, seq, created_at, updated_at, text, hash, "
-            "crc, vec) VALUES (1, 1, 'a', 1, 0, 0, 'zebra', '', 0, '\\x01')"
+            "crc, vec) VALUES (4294967296, 1, 'a', 1, 0, 0, 'zebra', '', 0, '\\x01')"
         )
         change = translated("UPDATE mem SET vec = ?, model = ? WHERE rid = ?")
         for value in (b"\x02", None, b"\x03", b"\x03"):
-            connection.execute(change, (value, 1, 1))
+            connection.execute(change, (value, 1, 1 << 32))
             assert connection.execute("SELECT vec FROM mem").fetchone() == (value,)

@@ -283,9 +283,9 @@ def test_a_use_is_no_reason_to_index_a_memory_again(
     indexed: list[int] = []
     add_rows = vecall.index.partition_loader.add_rows
 
-    def counted(engine: Any, key: Any, stored: Any, model: Any) -> None:
+    def counted(engine: Any, key: Any, stored: Any, model: Any) -> int:
         indexed.extend(entry.row.rid for entry in stored)
-        add_rows(engine, key, stored, model)
+        return add_rows(engine, key, stored, model)
 
     monkeypatch.setattr(vecall.index.partition_loader, "add_rows", counted)
     EMBEDDER.asked.clear()

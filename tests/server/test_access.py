@@ -261,7 +261,9 @@ def test_metrics_count_and_name_nobody(door):
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
     for line in lines:
-        assert re.fullmatch(r"# TYPE \w+ \w+|\w+(\{\w+=.*\})? [0-9]+", line), line
+        assert re.fullmatch(r"# TYPE \w+ \w+|\w+(\{\w+=.*\})? [0-9]+(\.\d+)?", line), (
+            line
+        )
     assert "vecall_memories 1" in lines
     assert 'vecall_operations_total{operation="search"} 1' in lines
     for word in ("zebra", "4711", "alice", "hotel"):

@@ -141,18 +141,18 @@ def test_only_a_few_large_answers_are_made_at_once(door, open_service, monkeypat
     opened = door(memory)
     added(opened, "tea")
     at_once, most = [], []
-    real = memory.list_memories
+    real = type(memory).list_memories
 
-    async def slow(**asked):
+    async def slow(service, **asked):
         at_once.append(asked)
         most.append(len(at_once))
         await asyncio.sleep(0.01)
         try:
-            return await real(**asked)
+            return await real(service, **asked)
         finally:
             at_once.pop()
 
-    monkeypatch.setattr(memory, "list_memories", slow)
+    monkeypatch.setattr(type(memory), "list_memories", slow)
 
     async def all_of(limit):
         most.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import time
 
@@ -95,3 +96,26 @@ def test_a_text_from_before_its_partition_was_loaded_is_never_used_again(monkeyp
     assert cache.get([row.rid]) == [None]
     cache.put([row], cache.now())
     assert cache.get([row.rid]) == [row]
+
+
+def test_the_garbage_collector_does_not_visit_the_rows_of_a_loaded_user(
+    open_service, tmp_path
+):
+    """It stops all threads while it visits, for 100 ms with 60,000 rows."""
+
+    def visited() -> int:
+        gc.collect()
+        return sum(type(each) in (tuple, Row) for each in gc.get_objects())
+
+    path = tmp_path / "m.db"
+    told = [entry(f"word{i} zebra", i) for i in range(2_000)]
+    with open_service(path) as first:
+        first.sync.add_memory(**ALICE, memories=told)
+        first.sync.add_memory(**BOB, memories=["zebra"])
+    service = open_service(path)
+    service.sync.search_memory(**BOB, query="zebra")
+    before = visited()
+    found = service.sync.search_memory(**ALICE, query="word7 zebra", top_k=50)
+    assert len(found.memories) == 50
+    assert service.sync.admin.stats()["cached_text_bytes"] > 1_000_000
+    assert visited() - before < 500

@@ -91,7 +91,9 @@ def test_confidence_is_a_logistic_law_of_the_place_and_the_share_of_the_best_cos
     hits = answer(service, "zebra", top_k=12)
     best = hits[0].score
     assert len({hit.confidence for hit in hits}) == len(hits)
-    for place, hit in enumerate(hits):
+    place = 0.0
+    for before, hit in zip([hits[0], *hits], hits, strict=False):
+        place += min((before.score - hit.score) / (0.05 * best), 1.0)
         odds = weights.bias + place_weight * math.log1p(place)
         odds += share_weight * hit.score / best
         assert hit.confidence == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-6)

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from helpers.memories import ALICE, texts
-from vecall import CorruptFileError, MemoryEntry, MemoryService, VecallError
+from vecall import (
+    CorruptFileError,
+    MemoryEntry,
+    MemoryService,
+    StorageError,
+    VecallError,
+)
+from vecall.store import examine
 
 
 def flip(path: Path, marker: bytes) -> None:
@@ -124,3 +131,18 @@ def test_any_damage_is_a_typed_error(open_service, tmp_path):
         except VecallError:
             noticed += 1
     assert noticed > 5  # the rest fell on bytes that say nothing
+
+
+def test_a_damaged_length_that_no_memory_has_room_for_is_a_typed_error(
+    open_service, tmp_path
+):
+    """SQLite asks for as many bytes as the file says, and Python raises MemoryError."""
+    path = tmp_path / "m.db"
+    open_service(path).close()
+    data = bytearray(path.read_bytes())
+    at = data.index(b"tabletoldtold") - 11  # the lengths before a row of the schema
+    data[at : at + 8] = b"\xff" * 7 + b"\x7f"
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="memory"):
+        open_service(path)
+    assert any("memory" in str(finding) for finding in examine(path))

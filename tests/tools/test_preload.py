@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE, SECRET
 from helpers.tools import SCOPE, Watched, run, watched_service
+from helpers.unasked import check_unasked
 from vecall import (
     ConfigError,
     InvalidArgumentError,
     MemoryService,
     SearchMemoryResponse,
+    SearchOptions,
     VectorStoreMemoryService,
     render,
 )
@@ -41,7 +43,9 @@ def block_of(memory: MemoryService | None, text: object = "zebra", **options: An
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_block_is_what_render_makes_of_the_hits(memory: Watched, format: Any):
     """S0.40, S0.42, S4.8, S4.42: the query is the user's text, the look is chosen."""
-    block = block_of(memory, "zebra four", format=format, secret="k")
+    block = block_of(
+        memory, "zebra four", format=format, secret="k", min_confidence=None
+    )
     (asked,) = memory.searches
     assert asked == {
         **ALICE,
@@ -106,7 +110,8 @@ def test_a_search_that_fails_does_not_end_the_turn(
 
     memory: MemoryService = open_service(embedder=broken)
     memory.sync.add_memory(**ALICE, memories=["zebra"])
-    assert "zebra" in block_of(memory, f"okapi {SECRET} zebra")
+    found = block_of(memory, f"okapi {SECRET} zebra", min_confidence=None)
+    assert "zebra" in found
     (told,) = caplog.messages
     assert told.startswith("searched by words alone: ")
     assert SECRET not in caplog.text
@@ -296,3 +301,18 @@ def test_what_could_not_be_used_is_refused_at_once(
     """S0.38: a turn is silent, so whoever sets it up must hear."""
     with pytest.raises(error, match=next(reversed(options))):
         PreloadMemory(None, *SCOPE, **options)
+
+
+def test_an_unrelated_message_finds_nothing():
+    check_unasked(
+        lambda memory, text, **options: block_of(memory, text, **options), SCOPE
+    )
+
+
+def test_a_memory_without_a_confidence_passes_the_default_floor():
+    """Of a scorer that knows none, or of another library."""
+    unknown = SearchOptions(scorer=lambda memory, query: (None, 0.5))
+    with MemoryService(embedder=None, search=unknown) as memory:
+        memory.sync.add_memory(**ALICE, memories=["zebra"])
+        assert "zebra" in block_of(memory, "zebra")
+        assert block_of(memory, "zebra", min_confidence=0.1) == ""

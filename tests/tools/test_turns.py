@@ -45,7 +45,7 @@ def test_a_turn_of_one_user_is_not_that_of_another(memory: Watched):
     turns = ShownMemories()
     mine = PreloadMemory(memory, *SCOPE, turns=turns)
     assert "zebra one" in run(mine.block("zebra one", turn="t1"))
-    his = PreloadMemory(memory, "app", "bob", turns=turns)
+    his = PreloadMemory(memory, "app", "bob", turns=turns, min_confidence=None)
     other = PreloadMemory(memory, "app2", "alice", turns=turns)
     load = LoadMemory(memory, "app", "bob", turns=turns)
     assert ids(call(load, {"query": "zebra"}, turn="t1")) == ["m0"]

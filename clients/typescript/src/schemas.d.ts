@@ -435,7 +435,7 @@ export interface Added {
   left_out?: ({
     /** At least 0. */
     index: number;
-    reason: "partial" | "no_text" | "role" | "invalid" | "rewound" | "deleted" | "expired" | "evicted" | "rejected";
+    reason: "partial" | "no_text" | "role" | "invalid" | "rewound" | "deleted" | "expired" | "evicted" | "rejected" | "taken";
     detail?: string;
   })[];
 }

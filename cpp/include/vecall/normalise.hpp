@@ -14,7 +14,7 @@ namespace vecall {
 enum class VectorFault { kNone, kNotFinite, kZero };
 
 // Writes `vector` scaled to norm 1 to `out`; the norm is taken in double. Leaves `out`
-// untouched and says why if a value is NaN or infinite, or if the norm is below 1e-30.
+// untouched and says why if a value is NaN or infinite, or if every value is zero.
 // REQUIRES: out.size() == vector.size().
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept;
 

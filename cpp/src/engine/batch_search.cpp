@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "vecall/assert.hpp"
 
@@ -28,6 +30,33 @@ void search_every(const Partition& partition, const BatchQueries& queries,
   }
 }
 
+// Threads that are joined at the end of the scope. libc++ has no std::jthread
+// before 20.
+class Helpers {
+ public:
+  Helpers() = default;
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+  ~Helpers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Whether the system had a thread to spare.
+  template <typename Work>
+  bool start(const Work& work, std::size_t share) {
+    threads_.reserve(threads_.size() + 1);  // a started thread is always kept
+    try {
+      threads_.emplace_back(work, share);
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
 }  // namespace
 
 void batch_search(const Partition& partition, const BatchQueries& queries,
@@ -48,9 +77,11 @@ void batch_search(const Partition& partition, const BatchQueries& queries,
         }
       };
   {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(search_share, i);
+    Helpers helpers;
+    std::size_t started = 1;
+    while (started < count && helpers.start(search_share, started)) ++started;
     search_share(0);
+    for (std::size_t share = started; share < count; ++share) search_share(share);
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);

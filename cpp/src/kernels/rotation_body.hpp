@@ -32,24 +32,34 @@ inline void store16(float* to, Float16 value) noexcept {
   std::memcpy(to, &value, sizeof(value));
 }
 
+// Element i is that of i ^ kStep.
+template <int kStep>
+inline Float16 swapped(Float16 x) noexcept {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(x, x, 0 ^ kStep, 1 ^ kStep, 2 ^ kStep, 3 ^ kStep,
+                                 4 ^ kStep, 5 ^ kStep, 6 ^ kStep, 7 ^ kStep, 8 ^ kStep,
+                                 9 ^ kStep, 10 ^ kStep, 11 ^ kStep, 12 ^ kStep,
+                                 13 ^ kStep, 14 ^ kStep, 15 ^ kStep);
+#else
+  using Places = int __attribute__((vector_size(64)));
+  constexpr Places kPlaces = {0 ^ kStep,  1 ^ kStep,  2 ^ kStep,  3 ^ kStep,
+                              4 ^ kStep,  5 ^ kStep,  6 ^ kStep,  7 ^ kStep,
+                              8 ^ kStep,  9 ^ kStep,  10 ^ kStep, 11 ^ kStep,
+                              12 ^ kStep, 13 ^ kStep, 14 ^ kStep, 15 ^ kStep};
+  return __builtin_shuffle(x, kPlaces);
+#endif
+}
+
 // Four butterfly stages among the 16 elements of one vector.
 inline Float16 butterflies_within(Float16 x) noexcept {
   constexpr Float16 kSign8 = {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1};
   constexpr Float16 kSign4 = {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1};
   constexpr Float16 kSign2 = {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1};
   constexpr Float16 kSign1 = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1};
-  x = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6,
-                              7) +
-      x * kSign8;
-  x = __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10,
-                              11) +
-      x * kSign4;
-  x = __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12,
-                              13) +
-      x * kSign2;
-  x = __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15,
-                              14) +
-      x * kSign1;
+  x = swapped<8>(x) + x * kSign8;
+  x = swapped<4>(x) + x * kSign4;
+  x = swapped<2>(x) + x * kSign2;
+  x = swapped<1>(x) + x * kSign1;
   return x;
 }
 

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <span>
-
-#include "vecall/errors.hpp"
 
 namespace vecall {
 
@@ -101,9 +98,6 @@ void Partition::BatchInsert::acquire_names(const RowMeta& meta, Staged& staged) 
   staged.session = labels.sessions.acquire(meta.session);
   staged.author = labels.authors.acquire(meta.author);
   staged.kind = labels.kinds.acquire(meta.kind);
-  if (staged.kind > std::numeric_limits<std::uint16_t>::max()) {
-    throw LimitExceededError("kinds: a partition holds at most 65535");
-  }
   partition_.names_->sessions.reserve(labels.sessions.numbers());
 }
 
@@ -138,7 +132,7 @@ void Partition::BatchInsert::publish(const Staged& staged, Slot slot) noexcept {
     rows.set_time(slot, meta.time);
     rows.set_expiry(slot, meta.expires);
     rows.set_session(slot, staged.session, meta.position);
-    rows.set_labels(slot, staged.author, static_cast<std::uint16_t>(staged.kind));
+    rows.set_labels(slot, staged.author, staged.kind);
   }
   rows.publish(slot);
   partition_.ids_.insert(slot, rows);

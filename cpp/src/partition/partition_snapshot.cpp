@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,13 +77,9 @@ std::unique_ptr<RowNames> restore_names(const SnapshotReader& reader, RowTable& 
   for (Slot slot = 0; slot < slots; ++slot) {
     if (!rows.is_live(slot)) continue;
     const std::uint32_t session = labels.sessions.acquire(sessions[slot]);
-    const std::uint32_t kind = labels.kinds.acquire(kinds[slot]);
-    if (kind > std::numeric_limits<std::uint16_t>::max()) {
-      refuse_snapshot("more kinds than there can be");
-    }
     rows.set_session(slot, session, rows.position(slot));
     rows.set_labels(slot, labels.authors.acquire(authors[slot]),
-                    static_cast<std::uint16_t>(kind));
+                    labels.kinds.acquire(kinds[slot]));
     if (session != 0) placed.push_back(slot);
   }
   // In order, so that each row finds its place at the end.

@@ -19,9 +19,9 @@ RowLayout::RowLayout(const VectorSpace& space, bool has_meta) noexcept {
       meta(sizeof(Slot)),           // kPrevious
       meta(sizeof(Slot)),           // kNext
       meta(sizeof(std::uint32_t)),  // kAuthor
+      meta(sizeof(std::uint32_t)),  // kKind
       vector(sizeof(float)),        // kFactor
       vector(sizeof(float)),        // kStep
-      meta(sizeof(std::uint16_t)),  // kKind
       sizeof(std::uint8_t),         // kFlags
   };
   begin_[0] = 0;

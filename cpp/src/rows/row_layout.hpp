@@ -4,7 +4,7 @@
 // rows, one column after another, wide elements first so that each is aligned:
 //
 //   high | low | rest | floats | id | time | position | session previous next author
-//   factor step | kind | flags
+//   kind factor step | flags
 //
 // Columns that a partition does not need take no room: planes of another codec, vectors
 // of an engine of words, sessions and authors of an index of bare vectors.
@@ -33,9 +33,9 @@ class RowLayout {
     kPrevious,
     kNext,
     kAuthor,
+    kKind,
     kFactor,
     kStep,
-    kKind,
     kFlags,
     kColumns
   };

@@ -122,7 +122,7 @@ class RowTable {
     return has_meta_ ? get<std::uint32_t>(RowLayout::kAuthor, slot) : 0;
   }
   [[nodiscard]] std::uint32_t kind(Slot slot) const noexcept {
-    return has_meta_ ? get<std::uint16_t>(RowLayout::kKind, slot) : 0;
+    return has_meta_ ? get<std::uint32_t>(RowLayout::kKind, slot) : 0;
   }
   // NaN where a row of a session stands nowhere in it.
   [[nodiscard]] double position(Slot slot) const noexcept {
@@ -144,7 +144,7 @@ class RowTable {
     put(RowLayout::kSession, slot, session);
     put(RowLayout::kPosition, slot, position);
   }
-  void set_labels(Slot slot, std::uint32_t author, std::uint16_t kind) noexcept {
+  void set_labels(Slot slot, std::uint32_t author, std::uint32_t kind) noexcept {
     VECALL_ASSERT(has_meta_);
     put(RowLayout::kAuthor, slot, author);
     put(RowLayout::kKind, slot, kind);

@@ -12,19 +12,18 @@ namespace vecall {
 
 namespace {
 
-constexpr double kSmallestNorm = 1e-30;
-
 struct Norm {
   double value;
   VectorFault fault;
 };
 
 Norm norm_of(std::span<const float> vector) noexcept {
-  // A float squared cannot overflow a double, so only NaN or Inf makes this non-finite.
+  // A float squared neither overflows nor vanishes in a double, so only NaN or Inf
+  // makes this non-finite, and only zeros make it zero.
   const double norm =
       std::sqrt(kernels::active().squares(vector.data(), vector.size()));
   if (!std::isfinite(norm)) return {0.0, VectorFault::kNotFinite};
-  if (norm < kSmallestNorm) return {0.0, VectorFault::kZero};
+  if (norm == 0.0) return {0.0, VectorFault::kZero};
   return {norm, VectorFault::kNone};
 }
 
@@ -47,7 +46,7 @@ void check_fault(VectorFault fault, const std::string& argument) {
                                  ": every value must be finite, found NaN or Inf");
     case VectorFault::kZero:
       throw InvalidArgumentError(
-          argument + ": a vector needs a norm of at least 1e-30, found a zero vector");
+          argument + ": a vector needs a number other than zero, found a zero vector");
   }
 }
 

@@ -61,7 +61,7 @@ struct Table {
     rows.set_time(slot, meta.time);
     rows.set_session(slot, session, meta.position);
     rows.set_labels(slot, labels.authors.acquire(meta.author),
-                    static_cast<std::uint16_t>(labels.kinds.acquire(meta.kind)));
+                    labels.kinds.acquire(meta.kind));
     ids.insert(slot, rows);
     rows.publish(slot);
     if (meta.expires != kMaxTime) rows.set_expiry(slot, meta.expires);

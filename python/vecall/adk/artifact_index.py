@@ -16,9 +16,9 @@ from google.genai import types
 from vecall.adk.artifact_text import pieces, text_of
 from vecall.content import get_field
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
-from vecall.prompts.sanitize import strip_invisible
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
+from vecall.text import strip_invisible
 from vecall.types import Filter
 
 ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]

@@ -31,7 +31,8 @@ from vecall.adk.uri import (
     with_uri_options,
 )
 from vecall.errors import ConfigError, VecallError
-from vecall.store import Finding, examine, examine_database, public_url
+from vecall.index.examination import examine_storage
+from vecall.store import Finding, public_url
 
 _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
@@ -208,7 +209,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("warning", "uri", "nothing outlives the process")
     elif path.is_file():
         yield Finding("ok", "uri", f"{path}")
-        yield from examine(path)
+        yield from examine_storage(path)
     elif not path.parent.is_dir():
         yield Finding("error", "uri", f"{path.parent}: there is no such folder")
     elif options.get("read_only"):
@@ -220,7 +221,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
 def _database(url: str) -> Iterator[Finding]:
     try:
         yield Finding("ok", "uri", public_url(url))
-        yield from examine_database(url)
+        yield from examine_storage(url)
     except (VecallError, ImportError) as error:
         yield Finding("error", "uri", str(error).removeprefix("path: "))
 

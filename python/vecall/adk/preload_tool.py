@@ -13,8 +13,8 @@ from google.genai import types
 
 from vecall import tools
 from vecall.adk.base_tool import VecallTool
-from vecall.tools import DEFAULT_MAX_TOKENS, Placement, PreloadFormat
-from vecall.types import FilterLike
+from vecall.tools import DEFAULT_MAX_TOKENS, Placement, PreloadFormat, UnaskedFloor
+from vecall.types import UNSET, FilterLike
 
 _log = logging.getLogger("vecall")
 
@@ -32,7 +32,8 @@ class PreloadMemoryTool(VecallTool):
         max_entries: The maximum number of memories in a block.
         max_tokens: The maximum number of tokens in a block, including its frame; None:
             no limit. Long texts are cut, as in `vecall.tools.PreloadMemory`.
-        min_confidence: The minimum confidence, in [0, 1].
+        min_confidence: The least confidence of a memory, in [0, 1]; default: 0.2, or
+            that of the service. See `vecall.tools.PreloadMemory`.
         format: "past_conversations", "bullets", "json" or "secure"; see
             `vecall.prompts.render.render`.
         placement: "user", or "system" for the end of the system instruction.
@@ -54,7 +55,7 @@ class PreloadMemoryTool(VecallTool):
         *,
         max_entries: int = 5,
         max_tokens: int | None = DEFAULT_MAX_TOKENS,
-        min_confidence: float | None = None,
+        min_confidence: UnaskedFloor = UNSET,
         format: PreloadFormat = "past_conversations",
         placement: Placement = "user",
         scores: bool = False,

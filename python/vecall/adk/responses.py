@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import Any
 
 from google.adk.memory.base_memory_service import SearchMemoryResponse
@@ -13,18 +11,10 @@ from google.genai import types
 import vecall
 from vecall.adk.entries import RESERVED_KEY
 from vecall.adk.json_values import to_json
-from vecall.prompts.sanitize import escape, has_marks, strip_invisible
+from vecall.text import neutral
 from vecall.timestamps import to_iso
 
 _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
-
-# google-adk prints memories between tags of this name and escapes nothing.
-_TAG = "pastconversations"
-_BETWEEN_LETTERS = re.compile(r"[\W_]+")
-# Matches every spelling of the tag in case-folded text, and few other texts. It takes a
-# twentieth of the time of removing all characters between letters. U+0345 is no letter,
-# but folds to iota.
-_MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
 
 # Copies of these objects take a third of the time of new, validated ones. The other
 # fields are None, so copies share no objects.
@@ -63,22 +53,3 @@ def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
     if _HAS_ID:
         fields["id"] = memory.id
     return MemoryEntry(**fields)
-
-
-def neutral(text: str) -> str:
-    """Return a text that cannot close the block in which google-adk shows memories.
-
-    Removes invisible characters. If the text has a mark of a chat template, or any
-    spelling of the block's tag, the result also has no "<", no lookalike of "<", and no
-    bracket of such a mark.
-    """
-    shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
-    if has_marks(shown):
-        return escape(shown)
-    letters = shown
-    if not shown.isascii():
-        letters = unicodedata.normalize("NFKC", shown)
-    if not _MAY_SPELL.search(letters.casefold()):
-        return shown
-    letters = _BETWEEN_LETTERS.sub("", letters).casefold()
-    return escape(shown) if _TAG in letters else shown

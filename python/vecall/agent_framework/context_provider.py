@@ -13,8 +13,8 @@ from agent_framework import ContextProvider, HistoryProvider, Message
 from vecall.agent_framework.owners import Name, SessionOwner
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory
-from vecall.types import Event, Filter
+from vecall.tools import PreloadMemory, UnaskedFloor
+from vecall.types import UNSET, Event, Filter
 
 Breadth = Literal["user", "session"]
 
@@ -45,6 +45,8 @@ class VecallContextProvider(ContextProvider):
             session ("user"), or not at all (None).
         max_entries: Maximum number of memories in the block.
         max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid; for a function, the warning
@@ -63,6 +65,7 @@ class VecallContextProvider(ContextProvider):
         store: Breadth | None = "session",
         max_entries: int = 5,
         max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
     ) -> None:
         """Bind the provider to a service and to its users."""
         super().__init__(source_id)
@@ -77,6 +80,7 @@ class VecallContextProvider(ContextProvider):
         self._options: dict[str, Any] = {
             "max_entries": max_entries,
             "max_tokens": max_tokens,
+            "min_confidence": min_confidence,
             "format": "secure",
         }
         PreloadMemory(None, "app", "user", **self._options)  # checks the numbers

@@ -23,6 +23,7 @@ _MOST_LINES = 999_999
 _WIDTH = len(str(_MOST_LINES))
 _LEVELS = 2  # of directories that a view shows
 _MOST_FILES = 4_000  # that one command reads; two operations each for a rename
+_MOST_BYTES = 1_048_576  # of a file; commands read and change it on the caller's thread
 _TEXTS = {  # the fields of a command that are texts
     "view": ("path",),
     "create": ("path", "file_text"),
@@ -31,11 +32,19 @@ _TEXTS = {  # the fields of a command that are texts
     "delete": ("path",),
     "rename": ("old_path", "new_path"),
 }
+_MOST_NAMED = 100  # lines that a message names
+_LONGEST_NAMED = 2_000  # characters of a text that a message repeats
 _ATTEMPTS = 50  # of a command that meets another one
 
 
 class FileError(Exception):
     """A command that cannot be done; the message is for the model."""
+
+
+def _check_size(text: str) -> None:
+    if len(text) > _MOST_BYTES or len(text.encode(errors="replace")) > _MOST_BYTES:
+        msg = f"A file has at most {_MOST_BYTES} bytes."
+        raise FileError(msg)
 
 
 class Files:
@@ -109,6 +118,7 @@ class Files:
             msg = f"File {path} already exists"
             raise FileError(msg)
         self._require_directories(names, path)
+        _check_size(text)
         self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
@@ -118,19 +128,16 @@ class Files:
         count = text.count(old) if old else 0
         if not count:
             msg = (
-                f"No replacement was performed, old_str `{old}` did not appear "
+                f"No replacement was performed, old_str `{_named(old)}` did not appear "
                 f"verbatim in {path}."
             )
             raise FileError(msg)
         at = text.find(old)
         if count > 1:
-            numbers = []
-            while at >= 0:
-                numbers.append(str(text.count("\n", 0, at) + 1))
-                at = text.find(old, at + 1)
             msg = (
                 "No replacement was performed. Multiple occurrences of old_str "
-                f"`{old}` in lines: {', '.join(numbers)}. Please ensure it is unique"
+                f"`{_named(old)}` in lines: {_lines_with(text, old)}. Please ensure it "
+                "is unique"
             )
             raise FileError(msg)
         changed = text.replace(old, new)
@@ -193,6 +200,7 @@ class Files:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _write(self, file: Item, text: str) -> None:
+        _check_size(text)
         put = Put(file.namespace, file.key, text, if_version=file.version)
         self._items.write([put], **self._whose)
 
@@ -267,6 +275,24 @@ def _check_fields(command: Any) -> None:
     ):
         msg = "Invalid `view_range` parameter. It should be a list of two integers."
         raise FileError(msg)
+
+
+def _lines_with(text: str, old: str) -> str:
+    """Return the numbers of the first lines in which a text occurs."""
+    numbers: list[str] = []
+    line, counted = 1, 0
+    at = text.find(old)
+    while at >= 0 and len(numbers) < _MOST_NAMED:
+        line += text.count("\n", counted, at)
+        counted = at
+        numbers.append(str(line))
+        at = text.find(old, at + 1)
+    return ", ".join([*numbers, "..."] if at >= 0 else numbers)
+
+
+def _named(text: str) -> str:
+    """Return a text as a message repeats it, cut if it is long."""
+    return text if len(text) <= _LONGEST_NAMED else text[:_LONGEST_NAMED] + "..."
 
 
 def _is_line(value: object) -> bool:

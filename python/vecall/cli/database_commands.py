@@ -10,8 +10,8 @@ from vecall.cli.failures import naming
 from vecall.cli.findings import print_findings
 from vecall.cli.options import add_json
 from vecall.cli.terminal import print_json
+from vecall.index.examination import examine_storage
 from vecall.store import (
-    examine_database,
     initialize_database,
     migrate_database,
     public_url,
@@ -90,7 +90,7 @@ def run_migrate(options: argparse.Namespace) -> int:
 def run_doctor(options: argparse.Namespace) -> int:
     """Check the database."""
     with naming(public_url(options.url)):
-        findings = examine_database(options.url)
+        findings = examine_storage(options.url)
     return print_findings(options, [], findings)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,13 @@ from vecall.errors import ConfigError, NotFoundError
 from vecall.operations.options import WritePolicy
 from vecall.scopes import SHARED_APP, Scopes
 from vecall.service.memory_service import MemoryService
-from vecall.store import apps_of, forget_hidden, hidden_names
+from vecall.store import apps_of, forget_hidden, hidden_names, name_traces
 
 HIDDEN = "an app that a purge has hidden"
 """The label of an app that holds only tombstones of the user."""
 
 SHARED = "the shared scope"
 """The label of the user's memories that all apps share."""
-
-_READ_BYTES = 1024 * 1024
-_SUFFIXES = ("", "-wal", "-shm")
 
 
 def add_commands(commands: Any) -> None:
@@ -47,7 +43,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Erase the user; return 1 if the name is still somewhere in the file."""
+    """Erase the user; return 1 if another user or app still has the name."""
     refuse_database(
         options.path,
         "call delete_user(..., forget=True) for each app of the user, then run "
@@ -75,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     ):
         erased = sum(_erase(memory, app, user) for app in apps)
         memory.sync.admin.purge()
-    places = list(_places(Path(options.path), user.encode()))
+    with naming(options.path):
+        places = name_traces(Path(options.path), user)
     _report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
 
@@ -103,10 +100,16 @@ def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
 
 
 def _report(
-    options: argparse.Namespace, apps: list[str], erased: int, places: list[str]
+    options: argparse.Namespace,
+    apps: list[str],
+    erased: int,
+    places: list[tuple[Path, str]],
 ) -> None:
+    files = list(dict.fromkeys(one_line(file) for file, _ in places))
+    told = [f"{one_line(file)}: {place}" for file, place in places]
     if options.json:
-        print_json({"memories": erased, "apps": apps, "name_is_in": places})
+        facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
+        print_json(facts)
         return
     memories = counted(erased, "memory", "memories")
     where = counted(sum(app != SHARED for app in apps), "app")
@@ -115,27 +118,8 @@ def _report(
     print(f"erased {memories} of {one_line(options.user)} in {where}")
     if places:
         print(
-            f"the name is still in {', '.join(places)}: in another app, or in a "
-            "name or a text of another user"
+            "the name is still in another app, or in a name or a text of another "
+            "user:\n" + "\n".join(f"  {each}" for each in told)
         )
     else:
         print("the file no longer has the name")
-
-
-def _places(path: Path, name: bytes) -> Iterator[str]:
-    """Yield the files that contain the name: database, WAL and snapshots."""
-    files = [path.with_name(path.name + suffix) for suffix in _SUFFIXES]
-    files += sorted(path.with_name(path.name + ".snap").glob("*.vs"))
-    for file in files:
-        if file.is_file() and _has(file, name):
-            yield one_line(file)
-
-
-def _has(file: Path, name: bytes) -> bool:
-    end = b""
-    with file.open("rb") as stream:
-        while some := stream.read(_READ_BYTES):
-            if name in end + some:
-                return True
-            end = (end + some)[-len(name) :]
-    return False

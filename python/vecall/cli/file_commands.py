@@ -24,11 +24,10 @@ from vecall.cli.options import (
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError
+from vecall.index.examination import examine_storage
 from vecall.service.memory_service import MemoryService
 from vecall.store import (
     Salvage,
-    examine,
-    examine_database,
     recover,
     repair,
     reset_clock,
@@ -162,7 +161,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.reset_clock:
         with naming(path):
             done += reset_clock(path)
-    return print_findings(options, done, examine(path))
+    return print_findings(options, done, examine_storage(path))
 
 
 def _run_doctor_of_database(options: argparse.Namespace) -> int:
@@ -173,7 +172,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
             "--repair, --recover and --reset-clock are for files; restore a backup",
         )
     with naming(shown(options.path)):
-        findings = examine_database(options.path)
+        findings = examine_storage(options.path)
     return print_findings(options, [], findings)
 
 

@@ -13,6 +13,7 @@ from vecall.cli.failures import naming
 from vecall.cli.options import add_file, add_json, add_path, opened, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, dim, print_json, show_memory
+from vecall.embedders import why_words_only
 from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import TRUST_TIERS
 from vecall.store import file_facts
@@ -135,6 +136,7 @@ def run_stats(options: argparse.Namespace) -> int:
     else:
         with naming(options.path):
             facts = file_facts(Path(options.path))
+    facts["words_only"] = _words_only(facts)
     if options.json:
         print_json(facts)
         return 0
@@ -144,9 +146,23 @@ def run_stats(options: argparse.Namespace) -> int:
     return 0
 
 
+def _words_only(facts: dict[str, Any]) -> str | None:
+    """Return why searches with `--embedder auto` use words alone, if they do."""
+    why = why_words_only(facts["model"])
+    if why is None and facts["model"] is None and facts.get("memories"):
+        why = "no service with an embedder has opened it"
+    return why
+
+
 def _database_facts(url: str) -> dict[str, Any]:
     """Return the statistics of a database, without those of this process."""
     with opened(url, "none") as memory:
         facts = memory.sync.admin.stats()
-    own = ("loaded_users", "loaded_bytes", "cached_text_bytes", "operations")
+    own = (
+        "loaded_users",
+        "loaded_bytes",
+        "loaded_item_bytes",
+        "cached_text_bytes",
+        "operations",
+    )
     return {name: value for name, value in facts.items() if name not in own}

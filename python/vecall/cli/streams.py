@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from vecall.prompts.sanitize import strip_invisible
+from vecall.text import strip_invisible
 
 # Noncharacters that stand for terminal codes. `strip_invisible` removes them from every
 # other text.

@@ -1,49 +1,58 @@
-"""Ends a process successfully when its time is over, whatever it is doing."""
+"""Ends a hook successfully when its time is over, whatever it is doing."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from vecall._core import ProcessEnd
+from vecall.coding_agents.log import log_path
+
 SECONDS = 2.0
-"""The most that a hook takes, from the start of its process to its end."""
+"""The most that a hook takes, from the start of its process to its end, unless Python
+takes longer than that to start."""
 
 _MARGIN = 0.1
+_LEAST_S = 0.5  # for the work itself, or a busy machine would never remember anything
+_PRINTING_S = 0.05
 
 
 class Deadline:
     """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
 
-    A write that is interrupted is rolled back by the next process that opens the file.
+    The end does not wait for the interpreter, and has a line in the log. A write that
+    is interrupted is rolled back by the next process that opens the file.
 
     Args:
-        on_end: Called before the process ends.
+        verb: The verb of the hook.
     """
 
-    def __init__(self, on_end: Callable[[], None]) -> None:
+    def __init__(self, verb: str) -> None:
         """Start to wait."""
-        self._on_end = on_end
-        self._cancelled = threading.Event()
-        self._at = time.monotonic() + max(SECONDS - _MARGIN - _process_age(), 0.1)
-        threading.Thread(target=self._wait, daemon=True, name="vecall hook").start()
+        seconds = max(SECONDS - _MARGIN - _process_age(), _LEAST_S)
+        self._at = time.monotonic() + seconds
+        line = f"{verb}: ended at its deadline"
+        try:
+            log = log_path()
+        except RuntimeError:  # no home folder
+            log = Path()
+        self._end = ProcessEnd(seconds, log, line)
 
     def left(self) -> float:
         """Return the seconds until the end; negative after it."""
         return self._at - time.monotonic()
 
+    def print_now(self) -> None:
+        """Give an answer that is printed now the time to be whole, and no more.
+
+        A reader that stops reading must not hold the process.
+        """
+        self._end.put_off(_PRINTING_S)
+
     def cancel(self) -> None:
         """Let the process end by itself."""
-        self._cancelled.set()
-
-    def _wait(self) -> None:
-        if not self._cancelled.wait(self.left()):
-            try:
-                self._on_end()
-            finally:
-                os._exit(0)
+        self._end.cancel()
 
 
 def _process_age() -> float:

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -89,23 +88,17 @@ def parser() -> argparse.ArgumentParser:
 def _run(arguments: Sequence[str], verb: str) -> None:
     parsed = parser().parse_args(arguments)
     options = options_of(parsed)
-    printing = threading.Lock()
-
-    def at_deadline() -> None:
-        # A reader that stops reading must not hold the process, so do not wait long.
-        printing.acquire(timeout=0.05)
-        log.write_line(verb, "ended at its deadline")
-
-    deadline = Deadline(at_deadline)
+    end = Deadline(verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(log.LogHandler(verb))
     logging.getLogger("vecall").propagate = False
     run = {"recall": _recall, "retain": _retain, "start": _start}[parsed.verb]
     payload = read_payload(sys.stdin.fileno())
-    text = run(payload, options, deadline.left)
-    with printing:
-        _print(answers.answer(payload.event, text))
-    deadline.cancel()
+    text = run(payload, options, end.left)
+    answer = answers.answer(payload.event, text)
+    end.print_now()
+    _print(answer)
+    end.cancel()
 
 
 def _recall(payload: Payload, options: Options, _: Callable[[], float]) -> str:
@@ -135,7 +128,9 @@ def _retain(payload: Payload, options: Options, left: Callable[[], float]) -> st
     if path is None or payload.session_id is None:
         msg = "the input names no session with a transcript"
         raise PayloadError(msg)
-    turns = read_turns(path)
+    turns, unread = read_turns(path, left)
+    if unread:
+        log.write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:
         return ""
     options.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

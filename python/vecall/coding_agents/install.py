@@ -15,7 +15,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
         text = _decoded(before)
         if text is None:
             text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
-        settings = _checked(text)
+        settings = _checked(text, agent)
         if _ours(settings, agent) == {name: [hooks[name]] for name in hooks}:
             return False
         cleared = _cleared(text, agent)
@@ -99,7 +100,7 @@ def uninstall(agent: Agent, path: Path) -> bool:
         return False
     with _locked(real.parent):
         text = _decoded(_read(real))
-        if text is None or not _ours(_checked(text), agent):
+        if text is None or not _ours(_checked(text, agent), agent):
             return False
         cleared = _cleared(text, agent)
         backup = real.with_name(real.name + BACKUP)
@@ -130,6 +131,9 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+    except RecursionError:
+        msg = "path: the settings are nested too deeply; they were not changed"
+        raise ConfigError(msg) from None
     finally:
         os.close(file)
 
@@ -155,10 +159,10 @@ def _decoded(data: bytes | None) -> str | None:
         raise ConfigError(msg) from None
 
 
-def _checked(text: str) -> dict[str, Any]:
+def _checked(text: str, agent: Agent) -> dict[str, Any]:
     """Return the settings if their hooks can be edited."""
     try:
-        settings = json.loads(text)
+        settings = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError):
         msg = "path: the settings are not valid JSON; they were not changed"
         raise ConfigError(msg) from None
@@ -169,7 +173,26 @@ def _checked(text: str) -> dict[str, Any]:
         msg = "path: expected an object, with lists in its hooks; it was not changed"
         raise ConfigError(msg)
     found: dict[str, Any] = settings
+    if settings.repeated & {"hooks", *agent.first} or _repeats(hooks):
+        msg = "path: a key that would be edited is there twice; it was not changed"
+        raise ConfigError(msg)
     return found
+
+
+class _Object(dict[str, Any]):
+    """An object of a JSON document, and the keys that it has more than once."""
+
+    def __init__(self, members: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(members)
+        counts = Counter(name for name, _ in members)
+        self.repeated = {name for name, count in counts.items() if count > 1}
+
+
+def _repeats(value: object) -> bool:
+    """Whether an object in a value has a key more than once."""
+    if isinstance(value, _Object):
+        return bool(value.repeated) or any(map(_repeats, value.values()))
+    return isinstance(value, list) and any(map(_repeats, value))
 
 
 def _ours(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[Any]]:

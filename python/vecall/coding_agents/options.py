@@ -8,12 +8,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from vecall.limits import UNASKED_CONFIDENCE
+
 APP = "coding-agents"
 """The app of all coding agents, so that one knows what another was told."""
 
 USER = "me"
 MAX_TOKENS = 1_500
-MIN_CONFIDENCE = 0.2
 EMBEDDERS = ("none", "auto", "local")
 
 
@@ -71,7 +72,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--min-confidence",
         type=_share,
-        default=MIN_CONFIDENCE,
+        default=UNASKED_CONFIDENCE,
         metavar="P",
         help="the least confidence of a memory, 0 to 1 (%(default)s)",
     )
@@ -109,7 +110,7 @@ def as_arguments(parsed: argparse.Namespace) -> str:
         given += ["--user", parsed.user]
     if parsed.max_tokens != MAX_TOKENS:
         given += ["--max-tokens", str(parsed.max_tokens)]
-    if parsed.min_confidence != MIN_CONFIDENCE:
+    if parsed.min_confidence != UNASKED_CONFIDENCE:
         given += ["--min-confidence", str(parsed.min_confidence)]
     if parsed.embedder != "none":
         given += ["--embedder", parsed.embedder]

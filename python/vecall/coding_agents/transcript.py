@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from vecall.content import to_valid_utf8
+from vecall.text import without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a longer transcript the end is read; earlier hooks have read the beginning."""
+"""Of a longer transcript the end is read; earlier hooks have read the beginning, unless
+they were installed later."""
 
 MOST_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is skipped: it holds an image or the output of a tool."""
@@ -34,9 +37,9 @@ A hook has two seconds, so it cannot store all of a text in passages.
 """
 
 _ROLES = ("user", "assistant")
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-_TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>", re.DOTALL)
-_QUERY = re.compile(r"\s*<user_query>(.*)</user_query>\s*", re.DOTALL)
+_REMINDER = "<system-reminder>", "</system-reminder>"
+_TIMESTAMP = "<timestamp>", "</timestamp>"
+_QUERY = "<user_query>", "</user_query>"
 # What Claude Code writes in the name of the user.
 _NOT_SAID = (
     "<command-",
@@ -90,8 +93,26 @@ def find_transcript(given: str | None, session_id: str | None) -> Path | None:
     return None
 
 
-def read_turns(path: Path) -> list[Turn]:
-    """Return the turns of a transcript in order.
+class Transcript(NamedTuple):
+    """What was read of a transcript.
+
+    Attributes:
+        turns: The turns in order.
+        unread: The bytes that were not read: before the last `MOST_BYTES`, or after
+            the time was over.
+    """
+
+    turns: list[Turn]
+    unread: int
+
+
+def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Transcript:
+    """Return the turns of a transcript.
+
+    Args:
+        path: The transcript.
+        left: Returns the seconds that are left. Half of them are for reading, so that
+            what was read can be stored.
 
     Raises:
         TranscriptError: The path is not that of a regular file.
@@ -99,39 +120,48 @@ def read_turns(path: Path) -> list[Turn]:
     """
     turns: list[Turn] = []
     spare: list[Turn] = []  # Codex' messages to the model, if it wrote no events
-    for number, line in _lines(path):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(entry, dict):
-            continue
-        if isinstance(entry.get("payload"), dict):
-            turns += _codex_event(entry)
-            spare += _codex_item(entry)
-        elif entry.get("type") in _ROLES:
-            turns += _claude_code(entry)
-        elif entry.get("role") in _ROLES:
-            turns += _cursor(entry, number)
-    return turns or spare
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines of the end of a file with their offsets."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(file, "rb") as stream:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
             msg = "the transcript is not a regular file"
             raise TranscriptError(msg)
-        at = max(0, about.st_size - MOST_BYTES)
-        if at:
-            stream.seek(at)
-            at += len(stream.readline())
+        storing = left() / 2
+        unread = at = _seek_end(stream, about.st_size)
         while line := stream.readline():
+            if left() < storing:
+                unread += max(about.st_size - at, 0)
+                break
             if len(line) <= MOST_LINE_BYTES and line.strip():
-                yield at, line
+                _read_line(line, at, turns, spare)
             at += len(line)
+    return Transcript(turns or spare, unread)
+
+
+def _seek_end(stream: BinaryIO, size: int) -> int:
+    """Go to the first whole line of the last `MOST_BYTES`; return its offset."""
+    at = max(0, size - MOST_BYTES)
+    if at:
+        stream.seek(at)
+        at += len(stream.readline())
+    return at
+
+
+def _read_line(line: bytes, at: int, turns: list[Turn], spare: list[Turn]) -> None:
+    """Append the turns of a line, whatever agent has written it."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(entry, dict):
+        return
+    if isinstance(entry.get("payload"), dict):
+        turns += _codex_event(entry)
+        spare += _codex_item(entry)
+    elif entry.get("type") in _ROLES:
+        turns += _claude_code(entry)
+    elif entry.get("role") in _ROLES:
+        turns += _cursor(entry, at)
 
 
 def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
@@ -141,7 +171,7 @@ def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
         return
     if any(entry.get(name) for name in skipped):
         return
-    text = _REMINDER.sub("", _text_of(message.get("content"))).strip()
+    text = without_blocks(_text_of(message.get("content")), *_REMINDER).strip()
     if text and not text.startswith(_NOT_SAID):
         yield _turn(entry, uuid, entry["type"], text, "claude-code")
 
@@ -175,9 +205,10 @@ def _codex(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
 def _cursor(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    text = _TIMESTAMP.sub("", _text_of(content)).strip()
-    if query := _QUERY.fullmatch(text):
-        text = query[1].strip()
+    text = without_blocks(_text_of(content), *_TIMESTAMP).strip()
+    begin, end = _QUERY
+    if text.startswith(begin) and text.endswith(end):
+        text = text[len(begin) : -len(end)].strip()
     if text:
         # Lines have neither ids nor times; the file only grows, so offsets stay.
         named = _hashed(str(offset), str(entry["role"]), text)

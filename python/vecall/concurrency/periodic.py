@@ -84,6 +84,7 @@ def _run(
 ) -> None:
     """Run the thread. It holds no reference to the worker while it waits."""
     pause: float | None = None
+    longest = min(longest, threading.TIMEOUT_MAX / 2)  # a wait adds the time of now
     while True:
         wake.wait(longest if pause is None else min(max(pause, 0.0), longest))
         wake.clear()

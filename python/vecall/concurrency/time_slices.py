@@ -8,9 +8,11 @@ first.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +20,38 @@ _SLICE_S = 0.001
 _PAUSE_S = 0.00002
 _ALONE_S = 0.0002  # a longer pause means that another thread held the GIL
 _REST_S = 0.005  # the longest pause
+
+
+class Watched(Protocol):
+    """Work that others may stop, or let wait."""
+
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for the work any more."""
+
+    def pause(self) -> None:
+        """Called between two slices; may wait, or raise to end the work."""
+
+
+class _OfThread(threading.local):
+    work: Watched | None = None
+
+
+_of_thread = _OfThread()
+
+
+@contextmanager
+def watching(work: Watched) -> Iterator[None]:
+    """Let work of this thread end or wait between two slices, during the block."""
+    _of_thread.work = work
+    try:
+        yield
+    finally:
+        _of_thread.work = None
+
+
+def watched() -> Watched | None:
+    """Return the work of this thread that others may stop, if it is such work."""
+    return _of_thread.work
 
 
 class Slices:
@@ -49,6 +83,9 @@ class Slices:
         time.sleep(_PAUSE_S)
         if self._gives_way and time.perf_counter() - now > _ALONE_S:
             time.sleep(min(worked, _REST_S))
+        work = _of_thread.work
+        if work is not None:
+            work.pause()
         self._begin = time.perf_counter()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from vecall.embedders.auto import automatic, has_local
+from vecall.embedders.auto import automatic, has_local, why_words_only
 from vecall.embedders.base import (
     AsymmetricEmbedder,
     Embedder,
@@ -57,6 +57,7 @@ __all__ = [
     "from_provider",
     "has_local",
     "resolve",
+    "why_words_only",
 ]
 
 _LAZY = {

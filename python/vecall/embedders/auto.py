@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from importlib.util import find_spec
 
+from vecall.caller_warnings import warn_caller
 from vecall.embedders.base import Embedder
 
 _log = logging.getLogger("vecall")
@@ -21,8 +22,27 @@ def has_local() -> bool:
     return find_spec(_PACKAGE) is not None
 
 
+def why_words_only(model: str | None, *, read_only: bool = False) -> str | None:
+    """Return why a file opened with "auto" is searched by words alone.
+
+    Args:
+        model: The `model_id` of the file's vectors; None if it has no vectors.
+        read_only: Whether the file is opened read-only.
+
+    Returns:
+        The reason; None if it is searched by vectors too.
+    """
+    if model not in (None, _MODEL):
+        return "the file's vectors come from another model than the local one"
+    if not has_local():
+        return "the extra vecall[local] is not installed"
+    if model is None and read_only:
+        return "the file has no vectors and is opened read-only"
+    return None
+
+
 def automatic(
-    model: str | None = None, *, has_memories: bool = False
+    model: str | None = None, has_memories: bool = False, *, read_only: bool = False
 ) -> Embedder | None:
     """Return the embedder for a file, and log one INFO line that names it.
 
@@ -30,29 +50,33 @@ def automatic(
     2. A file with vectors of another model gets no embedder: it is searched by words.
        You have to pass its embedder yourself, because a file must not decide which
        model is downloaded or which API receives texts.
-    3. A file with memories but without vectors gets no embedder either. To add vectors,
-       run `vecall reembed` or pass an embedder to the service.
-    4. Any other file, such as a new one, gets the local model.
+    3. A file without vectors gets the local model. Its memories, if it has any, are
+       embedded in the background; until then searches find them by words.
+    4. A file without vectors that is opened read-only gets no embedder. If it has
+       memories, a UserWarning says so.
 
-    Without the extra vecall[local], rules 1 and 4 give no embedder.
+    Without the extra vecall[local] there is no embedder.
 
     Args:
         model: The `model_id` of the file's vectors; None if it has no vectors.
         has_memories: Whether the file holds memories.
+        read_only: Whether the file is opened read-only.
 
     Returns:
         The embedder, or None to search by words alone.
     """
-    if model not in (None, _MODEL):
-        reason = "the file's vectors come from another model than the local one"
-    elif model is None and has_memories:
-        reason = "the file has memories without vectors"
-    elif not has_local():
-        reason = "the extra vecall[local] is not installed"
-    else:
+    reason = why_words_only(model, read_only=read_only)
+    if reason is None:
         from vecall.embedders.local import LocalEmbedder
 
-        _log.info("embedder local (%s)", LocalEmbedder.model_id)
+        later = "; memories without vectors get them in the background"
+        adds = model is None and has_memories
+        _log.info("embedder local (%s)%s", LocalEmbedder.model_id, later * adds)
         return LocalEmbedder()
     _log.info("embedder none, words alone: %s", reason)
+    if model is None and has_memories and has_local():
+        warn_caller(
+            f"{reason}: its memories are searched by words alone; open it once with "
+            "write access to add the vectors"
+        )
     return None

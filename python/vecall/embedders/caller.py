@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.scalars import exact
 
 _MAX_DIMENSIONS = 65_536
 
@@ -29,6 +30,7 @@ class CallerVectors:
 
     def __init__(self, dimensions: int, *, model_id: str = "caller") -> None:
         """Check the arguments."""
+        dimensions, model_id = exact(dimensions), exact(model_id)
         if type(dimensions) is not int or not 1 <= dimensions <= _MAX_DIMENSIONS:
             msg = "dimensions: must be an integer from 1 to 65536"
             raise ConfigError(msg)

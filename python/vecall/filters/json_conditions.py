@@ -8,12 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.scalars import exact
 
 Test = Callable[[Any], bool]
 
 _MISSING = object()
 _DEPTH = 32
 _IS_OPERATOR = re.compile(r"\$[A-Za-z]")
+MOST_COMPARISONS = 10_000_000
+"""Maximum number of rows times operators in one scan. A list of scalars after `$in` or
+`$nin` counts as one operator. It takes some seconds."""
 AROUND = ("$and", "$or", "$not")
 """Operators around whole conditions."""
 
@@ -50,6 +54,30 @@ class Conditions(dict[str, Any]):
     __slots__ = ("test",)
     test: Test
 
+    def scan(self, name: str) -> Test:
+        """Return a test of the values of one scan, which has a budget.
+
+        Args:
+            name: The argument's name, for the error message.
+
+        The test raises `LimitExceededError` after `MOST_COMPARISONS`.
+        """
+        test, each, left = self.test, _comparisons(self), MOST_COMPARISONS
+
+        def within_budget(value: Any) -> bool:
+            nonlocal left
+            left -= each
+            if left < 0:
+                msg = (
+                    f"{name}: at most {MOST_COMPARISONS:,} comparisons in one call, "
+                    "one for each operator and row; use fewer operators, or narrow "
+                    "down the rows by other conditions"
+                )
+                raise LimitExceededError(msg)
+            return test(value)
+
+        return within_budget
+
 
 def compiled(where: object, name: str = "where") -> Test:
     """Return a function that says whether a JSON value meets conditions.
@@ -58,12 +86,14 @@ def compiled(where: object, name: str = "where") -> Test:
         where: The conditions, see `parsed`; None or {} is met by every value.
         name: The argument's name, for error messages.
 
+    Use it for one scan: it raises `LimitExceededError` after `MOST_COMPARISONS`.
+
     Raises:
         InvalidArgumentError: As `parsed`.
     """
     if where is None:
         return lambda _: True
-    return parsed(where, Rules(name, finite_only=False)).test
+    return parsed(where, Rules(name, finite_only=False)).scan(name)
 
 
 def parsed(where: object, rules: Rules) -> Conditions:
@@ -105,7 +135,7 @@ def _whole(where: object, rules: Rules, depth: int) -> Conditions:
         raise InvalidTypeError(msg)
     conditions = Conditions()
     tests: list[Test] = []
-    for field, condition in where.items():
+    for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
             inner = _whole(condition, rules, depth - 1)
             conditions[field] = inner
@@ -129,6 +159,7 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     _check_depth(rules, depth)
     if not isinstance(condition, Mapping):
         return _equals(condition, rules, depth)
+    condition = {exact(key): each for key, each in condition.items()}
     operators = [key for key in condition if _is_operator(key)]
     if not operators and not rules.scalars_only:
         if not condition:
@@ -234,6 +265,7 @@ def _ordered(
     holds: Callable[[int], bool],
 ) -> Callable[[Any, Rules, int], tuple[Any, Test]]:
     def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
+        given = exact(given)
         if isinstance(given, bool) or not isinstance(given, int | float | str):
             msg = f"{rules.name}: an order comparison expects a number or a string"
             raise InvalidTypeError(msg)
@@ -254,7 +286,19 @@ def _ordered(
 
 def _among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     values = [_value(each, rules, depth) for each in _list(given, rules)]
-    return values, lambda stored: any(_is_equal(stored, each) for each in values)
+    truths = [each for each in values if isinstance(each, bool)]
+    nested = [each for each in values if isinstance(each, list | dict)]
+    others = [each for each in values if not isinstance(each, bool | list | dict)]
+    known = {each for each in others if each == each}  # noqa: PLR0124 -- not NaN
+
+    def test(stored: Any) -> bool:
+        if isinstance(stored, bool):
+            return stored in truths
+        if isinstance(stored, list | Mapping):
+            return any(_is_equal(stored, each) for each in nested)
+        return stored in known
+
+    return values, test
 
 
 def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
@@ -263,6 +307,7 @@ def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
 
 
 def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
+    given = exact(given)
     if not isinstance(given, bool):
         msg = f"{rules.name}: $exists expects True or False"
         raise InvalidTypeError(msg)
@@ -283,6 +328,7 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
         LimitExceededError: Nested too deeply.
     """
     _check_depth(rules, depth)
+    given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
     if is_endless and rules.finite_only:
         msg = f"{rules.name}: must not contain NaN or Inf"
@@ -295,7 +341,7 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
     if isinstance(given, list | tuple):
         return [_value(each, rules, depth - 1) for each in given]
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
-        return {key: _value(each, rules, depth - 1) for key, each in given.items()}
+        return {exact(k): _value(each, rules, depth - 1) for k, each in given.items()}
     msg = f"{rules.name}: expected JSON values as operands"
     raise InvalidTypeError(msg)
 
@@ -312,6 +358,17 @@ def _list(given: object, rules: Rules) -> list[Any]:
         msg = f"{rules.name}: a list must have {least} to {most} values"
         raise InvalidArgumentError(msg)
     return list(given)
+
+
+def _comparisons(condition: Any, operator: str = "") -> int:
+    """Return the maximum number of comparisons of one value with checked conditions."""
+    if isinstance(condition, Mapping):
+        return max(1, sum(_comparisons(each, op) for op, each in condition.items()))
+    if not isinstance(condition, list):
+        return 1
+    if operator in ("$in", "$nin"):  # scalars are looked up
+        condition = [each for each in condition if isinstance(each, list | dict)]
+    return max(1, sum(map(_comparisons, condition)))
 
 
 def _unknown(rules: Rules) -> str:

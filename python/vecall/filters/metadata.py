@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, LimitExceededError
-from vecall.filters.json_conditions import AROUND, Conditions, Rules, parsed
+from vecall.filters.json_conditions import AROUND, Conditions, Rules, Test, parsed
 
 MOST_KEYS = 16
 """Maximum number of keys in one mapping of conditions."""
@@ -28,6 +28,16 @@ def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> boo
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
     return wanted.test(metadata)
+
+
+def scan_of(wanted: Mapping[str, Any]) -> Test:
+    """Return a test of the metadata of one scan.
+
+    It raises `LimitExceededError` after `MOST_COMPARISONS`.
+    """
+    if not isinstance(wanted, Conditions):
+        wanted = parsed(wanted, _RULES)
+    return wanted.scan(_NAME)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:

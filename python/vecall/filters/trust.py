@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecall.errors import InvalidArgumentError
+from vecall.scalars import exact
 
 TRUST_TIERS = (
     "first-party",
@@ -23,6 +24,7 @@ def check_tier(tier: object, name: str) -> str:
     Raises:
         InvalidArgumentError: Another value.
     """
+    tier = exact(tier)
     if not isinstance(tier, str) or tier not in _RANKS:
         msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
         raise InvalidArgumentError(msg)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import groupby
 
-from vecall.errors import VecallError
+from vecall.errors import BusyError, VecallError
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.store import MoveVectors, RowWithVector, SetVectors, Storage, text_hash
 
@@ -78,7 +79,8 @@ class Backfill:
                     return
                 last = rows[-1].row.rid
                 for part, some in groupby(rows, lambda stored: stored.row.rid >> 32):
-                    self._embed(part, list(some))
+                    with suppress(BusyError):  # of a user that is locked
+                        self._embed(part, list(some))
         except VecallError:
             return  # the rows stay searchable by words
 

@@ -25,6 +25,7 @@ from vecall.embedders.base import is_async
 from vecall.embedders.caller import can_embed
 from vecall.embedders.scripts import are_known, scripts_of
 from vecall.errors import EmbedderError, ReentrantCallError, VecallError
+from vecall.scalars import exact
 from vecall.store import EmbeddingModel
 
 K = TypeVar("K")
@@ -356,7 +357,7 @@ def model_of(embedder: Embedder) -> EmbeddingModel:
     """Return the model of an embedder, as the file stores it."""
     probe = getattr(embedder, "probe", None)
     return EmbeddingModel(
-        embedder.model_id,
+        exact(embedder.model_id),
         embedder.dimensions,
         fingerprint=None if probe is None else probe.astype("<f4").tobytes(),
     )

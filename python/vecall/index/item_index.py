@@ -3,16 +3,17 @@
 The storage is the truth. Every search first follows the storage's newest writes, in the
 read transaction that then also reads the rows of the winners. A row number stands for
 one content for ever, so a deleted or replaced item shows by its missing row. A
-namespace is loaded by the first search that needs it.
+namespace is loaded by the first search that needs it. Users that were not searched
+lately are evicted, see `ItemCache`.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import itemgetter
 
@@ -29,12 +30,17 @@ from vecall.store import (
     StorageReads,
     checked_vectors,
 )
+from vecall.vectors import usable
+
+_log = logging.getLogger("vecall")
 
 _VECTOR_BITS = 16
 _MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
 _FEW_GONE = 64
 _MOST_NAMES, _MOST_RANGES = 128, 256  # of namespaces that are known by their range
 _LARGEST = (1 << 32) - 1
+# Bytes outside the engine's count, measured.
+_OWNER_BYTES, _ENGINE_BYTES, _ITEM_BYTES, _NAME_BYTES = 1_500, 9_000, 200, 100
 
 _FIRST_TWO = itemgetter(0, 1)
 
@@ -51,10 +57,11 @@ class _Namespace:
         self.vectors = 0
 
 
-class _Owner:
+class ItemOwner:
     """What is loaded of the items of one (app, user); guarded by its lock."""
 
     def __init__(self) -> None:
+        """Start with nothing loaded."""
         self.lock = threading.Lock()
         self.part = 0
         self.seq = 0  # all writes up to this version are loaded
@@ -63,54 +70,26 @@ class _Owner:
         self.engine: Engine | None = None
         self.dim = 0
         self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
-        self.nbytes = 0
+        self.items = 0  # in `loaded`
+        self.vector_bytes = 0  # in the engine
+        self.refused = 0  # items with vectors that the engine refused
         self.named: ItemState | None = None
         self.names: dict[tuple[str, str | None], list[str]] = {}  # of ranges in `named`
-
-
-class ItemIndex:
-    """Searches items by vector. Thread-safe."""
-
-    def __init__(self, budget: int) -> None:
-        """Start with nothing loaded.
-
-        Args:
-            budget: Bytes of one user's loaded vectors above which the namespaces that
-                were not searched for the longest time are dropped.
-        """
-        self._budget = budget
-        self._owners: dict[Key, _Owner] = {}
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def held(self, key: Key) -> Iterator[ItemSearch]:
-        """Hold what is loaded of a user, for one search.
-
-        Open the read transaction inside: then the states of successive searches come
-        in order, and what one found to be gone is gone for all later ones.
-        """
-        with self._lock:
-            owner = self._owners.setdefault(key, _Owner())
-        with owner.lock:
-            yield ItemSearch(owner, self._budget)
+        self.known_names = 0  # in `names`, ranges included
+        self.counted = 0  # of its bytes, in those of the cache
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all loaded vectors."""
-        with self._lock:
-            owners = list(self._owners.values())
-        return sum(owner.nbytes for owner in owners)
-
-    def drop(self, key: Key) -> None:
-        """Free what is loaded of a user."""
-        with self._lock:
-            self._owners.pop(key, None)
+        """Bytes in memory; the caller holds the lock."""
+        own = _OWNER_BYTES if self.engine is None else _ENGINE_BYTES
+        others = self.items * _ITEM_BYTES + self.known_names * _NAME_BYTES
+        return own + self.vector_bytes + others
 
 
 class ItemSearch:
     """A search of one user's items, while the user is held."""
 
-    def __init__(self, owner: _Owner, budget: int) -> None:
+    def __init__(self, owner: ItemOwner, budget: int) -> None:
         """Search a held user."""
         self._owner = owner
         self._budget = budget
@@ -128,12 +107,13 @@ class ItemSearch:
         """
         owner = self._owner
         if owner.named != state:
-            owner.named, owner.names = state, {}
+            owner.named, owner.names, owner.known_names = state, {}, 0
         known = owner.names.get((low, high))
         if known is None:
             known = reads.item_namespaces(state.part, low, high, -math.inf)
             if len(known) <= _MOST_NAMES and len(owner.names) < _MOST_RANGES:
                 owner.names[low, high] = known
+                owner.known_names += 1 + len(known)
         return known
 
     def nearest(
@@ -167,19 +147,17 @@ class ItemSearch:
         return found
 
 
-def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
+def _follow(owner: ItemOwner, reads: StorageReads, state: ItemState) -> None:
     """Apply the writes since the last search to the loaded namespaces."""
     gone = state.gone - owner.gone
-    forgotten = gone > _FEW_GONE and gone > sum(
-        len(each.newest) for each in owner.loaded.values()
-    )
+    forgotten = gone > _FEW_GONE and gone > owner.items
     # After a restore or a failover the numbers may be those of another history.
     is_other = state.seq < owner.seq or not state.follows(owner.head)
     if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or is_other:
         owner.part, owner.dim = state.part, state.dim
         owner.engine = Engine(state.dim)
         owner.loaded = OrderedDict()
-        owner.nbytes = 0
+        owner.items = owner.vector_bytes = 0
     elif owner.seq < state.seq and owner.loaded:
         changed = (
             entry
@@ -193,7 +171,7 @@ def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
     owner.head = state.head
 
 
-def _load(owner: _Owner, reads: StorageReads, name: str) -> None:
+def _load(owner: ItemOwner, reads: StorageReads, name: str) -> None:
     if name in owner.loaded:
         owner.loaded.move_to_end(name)
         return
@@ -205,13 +183,15 @@ def _key(name: str) -> Key:
     return ("items", name or "\x1f")
 
 
-def _add(owner: _Owner, entries: Iterable[ItemVectors]) -> None:
+def _add(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
     ids: dict[str, list[int]] = {}
     vectors: dict[str, list[bytes]] = {}
     for entry in entries:
         known = owner.loaded[entry.ns]
         if entry.key in known.newest:
             _remove(owner, entry.ns, known.newest[entry.key])
+            owner.items -= 1
+        owner.items += 1
         version = entry.rid & _LARGEST
         count = len(entry.vectors) // (4 * owner.dim)
         known.newest[entry.key] = version
@@ -224,16 +204,40 @@ def _add(owner: _Owner, entries: Iterable[ItemVectors]) -> None:
     assert owner.engine is not None
     for name, numbers in ids.items():
         matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
+        matrix = matrix.reshape(len(numbers), owner.dim)
+        added = np.array(numbers, np.int64)
+        good = usable(matrix)
+        if not good.all():
+            good = _give_up(owner, name, added, good)
+            added, matrix = added[good], matrix[good]
         before = owner.engine.nbytes_of(_key(name))
-        owner.engine.add(
-            _key(name),
-            np.array(numbers, np.int64),
-            matrix.reshape(len(numbers), owner.dim),
-        )
-        owner.nbytes += owner.engine.nbytes_of(_key(name)) - before
+        owner.engine.add(_key(name), added, matrix)
+        owner.vector_bytes += owner.engine.nbytes_of(_key(name)) - before
 
 
-def _remove(owner: _Owner, name: str, version: int) -> None:
+def _give_up(
+    owner: ItemOwner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Treat items with a vector that the engine refuses as items without vectors.
+
+    Returns:
+        Which of the added vectors are of other items.
+    """
+    versions = added >> _VECTOR_BITS
+    refused = set(versions[~good].tolist())
+    known = owner.loaded[name]
+    owner.refused += len(refused)
+    for version in refused:
+        known.vectors -= known.counts.pop(version)
+    _log.error(
+        "%d items of a user have vectors that cannot be searched; `vecall doctor` "
+        "says more",
+        len(refused),
+    )
+    return ~np.isin(versions, list(refused))
+
+
+def _remove(owner: ItemOwner, name: str, version: int) -> None:
     """Remove the vectors of an item that no longer exists in that version."""
     known = owner.loaded[name]
     count = known.counts.pop(version, 0)
@@ -244,16 +248,41 @@ def _remove(owner: _Owner, name: str, version: int) -> None:
         owner.engine.remove(_key(name), np.arange(first, first + count, dtype=np.int64))
 
 
-def _evict(owner: _Owner, budget: int) -> None:
+def forget_items(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> None:
+    """Remove deleted items: namespace, key and version. The lock is held."""
+    for name, key, version in deleted:
+        known = owner.loaded.get(name)
+        if known is None or known.newest.get(key) != version:
+            continue  # not loaded, or written again since
+        before = _bytes_of(owner, name)
+        del known.newest[key]
+        _remove(owner, name, version)
+        owner.items -= 1
+        owner.gone += 1
+        owner.vector_bytes += _bytes_of(owner, name) - before
+        if not known.newest:
+            _unload(owner, name)
+
+
+def _bytes_of(owner: ItemOwner, name: str) -> int:
+    assert owner.engine is not None
+    return owner.engine.nbytes_of(_key(name))
+
+
+def _unload(owner: ItemOwner, name: str) -> None:
+    assert owner.engine is not None
+    owner.items -= len(owner.loaded.pop(name).newest)
+    owner.vector_bytes -= _bytes_of(owner, name)
+    owner.engine.drop(_key(name))
+
+
+def _evict(owner: ItemOwner, budget: int) -> None:
     while owner.nbytes > budget and len(owner.loaded) > 1:
-        name, _ = owner.loaded.popitem(last=False)
-        assert owner.engine is not None
-        owner.nbytes -= owner.engine.nbytes_of(_key(name))
-        owner.engine.drop(_key(name))
+        _unload(owner, next(iter(owner.loaded)))
 
 
 def _nearest(
-    owner: _Owner,
+    owner: ItemOwner,
     reads: StorageReads,
     names: Sequence[str],
     query: NDArray[np.float32],
@@ -280,7 +309,7 @@ def _nearest(
 
 
 def _candidates(
-    owner: _Owner, names: Sequence[str], query: NDArray[np.float32], k: int
+    owner: ItemOwner, names: Sequence[str], query: NDArray[np.float32], k: int
 ) -> tuple[list[tuple[int, str]], bool]:
     """Return version and namespace of the nearest items, nearest first.
 
@@ -311,7 +340,7 @@ def _candidates(
 
 
 def _decide(
-    owner: _Owner,
+    owner: ItemOwner,
     reads: StorageReads,
     some: Sequence[tuple[int, str]],
     decided: dict[int, ItemRow | None],

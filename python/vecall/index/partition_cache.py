@@ -20,13 +20,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import ParamSpec, TypeVar
 
 from vecall._core import Engine
 from vecall.concurrency.allocator import trim_heap
 from vecall.concurrency.key_locks import KeyLocks
 from vecall.concurrency.shared_work import Done, SharedWork
 from vecall.errors import ClosedError
+from vecall.index.item_cache import ItemCache
 from vecall.index.loaded import LoadedPartition, LoadedPartitions
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.partition_loader import MovedModelError, PartitionLoader
@@ -35,9 +35,6 @@ from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key
 from vecall.index.snapshots import SnapshotCache
 from vecall.store import Change, Row, Storage, Version
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _log = logging.getLogger("vecall")
 
@@ -61,6 +58,7 @@ class PartitionCache:
         *,
         model: int | None,
         budget: int,
+        items: ItemCache | None = None,
     ) -> None:
         """Start with nothing loaded.
 
@@ -72,14 +70,18 @@ class PartitionCache:
             threads: The reading threads.
             newest: The newest changes of a database in memory; None with a file.
             model: The number of the model of the engine's vectors.
-            budget: Memory for the engine and the cache together, in bytes.
+            budget: Memory for the engine, the cache and the items together, in bytes.
+            items: The vectors of items.
         """
         self._storage = storage
         self._engine = engine
         self._cache = cache
         self._snapshots = snapshots
         self._threads = threads
+        self.submit = threads.short
+        self.submit_scan = threads.long
         self._newest = newest
+        self._items = items
         self._filling = PartitionLoader(
             storage, engine, cache, snapshots, model, in_memory=newest is not None
         )
@@ -93,26 +95,6 @@ class PartitionCache:
         self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
             snapshots.watch(self._held)
-
-    def submit(
-        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> Future[T]:
-        """Read single rows, or a page of them, on another thread.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
-        return self._threads.short(work, *args, **kwargs)
-
-    def submit_scan(
-        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> Future[T]:
-        """Read what may be all rows of a user, or of the file, on another thread.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
-        return self._threads.long(work, *args, **kwargs)
 
     def target(self, key: Key) -> Version | None | Future[Version | None]:
         """Return a partition's version as of now, or a future of it.
@@ -216,7 +198,7 @@ class PartitionCache:
         if not free and (self._residents.get(key) or self._work.runs(key)):
             with suppress(ClosedError):
                 self._work.ask(key, afresh=True)
-        self._evict_to_budget()
+        self.keep_to_budget()
 
     def rows(self, key: Key, rids: Sequence[int]) -> list[Row]:
         """Read the rows of a user that still exist from the file into the cache."""
@@ -300,7 +282,7 @@ class PartitionCache:
         try:
             with suppress(MovedModelError):  # the search starts again
                 self._load_changes(key)
-            self._evict_to_budget()
+            self.keep_to_budget()
         except BaseException as error:
             done(error)
             raise
@@ -370,19 +352,43 @@ class PartitionCache:
                 self._evicted += self._drop(key)
             return free
 
-    def _evict_to_budget(self) -> None:
-        """Evict the least recently searched partitions down to the budget."""
-        if self._newest is not None:
-            return  # the database is memory as well
-        while self.nbytes + self._cache.nbytes > self._budget:
-            in_use = self._residents.pins() | self._work.keys()
-            victims = [
-                key
-                for key in self._engine.sweep(_VICTIMS + len(in_use))
-                if key not in in_use
-            ]
-            if not sum(self._evict(key) for key in victims):
+    def keep_to_budget(self) -> None:
+        """Evict partitions and users' items that were not searched lately.
+
+        Of the two, the one that takes more memory is evicted first.
+        """
+        while (excess := self._spent - self._budget) > 0:
+            first, then = self._evict_items, self._evict_some
+            if self.nbytes > self._item_bytes:
+                first, then = then, first
+            if not first(excess) and not then(excess):
                 return
             if self._evicted > self._budget // _EVICTED_SHARE:
                 self._evicted = 0
                 trim_heap()
+
+    @property
+    def _item_bytes(self) -> int:
+        return 0 if self._items is None or self.retired else self._items.nbytes
+
+    @property
+    def _spent(self) -> int:
+        """Bytes that could be freed."""
+        if self._newest is not None:
+            return self._item_bytes  # a database in memory is memory as well
+        return self.nbytes + self._cache.nbytes + self._item_bytes
+
+    def _evict_items(self, excess: int) -> int:
+        """Evict users' items; return the freed bytes."""
+        freed = self._items.evict(excess) if self._item_bytes and self._items else 0
+        self._evicted += freed
+        return freed
+
+    def _evict_some(self, excess: int) -> int:
+        """Evict some partitions; return how many."""
+        del excess  # their sizes are known when they are evicted
+        if self._newest is not None:
+            return 0
+        in_use = self._residents.pins() | self._work.keys()
+        swept = self._engine.sweep(_VICTIMS + len(in_use))
+        return sum(self._evict(key) for key in swept if key not in in_use)

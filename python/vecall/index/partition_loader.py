@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import islice
@@ -23,6 +24,8 @@ from vecall.store import (
     Storage,
     StorageReads,
 )
+
+_log = logging.getLogger("vecall")
 
 _SLICE = 16  # rows analysed at a time: half a millisecond
 
@@ -63,6 +66,8 @@ class PartitionLoader:
         self.moving: Callable[[], bool] | None = None
         """Set during a model migration: returns whether the new model is active, and if
         so switches the service to it."""
+        self.refused = 0
+        """The number of rows that the engine refused, see `add_rows`."""
 
     def _require_model(self) -> None:
         """Check that the rows just read have vectors of this model.
@@ -213,13 +218,14 @@ class PartitionLoader:
     ) -> None:
         """Change the engine's rows. A failure sets `entry.sound` to False."""
         entry.steps += 1
+        refused = 0
         try:
             if removed:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             waiting = iter(stored)
             slices = Slices()
             while batch := list(islice(waiting, _SLICE)):
-                add_rows(self._engine, key, batch, self._model)
+                refused += add_rows(self._engine, key, batch, self._model)
                 self._cache.put(item.row for item in batch)
                 slices.pause_if_due()
         except BaseException:
@@ -228,3 +234,10 @@ class PartitionLoader:
         finally:
             entry.rows = self._engine.size(key)
             entry.steps += 1
+        if refused:
+            self.refused += refused
+            _log.error(
+                "%d memories of a user have vectors that cannot be searched; `vecall "
+                "doctor` says more",
+                refused,
+            )

@@ -1,15 +1,18 @@
 """The threads that read a service's file: one pool per kind of work.
 
 With a pool per kind, a short read of one user does not wait for a scan or a load of
-another user's rows. At most one large partition is loaded at a time.
+another user's rows. Scans take turns by user. At most one large partition is loaded at
+a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from functools import partial
 from typing import ParamSpec, TypeVar
 
+from vecall.concurrency.fair_pool import FairPool
 from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.interruptible import Pool
 from vecall.errors import ClosedError
@@ -18,16 +21,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT = 2  # reads of single rows and pages: a millisecond each
-_LONG = 2  # scans: the rows of one user, or totals of the file
+_LONG = 2  # scans at once: the rows of one user, or totals of the file
+_USERS = 6  # whose scans are under way, in turn
 
 
 class ReadThreads:
     """Runs work that reads the file. Threads start when they are needed."""
 
-    def __init__(self) -> None:
-        """Start with no thread."""
+    def __init__(self, *, in_memory: bool = False) -> None:
+        """Start with no thread.
+
+        Args:
+            in_memory: A database in memory has one connection. A scan that waits for
+                its turn would keep it.
+        """
         self._short = Pool(_SHORT, thread_name_prefix="vecall-reads")
-        self._long = Pool(_LONG, thread_name_prefix="vecall-scans")
+        users = _LONG if in_memory else _USERS
+        self._long = FairPool(users, _LONG, thread_name_prefix="vecall-scans")
         self._small = Pool(1, thread_name_prefix="vecall-loader-small")
         self._large = Pool(1, thread_name_prefix="vecall-loader-large")
 
@@ -39,17 +49,25 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._short, work, *args, **kwargs)
+        return _submit(self._short.submit, work, *args, **kwargs)
 
     def long(
-        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+        self, owner: Hashable, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
         """Run work that may read all rows of a user, or of the file.
+
+        Users take turns. The work ends early if its future is cancelled.
+
+        Args:
+            owner: The app and the user; None for work on the file.
+            work: Its loops must use `vecall.concurrency.time_slices`.
+            *args: The arguments of `work`.
+            **kwargs: Those by name.
 
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._long, work, *args, **kwargs)
+        return _submit(partial(self._long.submit, owner), work, *args, **kwargs)
 
     def small_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -59,7 +77,7 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._small, work, *args, **kwargs)
+        return _submit(self._small.submit, work, *args, **kwargs)
 
     def large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -69,23 +87,25 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._large, work, *args, **kwargs)
+        return _submit(self._large.submit, work, *args, **kwargs)
 
     def close(self) -> None:
         """Finish queued work and end the threads."""
         # A small load may hand itself over to the thread for large ones.
-        for pool in (self._small, self._large, self._long, self._short):
+        for pool in (self._small, self._large):
             pool.shutdown(wait=True)
+        self._long.shutdown()
+        self._short.shutdown(wait=True)
 
 
 def _submit(
-    pool: Pool,
+    submit: Callable[..., Future[T]],
     work: Callable[P, T],
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Future[T]:
     try:
-        return pool.submit(freeing_frames(work), *args, **kwargs)
+        return submit(freeing_frames(work), *args, **kwargs)
     except RuntimeError:
         msg = "the memory service is closed"
         raise ClosedError(msg) from None

@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from vecall._core import Engine
+from vecall.errors import InvalidArgumentError
 from vecall.lexical import memory_terms
 from vecall.store import Row, RowWithVector
 from vecall.timestamps import to_micros
@@ -47,8 +48,42 @@ class _Names:
 
 def add_rows(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
+) -> int:
+    """Add rows to the engine, with their words and the vectors of one model.
+
+    A row that the engine refuses costs no other row. It is added without its vector;
+    if that is refused as well, by its number alone, so that no search finds it.
+
+    Returns:
+        The number of rows that the engine refused.
+    """
+    try:
+        _add(engine, key, stored, model)
+        return 0
+    except InvalidArgumentError:
+        return sum(_is_refused(engine, key, entry, model) for entry in stored)
+
+
+def _is_refused(
+    engine: Engine, key: Key, entry: RowWithVector, model: int | None
+) -> bool:
+    bare = entry.row._replace(
+        text="", author=None, kind=None, session=None, pos=None, ts=0.0
+    )
+    forms = (entry, entry._replace(vec=None), RowWithVector(bare, None))
+    for form in forms[:-1]:
+        try:
+            _add(engine, key, [form], model)
+        except InvalidArgumentError:
+            continue
+        return form is not entry
+    _add(engine, key, forms[-1:], model)
+    return True
+
+
+def _add(
+    engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    """Add rows to the engine, with their words and the vectors of one model."""
     rows = [entry.row for entry in stored]
     terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
     offsets = np.zeros(len(rows) + 1, np.int64)

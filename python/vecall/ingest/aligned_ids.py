@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.drafts import Given
 from vecall.ingest.passages import Passages
-from vecall.store import Draft
+from vecall.store import Draft, Row
 from vecall.types import AddedIds, LeftOut, LeftOutReason
 
 
@@ -18,10 +18,14 @@ class Written(NamedTuple):
     Attributes:
         ids: The ids of the drafts that are stored, without duplicates.
         left_out: Why the other drafts are not stored, by id.
+        edited: The memory that a correction changed, as it left it.
+        folded: How many memories were archived in favour of a summary.
     """
 
     ids: list[str]
     left_out: Mapping[str, LeftOutReason]
+    edited: Row | None = None
+    folded: int = 0
 
 
 def aligned(

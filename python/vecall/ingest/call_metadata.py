@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.errors import InvalidArgumentError
 from vecall.ingest.custom_metadata import metadata_of
 from vecall.timestamps import ttl_seconds
+from vecall.validation import checked_bool
 
 
 class GivenMetadata(NamedTuple):
@@ -63,10 +64,8 @@ def call_metadata(
             type.
         InvalidArgumentError: A TTL that is not positive, or two TTLs.
     """
-    if not isinstance(given.verbatim, bool):
-        msg = "verbatim: expected True or False"
-        raise InvalidTypeError(msg)
-    none = CallMetadata({}, app=app, user=user, verbatim=given.verbatim)
+    verbatim = checked_bool(given.verbatim, "verbatim")
+    none = CallMetadata({}, app=app, user=user, verbatim=verbatim)
     shared = merged(none, given.values)
     if given.ttl is None:
         return shared

@@ -8,6 +8,7 @@ from typing import Any
 
 from vecall.errors import InvalidTypeError, LimitExceededError
 from vecall.limits import Limits
+from vecall.scalars import json_default, odd_value
 
 
 def metadata_of(value: object) -> dict[str, Any]:
@@ -43,18 +44,27 @@ def metadata_json(
         return None
     if _has_more(meta, limits.max_metadata_bytes):
         raise LimitExceededError(_too_large(limits))
-    if _depth(meta, limits.max_metadata_depth) > limits.max_metadata_depth:
+    try:
+        depth = _depth(meta, limits.max_metadata_depth)
+        if depth <= limits.max_metadata_depth:
+            text = json.dumps(
+                meta, allow_nan=False, sort_keys=not in_order, default=json_default
+            )
+        plain = _has_string_keys(meta)  # json converts other keys to strings
+    except (TypeError, ValueError):
+        plain = False
+    except RecursionError:  # the limit is above what Python allows
+        depth = limits.max_metadata_depth + 1
+    if depth > limits.max_metadata_depth:
         msg = (
             f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
         )
         raise LimitExceededError(msg)
-    try:
-        text = json.dumps(meta, allow_nan=False, sort_keys=not in_order)
-        plain = _has_string_keys(meta)  # json converts other keys to strings
-    except (TypeError, ValueError):
-        plain = False
     if not plain:
-        msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
+        msg = (
+            "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
+            f"{odd_value(meta)}"
+        )
         raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
         raise LimitExceededError(_too_large(limits))

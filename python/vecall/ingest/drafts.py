@@ -25,6 +25,7 @@ from vecall.ingest.inner_parts import inner_reader, program_texts, tool_calls
 from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
 from vecall.ingest.roles import speaker_of, unwrapped
 from vecall.limits import Limits
+from vecall.scalars import exact
 from vecall.store import Draft, memory_id
 from vecall.timestamps import to_seconds
 from vecall.types import Event, LeftOutReason, check_share
@@ -177,7 +178,7 @@ def _event_draft(
         return "no_text"
     author = _author(event) or speaker.author
     ts = _event_time(get_field(event, "timestamp"))
-    event_id = get_field(event, "id")
+    event_id = exact(get_field(event, "id"))
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
     if event_id:
@@ -371,11 +372,13 @@ def _named(fields: object, name: str, limits: Limits) -> str | None:
 
 def _optional(value: object) -> str | None:
     """Return a non-empty string as valid UTF-8; None for other values."""
+    value = exact(value)
     return to_valid_utf8(value) if isinstance(value, str) and value else None
 
 
 def _event_time(value: object) -> float | None:
     """Return an event's time; None for types that are not times."""
+    value = exact(value)
     if isinstance(value, _TIMES) and not isinstance(value, bool):
         return to_seconds(value, "event.timestamp")
     return None

@@ -6,14 +6,12 @@ names of vecall's own types, in snake_case. An unknown field is refused, not dro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vecall.content import camel_case
 from vecall.errors import InvalidArgumentError
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+from vecall.scalars import is_field_name
 
 
 class Fields(NamedTuple):
@@ -136,11 +134,6 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
     if given is not None and given != expected:
         msg = f"{where}.{name}: is not the {name} of the call"
         raise InvalidArgumentError(msg)
-
-
-def is_field_name(name: object) -> bool:
-    """Return whether an error may contain a name; others may be user text."""
-    return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _is_adk_event(source: Mapping[Any, Any]) -> bool:

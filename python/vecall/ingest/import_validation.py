@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.item_arguments import checked_place, value_text, vectors_of
+from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
 from vecall.store import (
@@ -29,6 +29,7 @@ from vecall.store import (
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import check_share
 from vecall.validation import check_name
+from vecall.vectors import usable
 
 _MOST = 2**31 - 1  # of a position or a count
 _NEAR = 2.0**-20  # between the positions of passages, as between those of turns
@@ -148,10 +149,12 @@ class LineReader:
         )
         if "value" not in values:
             values = {**values, "value": None}  # null is left out of an export
+        value = stored_value(values["value"], "item.value", self._limits)
         read: dict[str, Any] = {
             "ns": ns,
             "key": key,
-            "value": value_text(values["value"], "item.value", self._limits),
+            "value": value.text,
+            "pieces": value.pieces,
             "created_at": self._past_time(values, "created_at"),
             "updated_at": self._past_time(values, "updated_at"),
         }
@@ -179,8 +182,7 @@ class LineReader:
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
-        vector = np.frombuffer(data, "<f4")
-        if not np.isfinite(vector).all() or not vector.any():
+        if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
             msg = "mem.vec: must be finite and not zero"
             raise InvalidArgumentError(msg)
         return data

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,11 +18,26 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
-from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
+from vecall.scalars import exact, odd_value
+from vecall.store import (
+    LARGE,
+    MOST_VECTORS,
+    ItemDrop,
+    ItemPut,
+    StoredValue,
+    encode_namespace,
+    in_pieces,
+    json_text,
+)
 from vecall.timestamps import ttl_seconds
+from vecall.vectors import usable
+
+Paced = Callable[[Iterable[object]], Iterator[object]]
 
 MOST_OPERATIONS = 10_000
+MOST_FOUND = 10_000
 _MAX_DIM = 65_536
+_COST = 2  # the fewest characters of a value in JSON, with a comma
 _MAX_VERSION = (1 << 32) - 1
 
 
@@ -38,24 +53,56 @@ class ItemBatch(NamedTuple):
     dim: int
 
 
-def checked_batch(operations: object, limits: Limits) -> ItemBatch:
-    """Return the records of puts and drops.
+class TooLongError(Exception):
+    """The operations are too many, or their values too large, for an event loop."""
+
+
+def checked_list(given: object, name: str, of: str) -> list[Any]:
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
+
+    Args:
+        given: The argument.
+        name: Its name, for error messages.
+        of: What it is a sequence of.
 
     Raises:
+        InvalidTypeError: Not a sequence.
+        LimitExceededError: Longer.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        msg = f"{name}: expected a sequence of {of}"
+        raise InvalidTypeError(msg)
+    if len(given) > MOST_OPERATIONS:
+        msg = f"{name}: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    return list(given)
+
+
+def checked_batch(
+    operations: Sequence[object],
+    limits: Limits,
+    paced: Paced = iter,
+    most: float = math.inf,
+) -> ItemBatch:
+    """Return the records of puts and drops.
+
+    Args:
+        operations: The puts and drops.
+        limits: The limits on values and names.
+        paced: Iterates over them; may pause in between.
+        most: The most characters of values, about.
+
+    Raises:
+        TooLongError: The values are larger than `most`.
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value, a name or the batch is too large.
+        LimitExceededError: A value or a name is too large.
     """
-    if isinstance(operations, str | Mapping) or not isinstance(operations, Sequence):
-        msg = "operations: expected a sequence of Put and Drop"
-        raise InvalidTypeError(msg)
-    if len(operations) > MOST_OPERATIONS:
-        msg = f"operations: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
     records: list[ItemPut | ItemDrop] = []
     dim = 0
-    for at, each in enumerate(operations):
+    left = most
+    for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
             msg = f"{name}: expected a Put or a Drop"
@@ -71,21 +118,50 @@ def checked_batch(operations: object, limits: Limits) -> ItemBatch:
             raise DimensionError(msg)
         dim = dim if vectors is None else vectors.shape[1]
         ttl = None if each.ttl is None else ttl_seconds(each.ttl)
-        value = value_text(each.value, f"{name}.value", limits)
+        value = stored_value(each.value, f"{name}.value", limits, left)
+        left -= len(value.text)
         data = b"" if vectors is None else vectors.tobytes()
-        records.append(ItemPut(*place, value, data, ttl, version))
+        records.append(ItemPut(*place, value.text, data, ttl, version, value.pieces))
     return ItemBatch(records, dim)
 
 
-def checked_places(keys: object, limits: Limits) -> list[tuple[str, str]]:
-    """Return the stored texts of pairs of namespace and key."""
-    if isinstance(keys, str | Mapping) or not isinstance(keys, Sequence):
-        msg = "keys: expected a sequence of pairs (namespace, key)"
+def check_embedder(name: object) -> None:
+    """Check the name of the embedder of items; None is not recorded.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: It has a lone surrogate.
+    """
+    if not isinstance(name, str | None):
+        msg = "embedder: expected the name of an embedder"
         raise InvalidTypeError(msg)
-    if len(keys) > MOST_OPERATIONS:
-        msg = f"keys: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
-    return [checked_place(each, f"keys[{at}]", limits) for at, each in enumerate(keys)]
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        msg = "embedder: must not have a lone surrogate"
+        raise InvalidArgumentError(msg) from None
+
+
+def checked_places(
+    keys: Sequence[object], limits: Limits, paced: Paced = iter
+) -> list[tuple[str, str]]:
+    """Return the stored texts of pairs of namespace and key."""
+    return [
+        checked_place(each, f"keys[{at}]", limits)
+        for at, each in enumerate(paced(keys))
+    ]
+
+
+def checked_count(value: object, name: str, least: int) -> int:
+    """Return a number of items to find or to skip.
+
+    Raises:
+        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
+    """
+    if type(value) is not int or not least <= value <= MOST_FOUND:
+        msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
+        raise InvalidArgumentError(msg)
+    return value
 
 
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
@@ -132,6 +208,7 @@ _checked_labels = lru_cache(maxsize=1024)(_labels)
 
 
 def _label(label: object, name: str, most: int) -> str:
+    label = exact(label)
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
         raise InvalidTypeError(msg)
@@ -148,48 +225,99 @@ def _label(label: object, name: str, most: int) -> str:
     return label
 
 
-def value_text(value: object, name: str, limits: Limits) -> str:
-    """Return a value as JSON, with the order of its keys.
+def stored_value(
+    value: object, name: str, limits: Limits, most: float = math.inf
+) -> StoredValue:
+    """Return a value as it is stored, with the order of its keys.
+
+    Args:
+        value: The value.
+        name: Its name in the call.
+        limits: The limits on its size.
+        most: The most characters of it, about.
 
     Raises:
         InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
-            string, a lone surrogate, or a cycle.
-        LimitExceededError: Longer than `max_item_bytes`.
+            string, or a cycle.
+        LimitExceededError: Larger than a limit.
+        TooLongError: Larger than `most`.
     """
     rule = (
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
         "lists, and mappings with string keys"
     )
+    walk = _Walk(min(most, limits.max_item_bytes + _COST))
     try:
-        text = json.dumps(
-            plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-        )
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError):
-        raise InvalidTypeError(rule) from None
-    if size > limits.max_item_bytes:
-        msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
-        raise LimitExceededError(msg)
-    return text
+        copy = walk.plain(value)
+        if walk.size <= LARGE:
+            stored = StoredValue(json_text(copy))
+            least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
+            if 4 * len(stored.text) <= least:  # also in UTF-8
+                return stored
+        else:
+            stored = in_pieces(copy)
+    except TooLongError:
+        if walk.most == most:
+            raise
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
+    except (TypeError, ValueError, RecursionError, RuntimeError):
+        msg = f"{rule}; {odd_value(value)}"
+        raise InvalidTypeError(msg) from None
+    if stored.nbytes > limits.max_item_bytes:
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
+    if stored.outline_bytes > limits.max_item_outline_bytes:
+        most = limits.max_item_outline_bytes
+        raise _too_large(name, "max_item_outline_bytes", most)
+    return stored
 
 
-def plain(value: Any) -> Any:
-    """Return a JSON value with plain dicts and lists.
+def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
+    return LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
 
-    Raises:
-        TypeError: A key of a mapping is not a string.
-        RecursionError: Nested too deeply.
+
+class _Walk:
+    """Copies a JSON value.
+
+    Attributes:
+        most: The most characters.
+        size: A lower bound of the characters of its JSON so far.
     """
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value
+
+    __slots__ = ("most", "size")
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.size = 0
+
+    def plain(self, value: Any) -> Any:
+        """Return a JSON value with plain dicts and lists.
+
+        Raises:
+            TypeError: A key of a mapping is not a string.
+            RecursionError: Nested too deeply.
+            TooLongError: More than `most`.
+        """
+        kind = type(value)
+        self.size += _COST + (len(value) if isinstance(value, str) else 0)
+        if self.size > self.most:
+            raise TooLongError
+        if kind is str or kind is int or kind is float:
+            return value
+        if kind is dict or isinstance(value, Mapping):
+            found = {}
+            for key, each in value.items():
+                if not isinstance(key, str):
+                    raise TypeError
+                self.size += len(key) + _COST
+                found[key] = self.plain(each)
+            return found
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in value]
+        return value
 
 
 def _version(version: object, name: str) -> int | None:
+    version = exact(version)
     if version is None:
         return None
     if type(version) is not int or not 0 <= version <= _MAX_VERSION:
@@ -228,7 +356,7 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
         msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
         raise InvalidTypeError(msg)
-    if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+    if not usable(matrix).all():
         msg = f"{name}: must be finite, and not zero"
         raise InvalidArgumentError(msg)
     return matrix

@@ -57,6 +57,8 @@ _TIME_NUMBERS = re.compile(
     r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th))\b"
     r"|\d{1,2}[./]\d{1,2}(?:[./]|\b)|\d{1,2}:\d\d"
 )
+# Letters of which each of the expressions below has one.
+_ELSEWHERE = re.compile("[\u0400-\u04ff\u4e00-\u9fff\uac00-\ud7a3]")
 _TIME_ELSEWHERE = re.compile(
     r"""\b(?:
     вчера|сегодня|завтра|назад|недел[яюие]|неделю|месяц\w*|год\w*|лет|дн[яей]|день|
@@ -151,7 +153,9 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
         return True
     if _DIGIT.search(folded) and _TIME_NUMBERS.search(folded):
         return True
-    return not folded.isascii() and _TIME_ELSEWHERE.search(folded) is not None
+    if folded.isascii() or not _ELSEWHERE.search(folded):
+        return False
+    return _TIME_ELSEWHERE.search(folded) is not None
 
 
 def asks_time(folded: str) -> bool:

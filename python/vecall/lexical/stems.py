@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from hashlib import blake2b
 
 import Stemmer
@@ -25,6 +24,7 @@ from vecall.lexical.stop_words import HINDI as HINDI_STOP_WORDS
 from vecall.lexical.stop_words import RUSSIAN as RUSSIAN_STOP_WORDS
 from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.stop_words import VIETNAMESE as VIETNAMESE_STOP_WORDS
+from vecall.text import without_marks
 
 CACHE_WORDS = 100_000
 """The maximum number of words in the cache of a language."""
@@ -106,7 +106,7 @@ class _Greek(Language):
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
-        stem = super().stem(_without_marks(word))
+        stem = super().stem(without_marks(word))
         return stem[:-1] if len(stem) > 3 and stem.endswith("\u03b9") else stem
 
 
@@ -171,11 +171,6 @@ _MADE: dict[str, type[Language]] = {
 def made_language(name: str) -> Language:
     """Create the stemmer of a language: Snowball's name, or VIETNAMESE."""
     return _MADE.get(name, Language)(name)
-
-
-def _without_marks(word: str) -> str:
-    split = unicodedata.normalize("NFD", word)
-    return "".join(char for char in split if not unicodedata.combining(char))
 
 
 def term_hash(stem: str) -> int:

@@ -39,12 +39,13 @@ from vecall.lexical.stems import (
     made_language,
 )
 from vecall.lexical.suffixes import suffixed_words
-from vecall.lexical.tokenizer import normalise, split_words, with_tones
+from vecall.lexical.tokenizer import split_words
+from vecall.text import normalise, with_tones
 from vecall.timestamps import to_datetime
 
 ANALYSIS_VERSION = "6"
-"""The version of the text analysis, stored in every file. It changes if a text may get
-other terms."""
+"""The version of the text analysis, stored in every file. It changes if a text of any
+language may get other terms."""
 
 _CACHE_COMPOUNDS = 10_000
 

@@ -10,10 +10,11 @@ from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
 
+from vecall.errors import VecallError
 from vecall.prompts.budget import estimate_tokens
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory
-from vecall.types import Event
+from vecall.tools import PreloadMemory, UnaskedFloor
+from vecall.types import UNSET, Event
 
 _ROLES = ("user", "assistant")
 _BULLET = re.compile(r"\n(?=- )")
@@ -36,6 +37,8 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         priority: 0 is never truncated.
         max_entries: Maximum number of memories in the block.
         max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid.
@@ -55,6 +58,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         priority: int = 1,
         max_entries: int = 5,
         max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
     ) -> None:
         """Bind the block to one user."""
         super().__init__(name=name, description=description, priority=priority)
@@ -65,6 +69,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
             user_id,
             max_entries=max_entries,
             max_tokens=max_tokens,
+            min_confidence=min_confidence,
             format="bullets",
         )
 
@@ -93,8 +98,14 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)
+        failure: VecallError | None = None
         for session, events in by_session.items():
-            await self._user.add_events(events, session_id=session)
+            try:
+                await self._user.add_events(events, session_id=session)
+            except VecallError as error:  # the other sessions do not pay for it
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     async def atruncate(self, content: Any, tokens_to_truncate: int) -> Any:
         """Drop the last bullets until so many tokens are saved.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vecall.filters.trust import reaches
-from vecall.types import MemoryEntry
+from vecall.filters.rights import Rights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +31,6 @@ class Access:
     min_trust: str | None = None
 
     @property
-    def floor(self) -> dict[str, str]:
-        """The filter of memories at or above the lowest tier."""
-        return {} if self.min_trust is None else {"min_trust": self.min_trust}
-
-    def reads(self, memory: MemoryEntry) -> bool:
-        """Whether a memory of the user is at or above the lowest tier."""
-        return self.min_trust is None or reaches(memory.trust, self.min_trust)
+    def rights(self) -> Rights:
+        """The rights of the client; a model does not review."""
+        return Rights(min_trust=self.min_trust, review=False, read_only=not self.write)

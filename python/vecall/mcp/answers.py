@@ -21,7 +21,7 @@ from vecall.mcp.reading_tools import GetMemory, ListMemories, SearchMemory
 from vecall.mcp.resources import Resources
 from vecall.mcp.tool_schemas import ANSWERS, HINTS, TITLES
 from vecall.mcp.writing_tools import AddMemory, DeleteMemory, UpdateMemory
-from vecall.tools.any_service import limits_of
+from vecall.tools.any_service import limits_of, restricted
 from vecall.tools.base import MemoryTool
 from vecall.tools.json_output import checked_look
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
@@ -81,7 +81,8 @@ class Answers:
 
     Raises:
         InvalidArgumentError: A name or `max_tokens` is invalid.
-        ConfigError: The service lacks a method that a tool needs.
+        ConfigError: The service lacks a method that a tool needs, or cannot apply the
+            floor on trust.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Answers:
         admit: Admit | None = None,
     ) -> None:
         """Create the tools of one user."""
+        memory = restricted(memory, access.rights)
         desk = Desk(memory, access, limits_of(memory), checked_look(max_tokens))
         offered: list[MemoryTool] = [make(desk) for make in _READING]
         if access.write:

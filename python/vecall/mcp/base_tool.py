@@ -89,8 +89,6 @@ class Desk:
             )
         except NotFoundError:
             raise InvalidArgumentError(_NO_MEMORY) from None
-        if not self.access.reads(found):
-            raise InvalidArgumentError(_NO_MEMORY)
         return found
 
     async def show(self, entry: MemoryEntry) -> dict[str, Any]:

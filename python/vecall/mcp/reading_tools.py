@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.mcp.base_tool import ID, Desk, whole
-from vecall.prompts.sanitize import strip_invisible
+from vecall.text import strip_invisible
 from vecall.tools.base import Answer, MemoryTool, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, cost_of, shown
 from vecall.tools.search import SearchTool
@@ -66,7 +66,7 @@ class SearchMemory(SearchTool):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         most = whole(given, "limit", 5, 1, 50)
-        condition: dict[str, Any] = dict(self._desk.access.floor)
+        condition: dict[str, Any] = {}
         for name in ("kind", "after", "before"):
             if name in given:
                 if not isinstance(given[name], str):
@@ -181,7 +181,6 @@ class ListMemories(MemoryTool):
                 state=state,
                 cursor=cursor,
                 limit=limit,
-                filter=self._desk.access.floor or None,
             )
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"

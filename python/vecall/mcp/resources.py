@@ -113,7 +113,7 @@ class Resources:
                 **desk.owner,
                 cursor=cursor,
                 limit=limit,
-                filter={**condition, **desk.access.floor} or None,
+                filter=condition or None,
             )
             return page
 

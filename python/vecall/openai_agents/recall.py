@@ -35,8 +35,8 @@ def recall_filter(
         session_id: The running session, whose turns are left out: the request already
             has them.
         max_tokens: Maximum number of tokens of the block.
-        **options: As in `vecall.tools.PreloadMemory`, except `filter` together with
-            `session_id`.
+        **options: As in `vecall.tools.PreloadMemory`, such as `min_confidence`, except
+            `filter` together with `session_id`.
 
     Raises:
         InvalidArgumentError: A name or an option is invalid.

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.join import Join
-from vecall.embedders import Embedder
+from vecall.embedders import Embedder, why_words_only
 from vecall.embedders.caller import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError
@@ -22,7 +22,7 @@ from vecall.operations.runtime import Runtime
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.telemetry import observed
 from vecall.types import Imported
-from vecall.validation import check_name, check_path, check_top_k
+from vecall.validation import check_name, check_path, check_top_k, checked_bool
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Admin:
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
-        self._runtime.check_open()
+        self._runtime.check_whole()
         self._runtime.check_writable()
         freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
         return freed
@@ -46,7 +46,7 @@ class Admin:
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
-        self._runtime.check_open()
+        self._runtime.check_whole()
         backup = self._runtime.storage.maintenance.backup
         await Join(self._submit(backup, _target(path)))
 
@@ -62,10 +62,16 @@ class Admin:
         """Export memories as JSON lines; return the number of memories."""
         runtime = self._runtime
         runtime.check_open()
+        checked_bool(vectors, "vectors")
+        checked_bool(quarantined, "quarantined")
+        runtime.rights.require_all_tiers()
+        if user_id is None:
+            runtime.rights.require_review()
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
-        runtime.key(app_name or "-", user_id or "-", write=False)
+        names = ["-" if name is None else name for name in (app_name, user_id)]
+        runtime.key(*names, write=False)
         count: int = await Join(
             self._submit(
                 export,
@@ -74,7 +80,7 @@ class Admin:
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
-                quarantined=quarantined,
+                quarantined=quarantined and runtime.rights.review,
             )
         )
         return count
@@ -83,13 +89,16 @@ class Admin:
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Import the output of `export_jsonl`."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         runtime.check_writable()
+        for name in ("vectors", "restore", "gate"):
+            checked_bool(getattr(how, name), name)
         if how.user is not None and how.app is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
         if how.app is not None:
-            runtime.key(how.app, how.user or "-", write=True)
+            user = "-" if how.user is None else how.user
+            runtime.key(how.app, user, write=True)
         if how.gate and runtime.gate.is_open:
             msg = "gate: this memory service has no on_write"
             raise ConfigError(msg)
@@ -116,7 +125,7 @@ class Admin:
         if not can_embed(embedder):
             msg = "embedder: must compute vectors, unlike CallerVectors"
             raise ConfigError(msg)
-        self._runtime.check_open()
+        self._runtime.check_whole()
         self._runtime.check_writable()
         self._runtime.check_embedder(embedder)
         count: int = await Join(self._submit(self._reembed, embedder))
@@ -137,18 +146,31 @@ class Admin:
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         search_index = runtime.search_index
-        scan = search_index.partitions.submit_scan(self._totals)
+        scan = search_index.partitions.submit_scan(None, self._totals)
         counts: dict[str, Any] = await Join(scan)
         return {
             **counts,
             "loaded_users": len(search_index.engine),
             "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
+            "loaded_item_bytes": runtime.item_cache.nbytes,
             "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
+            "words_only": self._words_only(),
             "operations": self.telemetry.counts(),
         }
+
+    def _words_only(self) -> str | None:
+        """Return why text is searched by words alone; None if by vectors too."""
+        runtime = self._runtime
+        embedding = runtime.search_index.embedding
+        if embedding is not None and embedding.can_embed:
+            return None
+        why = None
+        if runtime.is_automatic:
+            why = why_words_only(runtime.file_model, read_only=runtime.read_only)
+        return why or "the service has no embedder"
 
     def _totals(self) -> dict[str, Any]:
         storage = self._runtime.storage
@@ -160,7 +182,7 @@ class Admin:
     async def list_apps(self, after: object, limit: object) -> list[AppSummary]:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
-        runtime.check_open()
+        runtime.check_whole()
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)
 
@@ -169,7 +191,7 @@ class Admin:
                 return reads.list_apps(begin, count)
 
         found: list[AppSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 
@@ -179,17 +201,20 @@ class Admin:
     ) -> list[UserSummary]:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
+        runtime.check_whole()
         runtime.key(app_name, "-", write=False)
         count = check_top_k(limit, runtime.limits)
         begin = "" if after is None else check_name(after, "after", runtime.limits)
-        first = "" if prefix == "" else check_name(prefix, "prefix", runtime.limits)
+        first = ""
+        if type(prefix) is not str or prefix:
+            first = check_name(prefix, "prefix", runtime.limits)
 
         def page() -> list[UserSummary]:
             with runtime.storage.read() as reads:
                 return reads.list_users(app_name, first, begin, count)
 
         found: list[UserSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(page)
+            runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, VecallError
 from vecall.ingest.summaries import (
     SUMMARY,
@@ -22,21 +25,24 @@ from vecall.operations.consolidation_plan import (
     checked_fold,
     checked_similarity,
 )
+from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import (
     Change,
     ClaimConsolidation,
+    Draft,
     MergeMemories,
     Row,
     stored_object,
     text_hash,
 )
-from vecall.summaries import SummaryProvider
+from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import Consolidation, DuplicateGroup
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 
@@ -45,8 +51,7 @@ _log = logging.getLogger("vecall")
 _FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRequest:
+class ConsolidationRequest(NamedTuple):
     """The arguments of `consolidate`; not checked yet."""
 
     older_than: object = None
@@ -93,17 +98,30 @@ class Consolidator:
             msg = f"consolidation: {_NO_VECTORS}"
             raise ConfigError(msg)
 
+    def under(
+        self, memory: WritesAndSearches, observing: SessionObserver
+    ) -> Consolidator:
+        """Return the same consolidator for callers with fewer rights."""
+        consolidator = copy.copy(self)
+        consolidator._memory = memory
+        consolidator._observing = observing
+        return consolidator
+
     @observed("consolidate")
     async def consolidate(
         self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
         """Merge duplicate memories; replace old ones with summaries."""
-        dry = request.dry_run is True
+        dry = checked_bool(request.dry_run, "dry_run")
+        checked_bool(request.merge, "merge")
+        self._memory.rights.require_all_tiers()
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
         fold = checked_fold(request.fold)
-        provider = request.summarizer or self._observing.summarizer
-        age = None if request.older_than is None else ttl_seconds(request.older_than)
+        provider = checked_summarizer(request.summarizer) or self._observing.summarizer
+        age = None
+        if request.older_than is not None:
+            age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)
@@ -118,13 +136,15 @@ class Consolidator:
             before = self._memory.storage.expiry_clock.wall() - age
             scan = self._memory.search_index.partitions.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await Join(scan(self._old, key, before, fold, gone)):
+            for session, rows in await Join(
+                scan(key, self._old, key, before, fold, gone)
+            ):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids = await self._fold(key, provider, session, rows)
+                    ids, count = await self._fold(key, provider, session, rows)
                     made += ids
-                    folded += len(rows) if ids else 0
+                    folded += count
         return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
 
     async def _merge(
@@ -135,15 +155,20 @@ class Consolidator:
         if not words and similarity is None:
             return (), 0
         found = memory.search_index.partitions.submit_scan(
-            self._same, key, words, similarity
+            key, self._same, key, words, similarity
         )
         same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
         groups, hashes = same
         if dry or not groups:
             return tuple(groups), sum(len(group.merged) for group in groups)
         job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        change: Change = await Join(memory.storage.submit(job))
-        return tuple(groups), len(change.removed)
+        await Join(memory.storage.submit(job))
+        merged = [
+            replace(group, merged=ids)
+            for group, ids in zip(groups, job.merged, strict=True)
+            if ids
+        ]
+        return tuple(merged), sum(len(group.merged) for group in merged)
 
     def _same(
         self, key: Key, words: bool, similarity: float | None
@@ -182,42 +207,29 @@ class Consolidator:
         provider: SummaryProvider,
         session: str | None,
         rows: list[Row],
-    ) -> list[str]:
-        """Replace memories with one summary; return its ids, or none."""
+    ) -> tuple[list[str], int]:
+        """Replace memories with one summary; return its ids, and their number."""
         app, user = key
-        events = [
-            {
-                "id": row.event or row.id,
-                "author": row.author,
-                "timestamp": row.time,
-                "content": row.text
-                if row.content is None
-                else stored_object(row.content),
-            }
-            for row in rows
-        ]
+        scan = self._memory.search_index.partitions.submit_scan
+        events = await Join(scan(key, _events, rows))
         summaries = await self._observing.summaries(
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
         if not summaries:
-            return []
-        folds = {row.id: text_hash(row.text) for row in rows}
-        drafts = summary_drafts(
-            # One memory replaces all rows.
-            [as_one(summaries, len(rows))],
-            session,
-            folds,
-            source="consolidation",
-            trust=lowest_trust(row.trust for row in rows),
+            return [], 0
+        summary: tuple[dict[str, bytes], list[Draft]] = await Join(
+            scan(key, _summary, summaries, session, rows)
         )
+        folds, drafts = summary
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
-                return []  # a memory expired during the summary
+                return [], 0  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
+        written = await self._memory.added(*key, drafts, WriteRequest(folds=folds))
+        return written.ids, written.folded
 
     async def run_plan(self) -> int:
         """Run the plan if it is due; return the number of archived memories.
@@ -230,7 +242,7 @@ class Consolidator:
             return 0
         scan = memory.search_index.partitions.submit_scan
         now = memory.storage.expiry_clock.wall()
-        last = await Join(scan(self._last_run))
+        last = await Join(scan(None, self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
         claimed: Change = await Join(
@@ -247,7 +259,7 @@ class Consolidator:
             fold=plan.fold,
         )
         archived = 0
-        for app, user in await Join(scan(self._users, since)):
+        for app, user in await Join(scan(None, self._users, since)):
             try:
                 done: Consolidation = await self.consolidate(app, user, request)
             except ClosedError:
@@ -328,3 +340,31 @@ def _batches(
             batch = members[begin : begin + _FOLDED_AT_ONCE]
             if len(batch) > 1:
                 yield None, batch
+
+
+def _events(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return memories as the turns of a session."""
+    return [
+        {
+            "id": row.event or row.id,
+            "author": row.author,
+            "timestamp": row.time,
+            "content": row.text if row.content is None else stored_object(row.content),
+        }
+        for row in in_slices(rows)
+    ]
+
+
+def _summary(
+    summaries: list[SessionSummary], session: str | None, rows: list[Row]
+) -> tuple[dict[str, bytes], list[Draft]]:
+    """Return the hash of each memory by id, and the draft that replaces them."""
+    folds = {row.id: text_hash(row.text) for row in in_slices(rows)}
+    drafts = summary_drafts(
+        [as_one(summaries, len(rows))],
+        session,
+        folds,
+        source="consolidation",
+        trust=lowest_trust(row.trust for row in rows),
+    )
+    return folds, drafts

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.ingest.summaries import SUMMARY
-from vecall.lexical.tokenizer import stream_safe, words
+from vecall.lexical.tokenizer import words
 from vecall.store import Row
+from vecall.text import nfc
 from vecall.types import DuplicateGroup
 
 # Words that do not change the meaning of a sentence. The set has no negations, numbers,
@@ -64,7 +64,7 @@ def origin(row: Row) -> tuple[str | None, ...]:
 def _said(text: str) -> tuple[str, ...]:
     """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
-    pieces = _SIGNS.split(unicodedata.normalize("NFC", stream_safe(text)))
+    pieces = _SIGNS.split(nfc(text))
     for place, piece in enumerate(pieces):
         if place % 2:
             said.append(piece)

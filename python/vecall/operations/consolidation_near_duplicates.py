@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.lexical.tokenizer import stream_safe, words
+from vecall.lexical.tokenizer import words
 from vecall.operations.consolidation_duplicates import origin
 from vecall.store import RowWithVector
+from vecall.text import few_marks
 from vecall.types import DuplicateGroup
 
 _BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
@@ -70,7 +71,7 @@ def near_duplicates(
 
 def _opposites(text: str) -> tuple[object, ...]:
     """Return a key that two texts must share to count as near-duplicates."""
-    safe = stream_safe(text)
+    safe = few_marks(text)
     split = words(safe)
     negations = sum(word in _NEGATIONS for word in split)
     negations += len(_NEGATIONS_UNSPACED.findall(safe))
@@ -80,7 +81,7 @@ def _opposites(text: str) -> tuple[object, ...]:
 
 def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGroup]:
     vectors = _unit([entry.vec or b"" for entry in entries])
-    order = [tuple(words(stream_safe(entry.row.text))) for entry in entries]
+    order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
     for begin in range(0, len(entries), _BLOCK):
@@ -110,5 +111,5 @@ def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _unit(vectors: list[bytes]) -> NDArray[np.float32]:
     matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
     return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)

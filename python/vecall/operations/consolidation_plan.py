@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
+from vecall.scalars import exact, make_exact
 from vecall.timestamps import ttl_seconds
 
 Fold = Literal["sessions", "summaries", "facts"]
@@ -42,11 +43,12 @@ class ConsolidationPlan:
         Raises:
             ConfigError: A value is not allowed.
         """
+        make_exact(self)
         try:
             checked_fold(self.fold)
             checked_similarity(self.similarity)
             if self.older_than is not None:
-                ttl_seconds(self.older_than)
+                ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
         except (InvalidArgumentError, InvalidTypeError) as error:
             msg = f"consolidation: {error}"
@@ -54,7 +56,7 @@ class ConsolidationPlan:
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
-        return ttl_seconds(self.every)
+        return ttl_seconds(self.every, "every")
 
 
 def checked_fold(fold: object) -> frozenset[str]:
@@ -65,8 +67,8 @@ def checked_fold(fold: object) -> frozenset[str]:
             "facts".
     """
     known = get_args(Fold)
-    if isinstance(fold, Collection) and not isinstance(fold, str):
-        names = list(fold)
+    if isinstance(fold, list | tuple | set | frozenset):
+        names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)
     msg = f"fold: expected some of {', '.join(known)}"
@@ -79,6 +81,7 @@ def checked_similarity(value: Any) -> float | None:
     Raises:
         InvalidArgumentError: Not a number in (0, 1].
     """
+    value = exact(value)
     if value is None:
         return None
     if (

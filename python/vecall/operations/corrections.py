@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from vecall.concurrency.join import Join
@@ -16,6 +17,7 @@ from vecall.errors import (
     NotFoundError,
 )
 from vecall.filters.labels import EVERY
+from vecall.filters.rights import QUARANTINED
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.drafts import one_draft
@@ -101,7 +103,7 @@ class Corrections:
             how = how._replace(verbatim=True)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._write_changed(
+                now = await self._write_changed(
                     key,
                     scope,
                     memory_id,
@@ -116,9 +118,6 @@ class Corrections:
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        partitions = self._memory.search_index.partitions
-        # Read the memory in any state: `find` skips a memory that is no longer valid.
-        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     async def _write_changed(
@@ -132,8 +131,11 @@ class Corrections:
         version: float | None,
         how: CallMetadata,
         requested_by: Key,
-    ) -> None:
+    ) -> Row:
         """Write a memory with changed fields over the version that was read.
+
+        Returns:
+            The memory as this write leaves it. A later one may have changed it already.
 
         Raises:
             ConflictError: The memory was changed since then.
@@ -164,22 +166,22 @@ class Corrections:
             requested_by=requested_by,
             if_version=row.updated_at if version is None else version,
         )
-        await self._memory.add_drafts(*key, [draft], request)
-
-    def _current_row(self, app: str, user: str, memory_id: str) -> Row:
-        storage = self._memory.storage
-        with storage.read(app, user) as reads:
-            now = storage.expiry_clock.now()
-            row = reads.as_it_stands(app, user, memory_id, now)
-        if row is None:
+        written = await self._memory.added(*key, [draft], request)
+        if written.edited is None:  # it was deleted meanwhile
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return row
+        return written.edited
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
-            row = reads.find(app, user, memory_id, storage.expiry_clock.now())
+            row = reads.find(
+                app,
+                user,
+                memory_id,
+                storage.expiry_clock.now(),
+                self._memory.rights,
+            )
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -202,7 +204,7 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
             now = storage.expiry_clock.now()
-            found = reads.history(app, user, memory_id, now)
+            found = reads.history(app, user, memory_id, now, self._memory.rights)
         if not found:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -232,29 +234,31 @@ class Corrections:
         """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        check_top_k(limit, self._memory.limits)
+        limit = check_top_k(limit, self._memory.limits)
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
         found: list[MemoryEntry] = await Join(
-            self._submit_for(conditions)(
+            self._submit_for(key, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
         return found
 
-    def _submit_for(self, conditions: Filter) -> Callable[..., Future[Any]]:
+    def _submit_for(self, key: Key, conditions: Filter) -> Callable[..., Future[Any]]:
         """Return how to read: metadata are read row by row, which may take long."""
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
             return partitions.submit
-        return partitions.submit_scan
+        return partial(partitions.submit_scan, key)
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
-        if state not in get_args(State):
+        if type(state) is not str or state not in get_args(State):
             msg = f"state: must be one of {', '.join(get_args(State))}"
             raise InvalidArgumentError(msg)
+        if state == QUARANTINED:
+            self._memory.rights.require_review()
         if filter_ is None:
             return EVERY
         return check_filter(filter_, self._memory.limits, by_metadata=True)
@@ -275,7 +279,7 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         partitions = self._memory.search_index.partitions
         count: int = await Join(
-            partitions.submit_scan(self._count, key, state, conditions, expired)
+            partitions.submit_scan(key, self._count, key, state, conditions, expired)
         )
         return count
 
@@ -283,7 +287,7 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
-            return reads.count_listed(*key, state, now, conditions)
+            return reads.count_listed(*key, state, now, conditions, self._memory.rights)
 
     def _listed(
         self,
@@ -298,7 +302,9 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.listed(*key, state, cursor, limit, now, conditions)
+            rows = reads.listed(
+                *key, state, cursor, limit, now, conditions, self._memory.rights
+            )
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)
             for row in in_slices(rows)
@@ -312,7 +318,9 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await Join(
-            self._memory.storage.submit(ArchiveMemories(*key, [memory_id]))
+            self._memory.storage.submit(
+                ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+            )
         )
         if not change.removed:
             msg = "memory_id: this user has no such memory"
@@ -333,6 +341,10 @@ class Corrections:
         key = memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", memory.limits)
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
-        job = RestoreMemory(*key, memory_id, memory.quota, state, seen)
+        if state == QUARANTINED:
+            memory.rights.require_review()
+        job = RestoreMemory(
+            *key, memory_id, memory.quota, state, seen, rights=memory.rights
+        )
         change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)

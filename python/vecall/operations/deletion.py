@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from vecall.concurrency.join import Join
 from vecall.content import as_list
-from vecall.errors import InvalidArgumentError
+from vecall.errors import InvalidArgumentError, VecallError
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_request import checked_version
 from vecall.store import (
@@ -19,7 +20,7 @@ from vecall.store import (
 )
 from vecall.telemetry import observed
 from vecall.types import Filter
-from vecall.validation import check_filter, check_name
+from vecall.validation import check_filter, check_name, checked_bool
 
 
 class Deletion:
@@ -45,7 +46,9 @@ class Deletion:
         if memory_id is None:
             return 0
         check_name(memory_id, "memory_id", self._runtime.limits)
-        job = DeleteMemories(*key, [memory_id], version=version)
+        job = DeleteMemories(
+            *key, [memory_id], version=version, rights=self._runtime.rights
+        )
         return len((await self._delete(job, *key)).removed)
 
     @observed("delete_many", sum)
@@ -54,12 +57,13 @@ class Deletion:
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
-        ids = as_list(memory_ids, "memory_ids")
-        for id_ in ids:
-            check_name(id_, "memory_ids", self._runtime.limits)
+        limits = self._runtime.limits
+        given = as_list(memory_ids, "memory_ids")
+        ids = [check_name(id_, "memory_ids", limits) for id_ in given]
         if not ids:
             return []
-        job = DeleteMemories(*key, list(dict.fromkeys(ids)))
+        wanted = list(dict.fromkeys(ids))
+        job = DeleteMemories(*key, wanted, rights=self._runtime.rights)
         gone = set((await self._delete(job, *key)).ids)
         return [id_ in gone for id_ in ids]
 
@@ -70,7 +74,7 @@ class Deletion:
         ids: Sequence[str] | None,
     ) -> int:
         """Delete memories of a forget proposal; return the number deleted."""
-        job = DeleteMemories(*key, ids, token=token)
+        job = DeleteMemories(*key, ids, token=token, rights=self._runtime.rights)
         return len((await self._delete(job, *key)).removed)
 
     @observed("delete_session", int)
@@ -78,7 +82,8 @@ class Deletion:
         """Delete the memories of a session; return the number deleted."""
         self._runtime.key(app_name, user_id, write=True)
         check_name(session_id, "session_id", self._runtime.limits)
-        job = DeleteMemories(app_name, user_id, session=session_id)
+        rights = self._runtime.rights
+        job = DeleteMemories(app_name, user_id, session=session_id, rights=rights)
         return len((await self._delete(job, app_name, user_id)).removed)
 
     @observed("delete_where", int)
@@ -93,44 +98,68 @@ class Deletion:
             raise InvalidArgumentError(msg)
         session = conditions.session_id
         rest = replace(conditions, session_id=None)
-        job = DeleteMemories(*key, session=session, filter=rest)
+        passed = None
+        if conditions.metadata is not None:  # other writers do not wait for the scan
+            scan = self._runtime.search_index.partitions.submit_scan
+            passed = await Join(scan(key, self._passing, key, conditions))
+        rights = self._runtime.rights
+        job = DeleteMemories(
+            *key, session=session, filter=rest, passed=passed, rights=rights
+        )
         return len((await self._delete(job, *key)).removed)
+
+    def _passing(
+        self, key: tuple[str, str], conditions: Filter
+    ) -> dict[str, float | None]:
+        with self._runtime.storage.read(*key) as reads:
+            return reads.passing(*key, conditions)
 
     @observed("delete_user", int)
     async def delete_user(
         self, app_name: str, user_id: str, forget: bool, scope: str
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
+        checked_bool(forget, "forget")
         key = self._runtime.key(app_name, user_id, scope, write=True)
-        return len((await self._delete_user(*key, forget)).removed)
+        return len((await self._delete_user(*key, forget)).ids)
 
     async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
-        job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
+        rights = self._runtime.rights
+        if forget:
+            rights.require_all_tiers()  # the traces of a hidden memory are traces
+            job: WriteJob = ForgetUser(app, user, rights=rights)
+        else:
+            job = DeleteMemories(app, user, rights=rights)
         embedding = self._runtime.search_index.embedding
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
+        self._runtime.item_cache.drop((app, user))
         snapshots = self._runtime.storage.snapshots
         if snapshots is not None and change.part:
-            snapshots.remove(change.part)
+            # A snapshot that stays is not used any more, and a purge removes it.
+            with suppress(VecallError):
+                snapshots.remove(change.part)
         return change
 
     @observed("delete_app", int)
     async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
+        self._runtime.check_whole()
         self._runtime.key(app_name, "-", write=True)
+        checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
         users: list[tuple[str, str]] = await Join(
             self._runtime.search_index.partitions.submit_scan(
-                self._users, app_name, forget
+                None, self._users, app_name, forget
             )
         )
         count = 0
         for key in users:
             change = await self._delete_user(*key, forget)
-            count += len(change.removed)
+            count += len(change.ids)
         return count
 
     def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from vecall.operations.deletion import Deletion
 from vecall.operations.near_best import Match, near_best
 from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.ranking.options import Ranking
-from vecall.search.searcher import Searcher, SearchRequest
+from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import SearchRequest
 from vecall.store import LASTS_S, ProposeForget
 from vecall.telemetry import observed
 from vecall.types import ForgetProposal, MemoryEntry
@@ -49,7 +50,7 @@ class Forgetting:
             explain=True,
         )
         found = await memory.served(
-            lambda search_index: self._matching(search_index.recall, request)
+            lambda search_index: self._matching(search_index, request)
         )
         expires_at = memory.storage.expiry_clock.now() + LASTS_S
         if not found:
@@ -59,17 +60,19 @@ class Forgetting:
         return ForgetProposal(job.token, found, expires_at)
 
     async def _matching(
-        self, recall: Searcher, request: SearchRequest
+        self, search_index: SearchIndex, request: SearchRequest
     ) -> list[MemoryEntry]:
         """Return the memories near the best match.
 
         If the embedder fails, the search uses words only.
         """
+        find = search_index.recall.candidates
         try:
-            found = await recall.candidates(request)
+            found = await self._memory.search_one(search_index, request, find)
         except EmbedderError:
             words = replace(request.ranking, fusion="words")
-            found = await recall.candidates(request._replace(ranking=words))
+            by_words = request._replace(ranking=words)
+            found = await self._memory.search_one(search_index, by_words, find)
         matches = [_match(memory) for memory in found.memories]
         near = near_best(matches)
         return [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
 
 from vecall.concurrency.join import Join
+from vecall.errors import BusyError
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -36,7 +37,7 @@ class Housekeeping:
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._memory.check_open()
+        self._memory.check_whole()
         self._memory.check_writable()
         await self._sessions.run_due()
         cleared = await self.sweep()
@@ -65,18 +66,19 @@ class Housekeeping:
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        submit = self._memory.search_index.partitions.submit_scan
+        scan = self._memory.search_index.partitions.submit_scan
         claims = self._memory.storage.claims
         if claims is None:
-            for app, user in await Join(submit(self._due_users)):
+            for app, user in await Join(scan(None, self._due_users)):
                 cleared += await self._swept(app, user)
             return cleared
-        while claimed := await Join(
-            submit(partial(claims.users, _CLAIMED_USERS, _LEASE_S))
-        ):
-            for _, app, user in claimed:
-                cleared += await self._swept(app, user)
-            await Join(submit(partial(claims.release_users, claimed)))
+        while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
+            done = []
+            for each in claimed:
+                with suppress(BusyError):  # a locked user stays claimed
+                    cleared += await self._swept(each.app, each.user)
+                    done.append(each)
+            await Join(scan(None, claims.release_users, done))
         return cleared
 
     async def _swept(self, app: str, user: str) -> int:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from vecall.errors import DimensionError, EmbeddingMismatchError
 from vecall.item_types import Item
-from vecall.store import ItemRow, decode_namespace
-
-_PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
+from vecall.store import ItemRow, ItemState, decode_namespace, parsed_value
 
 
-def parsed(text: str) -> Any:
-    """Return the value of a stored text."""
-    return _PARSE(text)[0]
+def parsed(row: ItemRow) -> Any:
+    """Return the value of a row."""
+    return parsed_value(row.value, row.pieces)
 
 
-def items_of(rows: Sequence[ItemRow | None], now: float) -> list[Item | None]:
+def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
     """Return the items of rows; None where there is no row."""
     return [None if row is None else item_of(row, now) for row in rows]
 
@@ -36,7 +34,7 @@ def item_of(
     return Item(
         decode_namespace(row.ns),
         row.key,
-        parsed(row.value) if value is ... else value,
+        parsed(row) if value is ... else value,
         row.version,
         row.created_at,
         row.updated_at,
@@ -44,3 +42,21 @@ def item_of(
         None if row.expires_at is None else max(0.0, row.expires_at - now),
         score,
     )
+
+
+def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
+    """Check that a query fits the vectors of a user's items.
+
+    Raises:
+        EmbeddingMismatchError: It comes from another embedder.
+        DimensionError: It has another dimension.
+    """
+    if None not in (state.embedder, embedder) and state.embedder != embedder:
+        msg = (
+            f"the items' vectors come from {state.embedder}, not from {embedder}; "
+            "search with the same embedder"
+        )
+        raise EmbeddingMismatchError(msg)
+    if len(query) != state.dim:
+        msg = f"vector: expected {state.dim} numbers, as in the user's items"
+        raise DimensionError(msg)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from vecall.concurrency.join import Join, in_event_loop
-from vecall.errors import (
-    DimensionError,
-    EmbeddingMismatchError,
-    InvalidArgumentError,
-)
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import InvalidArgumentError
 from vecall.filters.json_conditions import Test, compiled
-from vecall.index.item_index import ItemIndex
 from vecall.ingest.item_arguments import (
+    ItemBatch,
+    TooLongError,
+    check_embedder,
     checked_batch,
+    checked_count,
+    checked_list,
     checked_namespace,
     checked_places,
     checked_vectors_of,
@@ -27,8 +30,8 @@ from vecall.ingest.item_arguments import (
 from vecall.item_types import Item
 from vecall.operations.after_fork import keep_inherited
 from vecall.operations.item_refresh import ItemRefresh
-from vecall.operations.item_results import item_of, items_of, parsed
-from vecall.operations.runtime import Runtime
+from vecall.operations.item_results import item_of, items_of, parsed, require_fit
+from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime
 from vecall.store import (
     ItemDrop,
     ItemRow,
@@ -38,15 +41,17 @@ from vecall.store import (
     WriteItems,
     decode_namespace,
     namespace_range,
+    number_of_pieces,
 )
 from vecall.telemetry import observed
+from vecall.validation import checked_bool
 
 Key = tuple[str, str]
 T = TypeVar("T")
 
 _INLINE = 4  # items that a call on an event loop reads without another thread
 _INLINE_CHARACTERS = 65_536  # of values that it parses without another thread
-_MOST_FOUND = 10_000
+_INLINE_WRITTEN = 32_768  # characters of values that it encodes without another thread
 _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
 
@@ -60,15 +65,20 @@ class ItemOperations:
         self.telemetry = runtime.telemetry
         self._restart()
 
+    def under(self, runtime: Runtime) -> ItemOperations:
+        """Return the same items for callers with fewer rights."""
+        items = copy.copy(self)
+        items._runtime = runtime
+        return items
+
     def _restart(self) -> None:
         self._process = os.getpid()
-        self._index = ItemIndex(self._runtime.cache_bytes)
         self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
 
     def _key(self, app: str, user: str, *, write: bool) -> Key:
         key = self._runtime.key(app, user, write=write)
         if self._process != os.getpid():
-            keep_inherited(self._index, self._refreshing)
+            keep_inherited(self._refreshing)
             self._restart()
         return key
 
@@ -78,12 +88,26 @@ class ItemOperations:
     ) -> list[int]:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
-        batch = checked_batch(operations, self._runtime.limits)
+        given = checked_list(operations, "operations", "Put and Drop")
+        check_embedder(embedder)
+        batch = await self._checked(given)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
-        await Join(self._runtime.storage.submit(job))
+        await self._submit(job)
         return job.versions
+
+    async def _submit(self, job: WriteItems) -> None:
+        """Write; free the vectors of the deleted items."""
+        await Join(self._runtime.storage.submit(job))
+        self._runtime.item_cache.forget(
+            (job.app, job.user),
+            (
+                (drop.namespace, drop.key, version)
+                for drop, version in zip(job.operations, job.versions, strict=True)
+                if version and isinstance(drop, ItemDrop)
+            ),
+        )
 
     @observed("items_get", len)
     async def get(
@@ -91,20 +115,45 @@ class ItemOperations:
     ) -> list[Item | None]:
         """Return items by namespace and key."""
         key = self._key(app, user, write=False)
-        places = checked_places(keys, self._runtime.limits)
+        given = checked_list(keys, "keys", "pairs (namespace, key)")
+        checked_bool(refresh, "refresh")
+        limits = self._runtime.limits
+        places = await self._runtime.read_through(checked_places, given, limits)
         is_fast = len(places) <= _INLINE and self._runtime.storage.is_local
-        short = self._runtime.threads.short
-        rows: list[ItemRow | None]
-        if is_fast:
-            rows = self._read(key, places)
-        else:
-            rows = await self._on(short, self._read, key, places)
+        threads = self._runtime.threads
+        is_page = len(places) <= _READ_AT_ONCE
+        run: Any = threads.short if is_page else partial(threads.long, key)
+        rows = self._read(key, places, pieces=False) if is_fast else []
+        is_small = is_fast and not _any_large(rows)
+        if not is_small:
+            rows = await self._on(run, self._read, key, places)
+        if is_page:
+            now = self._now()
+            if refresh:
+                self._refresh(key, [row for row in rows if row is not None], now)
+            size = sum(len(row.value) for row in rows if row)
+            if size <= _INLINE_CHARACTERS and (is_small or not _any_large(rows)):
+                return items_of(rows, now)
+        return await self._on(run, self._items, key, rows, refresh and not is_page)
+
+    async def _checked(self, given: list[Any]) -> ItemBatch:
+        """Return checked operations; an event loop checks few and small ones."""
+        runtime = self._runtime
+        if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
+            return await runtime.read_through(checked_batch, given, runtime.limits)
+        try:
+            return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
+        except TooLongError:
+            short, limits = runtime.threads.short, runtime.limits
+            return await self._on(short, checked_batch, given, limits, in_slices)
+
+    def _items(
+        self, key: Key, rows: Sequence[ItemRow | None], refresh: bool
+    ) -> list[Item | None]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
-        if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
-            return items_of(rows, now)
-        return await self._on(short, items_of, rows, now)
+        return items_of(in_slices(rows), now)
 
     async def _on(
         self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
@@ -116,17 +165,17 @@ class ItemOperations:
         return result
 
     def _read(
-        self, key: Key, places: Sequence[tuple[str, str]]
+        self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self._runtime.storage
-        if len(places) == 1:
+        if len(places) == 1 and not pieces:
             rows = [storage.item_at(*key, *places[0])]
         else:
             with storage.read(*key) as reads:
                 state = reads.item_state(*key)
                 if state is None:
                     return [None] * len(places)
-                rows = reads.items_at(state.part, places)
+                rows = reads.items_at(state.part, places, pieces=pieces)
         now = self._now()
         return [self._current(key, row, now) if row else None for row in rows]
 
@@ -148,8 +197,11 @@ class ItemOperations:
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = None if where is None else compiled(where)
-        most = _count(limit, "limit", 1)
-        skipped = _count(offset, "offset", 0)
+        most = checked_count(limit, "limit", 1)
+        skipped = checked_count(offset, "offset", 0)
+        check_embedder(embedder)
+        checked_bool(refresh, "refresh")
+        checked_bool(only_with_vector, "only_with_vector")
         query = None
         if vector is not None:
             given = checked_vectors_of(vector, "vector")
@@ -157,11 +209,10 @@ class ItemOperations:
                 msg = "vector: expected numbers (dim,)"
                 raise InvalidArgumentError(msg)
             query = given[0] / np.linalg.norm(given[0].astype(np.float64))
-        run = (
-            self._runtime.threads.short if query is None else self._runtime.threads.long
-        )
+        is_page = query is None and test is None
+        threads = self._runtime.threads
         found: list[tuple[float | None, ItemRow, Any]] = await self._on(
-            run,
+            threads.short if is_page else partial(threads.long, key),
             self._find,
             key,
             labels,
@@ -172,10 +223,24 @@ class ItemOperations:
             only_with_vector,
         )
         found = found[skipped:]
+        if len(found) <= _READ_AT_ONCE:
+            return self._found(key, found, refresh)
+        return await self._on(
+            partial(threads.long, key), self._found, key, found, refresh
+        )
+
+    def _found(
+        self,
+        key: Key,
+        found: Sequence[tuple[float | None, ItemRow, Any]],
+        refresh: bool,
+    ) -> list[Item]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for _, row, _ in found], now)
-        return [item_of(row, now, score, value) for score, row, value in found]
+        return [
+            item_of(row, now, score, value) for score, row, value in in_slices(found)
+        ]
 
     def _find(
         self,
@@ -194,7 +259,7 @@ class ItemOperations:
         def accepts(row: ItemRow) -> bool:
             if self._current(key, row, now) is None:
                 return False
-            value = parsed(row.value)
+            value = parsed(row)
             if test is not None and not test(value):
                 return False
             values[row.rid] = value
@@ -205,14 +270,15 @@ class ItemOperations:
             if state is None:
                 return []
             if search is not None and state.dim:
-                _require_fit(state, query, embedder)
+                require_fit(state, query, embedder)
                 names = search.names(reads, state, low, high)
                 nearest = search.nearest(reads, state, names, query, wanted, accepts)
                 found = [(score, row, values[row.rid]) for score, row in nearest]
             if len(found) < wanted and not (query is not None and only_with_vector):
                 seen = {row.rid for _, row, _ in found}
                 first = min(wanted, _READ_AT_ONCE)
-                for row in reads.newest_items(state.part, low, high, first):
+                newest = reads.newest_items(state.part, low, high, first)
+                for row in in_slices(newest):
                     if row.rid not in seen and accepts(row):
                         found.append((None, row, values[row.rid]))
                         if len(found) == wanted:
@@ -233,7 +299,7 @@ class ItemOperations:
             found = self._matching(key, labels, test)
             return [item_of(row, now, None, value) for row, value in found]
 
-        return await self._on(self._runtime.threads.long, work)
+        return await self._on(partial(self._runtime.threads.long, key), work)
 
     @contextmanager
     def _reading(
@@ -244,7 +310,9 @@ class ItemOperations:
             with storage.read(*key) as reads:
                 yield reads, reads.item_state(*key), None
             return
-        with self._index.held(key) as search, storage.read(*key) as reads:
+        keep = self._runtime.search_index.partitions.keep_to_budget
+        held = self._runtime.item_cache.held(key, keep)
+        with held as search, storage.read(*key) as reads:
             yield reads, reads.item_state(*key), search
 
     @observed("items_namespaces", len)
@@ -254,10 +322,8 @@ class ItemOperations:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        if self._runtime.storage.is_local:
-            return self._namespaces(key, labels)
         names: list[tuple[str, ...]] = await self._on(
-            self._runtime.threads.short, self._namespaces, key, labels
+            partial(self._runtime.threads.long, key), self._namespaces, key, labels
         )
         return names
 
@@ -268,7 +334,7 @@ class ItemOperations:
             if state is None:
                 return []
             names = reads.item_namespaces(state.part, low, high, self._now())
-        return [decode_namespace(name) for name in names]
+        return [decode_namespace(name) for name in in_slices(names)]
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
@@ -279,7 +345,7 @@ class ItemOperations:
         if not where:  # None and {} are met by every item
             test = None
         count: int = await self._on(
-            self._runtime.threads.long, self._count, key, labels, test
+            partial(self._runtime.threads.long, key), self._count, key, labels, test
         )
         return count
 
@@ -302,7 +368,7 @@ class ItemOperations:
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
         rows: list[ItemRow] = await self._on(
-            self._runtime.threads.long,
+            partial(self._runtime.threads.long, key),
             lambda: [row for row, _ in self._matching(key, labels, test)],
         )
         gone = 0
@@ -312,7 +378,7 @@ class ItemOperations:
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
             job = WriteItems(*key, drops)
-            await Join(self._runtime.storage.submit(job))
+            await self._submit(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
 
@@ -326,9 +392,9 @@ class ItemOperations:
             state = reads.item_state(*key)
             if state is None:
                 return
-            for row in reads.newest_items(state.part, low, high):
+            for row in in_slices(reads.newest_items(state.part, low, high)):
                 if self._current(key, row, now):
-                    value = parsed(row.value)
+                    value = parsed(row)
                     if test(value):
                         yield row, value
 
@@ -359,20 +425,5 @@ class ItemOperations:
             self._refreshing.refresh(key, rows, now)
 
 
-def _require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
-    if None not in (state.embedder, embedder) and state.embedder != embedder:
-        msg = (
-            f"the items' vectors come from {state.embedder}, not from {embedder}; "
-            "search with the same embedder"
-        )
-        raise EmbeddingMismatchError(msg)
-    if len(query) != state.dim:
-        msg = f"vector: expected {state.dim} numbers, as in the user's items"
-        raise DimensionError(msg)
-
-
-def _count(value: object, name: str, least: int) -> int:
-    if type(value) is not int or not least <= value <= _MOST_FOUND:
-        msg = f"{name}: must be an integer from {least} to {_MOST_FOUND}"
-        raise InvalidArgumentError(msg)
-    return value
+def _any_large(rows: Sequence[ItemRow | None]) -> bool:
+    return any(row is not None and number_of_pieces(row.value) for row in rows)

@@ -13,6 +13,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.inner_parts import Inner, checked_include
 from vecall.limits import Quota
+from vecall.scalars import exact, make_exact
 from vecall.scopes import Scopes
 from vecall.store import Durability, UserQuota
 from vecall.summaries import SummaryProvider
@@ -30,9 +31,10 @@ class StorageOptions:
         durability: "full" syncs every write; it survives a power cut. "process" syncs
             at checkpoints: a write survives the end of the process, but a power cut may
             lose the newest writes.
-        cache_bytes: RAM in bytes for users' partitions and texts, at least 0.
-            Partitions not searched recently are evicted; their next search loads them.
-            Running searches may exceed the limit. A service without a file ignores it.
+        cache_bytes: RAM in bytes for users' partitions, texts and vectors of items, at
+            least 0. What was not searched recently is evicted; its next search loads
+            it. Running searches may exceed the limit. A service without a file applies
+            it to the vectors of items only.
         min_free_bytes: Free disk space in bytes, at least 0. Below it adding memories
             fails, so that deletions and other programs still have space. 0 uses the
             disk to the last byte.
@@ -61,7 +63,9 @@ class StorageOptions:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        if self.durability not in get_args(Durability):
+        make_exact(self)
+        durability: object = self.durability
+        if type(durability) is not str or durability not in get_args(Durability):
             msg = 'storage.durability: must be "full" or "process"'
             raise ConfigError(msg)
         for name in ("cache_bytes", "min_free_bytes"):
@@ -109,6 +113,7 @@ class WritePolicy:
 
     def __post_init__(self) -> None:
         """Check every value."""
+        make_exact(self)
         hook: object = self.on_write
         if hook is not None and not callable(hook):
             msg = "writes.on_write: expected a function"
@@ -170,6 +175,7 @@ def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T
 
 def checked_flag(value: object, name: str) -> bool:
     """Return a bool; raise ConfigError for a value of another type."""
+    value = exact(value)
     if not isinstance(value, bool):
         msg = f"{name}: expected True or False"
         raise ConfigError(msg)

@@ -37,6 +37,8 @@ def give_own_vectors(
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
         raise ConfigError(msg)
+    if isinstance(vectors, np.ndarray) and not vectors.ndim:
+        vectors = None
     if not isinstance(vectors, list | tuple | np.ndarray):
         msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
         raise InvalidTypeError(msg)

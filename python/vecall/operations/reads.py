@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -16,6 +17,8 @@ from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import MemoryEntry
 from vecall.validation import check_name, check_turns, checked_bool
+
+_PAGE = 200  # ids; more are read in turn with the scans of other users
 
 
 def _one(_: MemoryEntry) -> int:
@@ -50,7 +53,13 @@ class Reads:
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
         storage = self._runtime.storage
         with storage.read(app, user) as reads:
-            row = reads.find(app, user, memory_id, storage.expiry_clock.now())
+            row = reads.find(
+                app,
+                user,
+                memory_id,
+                storage.expiry_clock.now(),
+                self._runtime.rights,
+            )
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -71,28 +80,34 @@ class Reads:
         expired = checked_bool(include_expired, "include_expired")
         if not ids:
             return []
-        found: dict[str, MemoryEntry] = await Join(
-            self._runtime.search_index.partitions.submit(
-                self._get_many, *key, ids, expired
-            )
+        partitions = self._runtime.search_index.partitions
+        submit = partitions.submit
+        if len(ids) > _PAGE:
+            submit = partial(partitions.submit_scan, key)
+        found: list[MemoryEntry | None] = await Join(
+            submit(self._get_many, *key, ids, expired, scope)
         )
-        known = {id_: replace(entry, scope=scope) for id_, entry in found.items()}
-        return [known.get(id_) for id_ in ids]
+        return found
 
     def _get_many(
-        self, app: str, user: str, ids: list[str], expired: bool
-    ) -> dict[str, MemoryEntry]:
+        self, app: str, user: str, ids: list[str], expired: bool, scope: str
+    ) -> list[MemoryEntry | None]:
         storage = self._runtime.storage
         with storage.read(app, user) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.find_many(app, user, list(dict.fromkeys(ids)), now)
-        return {row.id: entry_from_row(row, prior_of(row)) for row in in_slices(rows)}
+            rows = reads.find_many(
+                app, user, list(dict.fromkeys(ids)), now, self._runtime.rights
+            )
+        known = {
+            row.id: replace(entry_from_row(row, prior_of(row)), scope=scope)
+            for row in in_slices(rows)
+        }
+        return [known.get(id_) for id_ in ids]
 
     def _checked_ids(self, memory_ids: object) -> list[str]:
+        limits = self._runtime.limits
         ids = as_list(memory_ids, "memory_ids")
-        for id_ in ids:
-            check_name(id_, "memory_ids", self._runtime.limits)
-        return ids
+        return [check_name(id_, "memory_ids", limits) for id_ in ids]
 
     @observed("expand_session", len)
     async def expand_session(
@@ -121,13 +136,13 @@ class Reads:
     def _expand(
         self, app: str, user: str, memory_id: str, before: int, after: int
     ) -> list[MemoryEntry]:
-        now = self._runtime.storage.expiry_clock.now()
+        now, rights = self._runtime.storage.expiry_clock.now(), self._runtime.rights
         with self._runtime.storage.read(app, user) as reads:
-            row = reads.find(app, user, memory_id, now)
+            row = reads.find(app, user, memory_id, now, rights)
             if row is None:
                 msg = "memory_id: this user has no such memory"
                 raise NotFoundError(msg)
-            turns = reads.turns_around(row, before, after, now)
+            turns = reads.turns_around(row, before, after, now, rights)
         return [entry_from_row(turn, prior_of(turn)) for turn in turns]
 
     @observed("touch", int)
@@ -140,7 +155,7 @@ class Reads:
         seconds = None if ttl is None else ttl_seconds(ttl)
         if not ids:
             return 0
-        job = TouchMemories(*key, ids, seconds)
+        job = TouchMemories(*key, ids, seconds, self._runtime.rights)
         change: Change = await Join(self._runtime.storage.submit(job))
         return len(change.ids)
 
@@ -151,5 +166,6 @@ class Reads:
         ids = self._checked_ids(memory_ids)
         if not ids:
             return 0
-        change: Change = await Join(self._runtime.storage.submit(MarkUsed(*key, ids)))
+        job = MarkUsed(*key, ids, self._runtime.rights)
+        change: Change = await Join(self._runtime.storage.submit(job))
         return len(change.marked)

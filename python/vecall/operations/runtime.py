@@ -11,13 +11,16 @@ from typing import Any, Literal, TypeVar
 
 from vecall.caller_warnings import warn_caller
 from vecall.concurrency.at_exit import abandoned
+from vecall.concurrency.fair_pool import FairPool
 from vecall.concurrency.interruptible import Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
+from vecall.filters.rights import FULL, Rights
 from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
+from vecall.index.item_cache import ItemCache
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
 from vecall.ingest.inner_parts import checked_include
@@ -59,11 +62,14 @@ from vecall.validation import (
 
 T = TypeVar("T")
 
+_CALLS_READ = 6  # at a time, in turn
 INLINE_PARSE_LIMIT = 32  # turns: blocks the caller's event loop for under 1 ms
 
 
 class Runtime:
     """One open file with its engine and threads."""
+
+    rights: Rights = FULL  # `RestrictedRuntime` has others
 
     def __init__(
         self,
@@ -103,9 +109,9 @@ class Runtime:
         )
         self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
+        self.is_automatic = isinstance(embedder, str)
         self.closed = False
-        self.is_finished = False
-        """Whether `close` has finished."""
+        self.is_finished = False  # whether `close` has finished
         self._closing = threading.RLock()  # reentrant: a signal handler may call close
         self.telemetry = Telemetry()
         self.file_model: str | None = None
@@ -130,7 +136,8 @@ class Runtime:
             clock=self._clock,
             max_staleness=self._max_staleness,
         )
-        self.threads = ReadThreads()
+        self.threads = ReadThreads(in_memory=self._path is None)
+        self.item_cache = ItemCache(self._storage_options.cache_bytes)
         self._newest = NewestChanges() if self._path is None else None
         try:
             embedder = self._choose_embedder()
@@ -146,7 +153,7 @@ class Runtime:
             self.storage.close()
             raise
         self._retired: dict[SearchIndex, threading.Thread] = {}
-        self.reader = Pool(1, thread_name_prefix="vecall-reader")
+        self.reader = FairPool(_CALLS_READ, 1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
         self._process = os.getpid()
@@ -165,6 +172,7 @@ class Runtime:
                 self._search_options, None if embedding is None else embedding.embedder
             ),
             budget=self._storage_options.cache_bytes,
+            items=self.item_cache,
         )
         self.storage.publish = search_index.partitions.publish
         return search_index
@@ -177,7 +185,7 @@ class Runtime:
             check_reopenable(self._path, self.storage)
             keep_inherited(self.storage, self.search_index, self._retired)
             keep_inherited(self.reader, self.care, self.gate, self._backfill)
-            keep_inherited(self.threads)
+            keep_inherited(self.threads, self.item_cache)
             self._abandoned.detach()
             self._closing = threading.RLock()
             self._open(warn=False)
@@ -212,11 +220,6 @@ class Runtime:
             retiring.start()
 
     @property
-    def cache_bytes(self) -> int:
-        """Bytes of loaded partitions that stay in memory."""
-        return self._storage_options.cache_bytes
-
-    @property
     def servings(self) -> list[SearchIndex]:
         """Return the current search index, and the old ones still in use."""
         return [*tuple(self._retired), self.search_index]
@@ -236,11 +239,9 @@ class Runtime:
         """Return the embedder; the file determines it for `embedder="auto"`."""
         if isinstance(self._embedder, str):
             with self.storage.read() as reads:
-                stored = reads.active_model()
-                # A read-only service cannot embed the file's memories.
-                filled = self.read_only or reads.has_memories()
+                stored, filled = reads.active_model(), reads.has_memories()
             name = None if stored is None else stored.name
-            self._embedder = automatic(name, has_memories=filled)
+            self._embedder = automatic(name, filled, read_only=self.read_only)
             self._check_floors()
         return self._embedder
 
@@ -294,7 +295,7 @@ class Runtime:
         with self._closing:
             if self.is_finished:
                 return
-            self.reader.shutdown(wait=True)
+            self.reader.shutdown()
             self.gate.close()
             self.care.shutdown(wait=True)
             self._backfill.close()
@@ -321,11 +322,7 @@ class Runtime:
             self._open_in_child()
 
     def _check_floors(self) -> None:
-        """Check that searches have the scores that the floors need.
-
-        Raises:
-            ConfigError: A floor is set, and searches do not have its score.
-        """
+        """Raise ConfigError if a floor is set and searches do not have its score."""
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
@@ -345,12 +342,18 @@ class Runtime:
         if len(items) <= INLINE_PARSE_LIMIT:
             return work(items, *args)
         try:
-            future = self.reader.submit(work, items, *args, in_slices)
+            one_call = object()
+            future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
         found: T = await Join(future)
         return found
+
+    def check_whole(self) -> None:
+        """Raise RightsError if the rights hide memories, ClosedError if closed."""
+        self.check_open()
+        self.rights.require_all()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""
@@ -375,9 +378,9 @@ class Runtime:
         self.check_open()
         if write:
             self.check_writable()
-        check_name(app_name, "app_name", self.limits)
-        check_name(user_id, "user_id", self.limits)
-        return self.scopes.key(scope, app_name, user_id, write=write)
+        app = check_name(app_name, "app_name", self.limits)
+        user = check_name(user_id, "user_id", self.limits)
+        return self.scopes.key(scope, app, user, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the checked names of an app and a user."""

@@ -19,8 +19,10 @@ from vecall.errors import (
     InvalidTypeError,
 )
 from vecall.filters.labels import is_left_out, passes
+from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
+from vecall.scalars import exact
 from vecall.search.filtered_rows import left_out_rows, needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
@@ -41,6 +43,7 @@ from vecall.validation import (
     check_offset,
     check_query,
     check_top_k,
+    checked_bool,
 )
 
 T = TypeVar("T")
@@ -114,7 +117,7 @@ class Searches(Runtime):
                 raise ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
         top_k, limits = arguments.top_k, self.limits
-        offset = check_offset(arguments.offset) if arguments.offset != 0 else 0
+        offset = check_offset(arguments.offset)
         query = arguments.query[: limits.max_query_chars]
         request = SearchRequest(
             key,
@@ -126,7 +129,7 @@ class Searches(Runtime):
             if arguments.filter is None
             else check_filter(arguments.filter, limits, by_metadata=True),
             ranking,
-            bool(arguments.explain),
+            checked_bool(arguments.explain, "explain"),
             vector=checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
@@ -134,34 +137,49 @@ class Searches(Runtime):
         if ranking.rewriter is not None:
             text = await search_index.recall.rewritten(ranking.rewriter, query)
             request = request._replace(query=text[: limits.max_query_chars])
-        found = await self._search_one(search_index, request)
+        found = await self.search_one(search_index, request)
         if not others:
             return SearchMemoryResponse(found.memories[offset:]) if offset else found
         responses = {"user": found}
         for scope, other in others.items():
-            responses[scope] = await self._search_one(
+            responses[scope] = await self.search_one(
                 search_index, request._replace(key=other)
             )
         merged = merge_scopes(responses, request.top_k)
         return SearchMemoryResponse(merged.memories[offset:]) if offset else merged
 
-    async def _search_one(
-        self, search_index: SearchIndex, request: SearchRequest
+    async def search_one(
+        self,
+        search_index: SearchIndex,
+        request: SearchRequest,
+        find: Callable[[SearchRequest], Awaitable[SearchMemoryResponse]] | None = None,
     ) -> SearchMemoryResponse:
-        """Search one partition; apply the conditions that the engine cannot apply."""
+        """Search one partition; apply the conditions that the engine cannot apply.
+
+        Args:
+            search_index: The search index.
+            request: The search.
+            find: Executes it; default: `Searcher.search`.
+        """
+        find = find or search_index.recall.search
         filter_ = request.filter
+        if self.rights is not FULL and self.rights.has_floor:
+            filter_ = self.rights.narrowed(filter_)
+            if filter_ is None:
+                return SearchMemoryResponse()
+            request = request._replace(filter=filter_)
         if filter_ is None:
-            return await search_index.recall.search(request)
+            return await find(request)
         if not needs_rows(filter_):
             return await self._search_without(search_index, request, filter_)
         only: NDArray[np.int64] = await Join(
             search_index.partitions.submit_scan(
-                passing_rows, self.storage, request.key, filter_
+                request.key, passing_rows, self.storage, request.key, filter_
             )
         )
         if not len(only):
             return SearchMemoryResponse()
-        found = await search_index.recall.search(request._replace(only=only))
+        found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
         return SearchMemoryResponse(
             [
@@ -206,6 +224,6 @@ class Searches(Runtime):
             str(scope): self.key(
                 arguments.app_name, arguments.user_id, scope, write=False
             )
-            for scope in named
-            if scope != "user"
+            for scope in map(exact, named)
+            if type(scope) is not str or scope != "user"
         }

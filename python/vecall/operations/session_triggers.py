@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
+    BusyError,
     ClosedError,
     ConfigError,
     ConflictError,
@@ -78,6 +80,13 @@ class SessionObserver:
         self._summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
+
+    def under(self, memory: WritesAndSearches) -> SessionObserver:
+        """Return the same observer for callers with fewer rights."""
+        observer = copy.copy(self)
+        observer._memory = memory
+        observer.on_buffered = lambda: self.on_buffered()
+        return observer
 
     def restart(self) -> None:
         """Replace the summarizer's thread in a forked child."""
@@ -174,7 +183,8 @@ class SessionObserver:
                     type(error).__name__,
                 )
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                await Join(memory.storage.submit(later))
+                with suppress(BusyError):  # it stays claimed for a while
+                    await Join(memory.storage.submit(later))
         return consumed_turns
 
     async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
@@ -243,7 +253,7 @@ class SessionObserver:
         new += [(draft.id, draft) for draft in reviewed if draft.id not in ids]
         turns = await self._memory.read_through(events_of, new, reviewed)
         quota = self._memory.quota
-        keep = BufferTurns(*due, turns, delay, count, quota, ends)
+        keep = BufferTurns(*due, turns, delay, count, quota, ends, self._memory.rights)
         await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 

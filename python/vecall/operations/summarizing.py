@@ -15,6 +15,8 @@ from vecall.ingest.summaries import lowest_trust, summary_drafts
 from vecall.store import BufferedTurn, Draft, DueSession
 from vecall.summaries import SessionSummary, SummaryProvider, checked_summaries
 
+_INLINE = 200  # turns whose drafts take the event loop less than a millisecond
+
 
 class SummarizerCalls:
     """The thread of one service's summarizers."""
@@ -52,22 +54,20 @@ class SummarizerCalls:
             return drafts_of(turns, due.session)
         held = [turn for turn in turns if is_held(turn)]
         free = [turn for turn in turns if not is_held(turn)]
-        drafts = drafts_of(held, due.session)
-        if not free:
-            return drafts
-        session = {
-            "app_name": due.app,
-            "user_id": due.user,
-            "id": due.session,
-            "events": [turn.event for turn in free],
-        }
-        return drafts + summary_drafts(
-            await self.summaries(provider, session),
-            due.session,
-            [turn.id for turn in free],
-            source="summarizer",
-            trust=lowest_trust(turn.event.get("trust") for turn in free),
-        )
+        found: list[SessionSummary] = []
+        if free:
+            session = {
+                "app_name": due.app,
+                "user_id": due.user,
+                "id": due.session,
+                "events": [turn.event for turn in free],
+            }
+            found = await self.summaries(provider, session)
+        work = partial(_drafts, found, due.session, held, free)
+        if len(turns) <= _INLINE:
+            return work()
+        drafts: list[Draft] = await Join(self._thread.run(work, concurrent=False))
+        return drafts
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
@@ -97,3 +97,18 @@ class SummarizerCalls:
             msg = f"the summarizer failed with {type(error).__name__}"
             raise SummaryError(msg) from None
         return checked_summaries(found)
+
+
+def _drafts(
+    summaries: Sequence[SessionSummary],
+    session: str,
+    held: Sequence[BufferedTurn],
+    free: Sequence[BufferedTurn],
+) -> list[Draft]:
+    return drafts_of(held, session) + summary_drafts(
+        summaries,
+        session,
+        [turn.id for turn in free],
+        source="summarizer",
+        trust=lowest_trust(turn.event.get("trust") for turn in free),
+    )

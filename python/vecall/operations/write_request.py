@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from vecall.errors import InvalidTypeError
 from vecall.timestamps import to_seconds
+from vecall.validation import checked_bool
 
 
 class WriteRequest(NamedTuple):
@@ -50,9 +50,8 @@ def fact_request(
     Raises:
         InvalidTypeError: `if_absent` is not a bool.
     """
-    if not isinstance(if_absent, bool):
-        msg = "if_absent: expected True or False"
-        raise InvalidTypeError(msg)
+    restore = None if restore is None else checked_bool(restore, "restore")
+    if_absent = checked_bool(if_absent, "if_absent")
     return WriteRequest(
         bool(restore),
         key,

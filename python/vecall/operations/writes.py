@@ -47,9 +47,7 @@ from vecall.types import (
     AddedIds,
     LeftOutReason,
 )
-from vecall.validation import (
-    check_name,
-)
+from vecall.validation import check_name, checked_bool
 
 
 class Writes(Runtime):
@@ -61,6 +59,7 @@ class Writes(Runtime):
     ) -> AddedIds:
         """Store the turns of a session."""
         self.check_open()
+        checked_bool(replace, "replace")
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
@@ -69,7 +68,7 @@ class Writes(Runtime):
         await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_events", stored_count)
@@ -92,7 +91,7 @@ class Writes(Runtime):
         require_some(valid_turns)
         await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, turns.drafts, request)
+        written = await self.added(*key, turns.drafts, request)
         return await self._aligned(valid_turns, written)
 
     @observed("add_entries", stored_count)
@@ -112,7 +111,7 @@ class Writes(Runtime):
         given = await self.read_through(entry_drafts, raw, scope, self.limits)
         give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self._added(*key, each_draft(given), request)
+        written = await self.added(*key, each_draft(given), request)
         return await self._aligned(given, written)
 
     async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
@@ -135,7 +134,7 @@ class Writes(Runtime):
         embedding = self.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
-        await Join(self.storage.submit(DeleteMemories(*key, ids)))
+        await Join(self.storage.submit(DeleteMemories(*key, ids, rights=self.rights)))
 
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
@@ -149,11 +148,13 @@ class Writes(Runtime):
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> list[str]:
         """Review, embed and write drafts; return the ids of the stored memories."""
-        return (await self._added(app, user, drafts, request)).ids
+        return (await self.added(app, user, drafts, request)).ids
 
-    async def _added(
+    async def added(
         self, app: str, user: str, drafts: list[Draft], request: WriteRequest
     ) -> Written:
+        """Review, embed and write drafts; return what was written."""
+        checked_bool(request.restore, "restore")
         if request.idempotency_key is not None:
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
@@ -182,7 +183,7 @@ class Writes(Runtime):
                     written = await self._write(
                         search_index, app, user, drafts, request
                     )
-                    return Written(written.ids, {**refused, **written.left_out})
+                    return written._replace(left_out={**refused, **written.left_out})
                 except EmbeddingMismatchError:
                     if search_index is self.search_index or any(
                         draft.has_own_vector for draft in drafts
@@ -246,6 +247,7 @@ class Writes(Runtime):
             request.if_absent,
             request.if_version,
             looked.part,
+            self.rights,
         )
         try:
             change: Change = await Join(self.storage.submit(job))
@@ -253,7 +255,7 @@ class Writes(Runtime):
             return await self._write(
                 search_index, app, user, drafts, request, trusting=False
             )
-        return Written(list(change.ids), {**job.left_out})
+        return Written(list(change.ids), {**job.left_out}, job.edited, job.folded)
 
     async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
         try:

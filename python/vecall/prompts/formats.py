@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall.prompts.record import Recalled, shown_scores, shown_time
-from vecall.prompts.sanitize import indented, speaker, strip_invisible
+from vecall.text import indented, speaker, strip_invisible
 
 BULLETS_HEAD = "Relevant prior context:\n"
 PAST_HEAD = (

@@ -14,7 +14,7 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.prompts import formats, secure
 from vecall.prompts.budget import as_memories, counter, fit_budget, whole_tokens
 from vecall.prompts.record import Recalled, known_scores, shown_time
-from vecall.prompts.sanitize import escape_json, without_surrogates
+from vecall.text import escape_json, without_surrogates
 
 Format = Literal["plain", "bullets", "past_conversations", "json", "secure"]
 

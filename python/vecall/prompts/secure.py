@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.filters.trust import TRUST_TIERS
 from vecall.prompts.record import Recalled, shown_scores, shown_time
-from vecall.prompts.sanitize import indented, label
+from vecall.text import indented, label
 
 _PROCESS_SECRET = os.urandom(32)
 _NONCE_BYTES = 6

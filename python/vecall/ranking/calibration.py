@@ -36,6 +36,9 @@ SIZE = 500.0
 LONGEST = 4_000
 """A longer text counts as one of so many characters: the fit saw few longer ones."""
 
+NEAR = 0.05
+"""Scores that differ by this share of the best one or more are a whole step apart."""
+
 
 class Signals(NamedTuple):
     """The features of a hit, comparable between users.
@@ -44,7 +47,7 @@ class Signals(NamedTuple):
         covered_root: Square root of the query coverage: the share in [0, 1] of the
             query's idf whose words are in the memory. The root was chosen by its error
             on data sets in eight languages.
-        place: log(1 + rank), with ranks from 0.
+        place: log(1 + the hit's place); see `places`.
         relative: The score divided by the best score.
         seen: 1 if the memory has a word of the query, else 0.
         factor: Log of the factor on the score for authors, questions and texts that
@@ -80,7 +83,7 @@ class Signals(NamedTuple):
         root = math.sqrt(covered)
         return Signals(
             root,
-            math.log1p(explanation["rank"]),
+            math.log1p(explanation["place"]),
             explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),
@@ -95,13 +98,37 @@ def size_signal(covered_root: float, size: int) -> float:
     return covered_root * math.log1p(min(size, LONGEST) / SIZE)
 
 
-def cosine_signals(similarity: float, best: float, place: int) -> Signals:
+def places(scores: Sequence[float]) -> list[float]:
+    """Return how many steps each score is below the best one.
+
+    From a score to the next is a step if they differ by `NEAR` times the best score or
+    more, and less in proportion if they differ less. So distinct scores have their
+    ranks from 0, and a memory is not less probable because others match as well.
+
+    Args:
+        scores: The scores of a result, descending.
+    """
+    width = NEAR * scores[0] if scores else 0.0
+    if not width > 0.0:
+        return [0.0] * len(scores)
+    found: list[float] = []
+    steps, last = 0.0, scores[0]
+    for score in scores:
+        gap = last - score
+        if gap > 0.0:
+            steps += 1.0 if gap >= width else gap / width
+            last = score
+        found.append(steps)
+    return found
+
+
+def cosine_signals(similarity: float, best: float, place: float) -> Signals:
     """Return the signals of a memory that was ranked by its cosine alone.
 
     Args:
         similarity: The cosine of the memory's and the query's vectors, in [-1, 1].
         best: The highest cosine of the results.
-        place: The rank in the results, from 0.
+        place: The place in the results, of `places`.
     """
     relative = similarity / best if best > 0.0 else 0.0
     return Signals(0.0, math.log1p(place), relative)

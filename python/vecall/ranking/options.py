@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
+from vecall.scalars import exact, make_exact
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
 """Takes the query and the texts of the results; returns one score per text, higher is
@@ -106,6 +108,7 @@ class Ranking:
 
     def __post_init__(self) -> None:
         """Validate the options and derive `engine_ranking`."""
+        make_exact(self)
         if self.authors is not None:
             authors = checked_authors(self.authors, "ranking.authors")
             object.__setattr__(self, "authors", authors)
@@ -113,15 +116,17 @@ class Ranking:
         if not isinstance(given, Mapping):
             msg = "ranking.weights: expected a mapping of names to weights"
             raise ConfigError(msg)
-        for name, weight in self.weights.items():
+        weights = {exact(name): exact(value) for name, value in given.items()}
+        for name, weight in weights.items():
             if name not in WEIGHTS:
                 msg = f"ranking.weights: the names are {', '.join(sorted(WEIGHTS))}"
                 raise ConfigError(msg)
             _check(weight, f"ranking.weights[{name!r}]", _limit_of(name))
-        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, "engine_ranking", _core.Ranking(**self.weights))
         fusion: object = self.fusion
-        if fusion not in ("convex", "rrf", "words", "vectors"):
+        known = ("convex", "rrf", "words", "vectors")
+        if type(fusion) is not str or fusion not in known:
             msg = 'ranking.fusion: must be "convex", "rrf", "words" or "vectors"'
             raise ConfigError(msg)
         if isinstance(self.half_life, timedelta):
@@ -176,12 +181,13 @@ def checked_authors(given: object, option: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         msg = f"{option}: expected a sequence of authors' names"
         raise ConfigError(msg)
-    if len(given) > _MOST_AUTHORS or not all(
-        isinstance(name, str) and _is_name(name) for name in given
+    names = list(map(exact, given))
+    if len(names) > _MOST_AUTHORS or not all(
+        isinstance(name, str) and _is_name(name) for name in names
     ):
         msg = f"{option}: expected at most {_MOST_AUTHORS} names of authors"
         raise ConfigError(msg)
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(names))
 
 
 def _is_name(name: str) -> bool:
@@ -203,6 +209,8 @@ def _limit_of(name: str) -> float:
 
 def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
+    if number and isinstance(value, int):  # one of 400 digits is no float
+        number = value <= sys.float_info.max
     if number and (value > 0.0 if above else value >= 0.0) and value <= limit:
         return
     minimum = "above 0" if above else "at least 0"

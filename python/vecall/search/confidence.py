@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,9 +19,6 @@ from vecall.types import MemoryEntry
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
 """(memory with default scores, query) -> (confidence or None, importance). It runs on
 the caller's thread for every memory of every search, so it must be fast."""
-
-
-_LOG_RANKS = tuple(math.log1p(rank) for rank in range(100))
 
 
 class QueryStats(NamedTuple):
@@ -57,8 +54,10 @@ class Hit:
     lexical: float
     score_parts: list[float]  # coverage, words, vectors, neighbours, session, factor
     rank: int  # in the engine's result, from 0
+    place: float  # see `vecall.ranking.calibration.places`
     engine_score: float
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
+    confidence: float = 0.0  # set by `rate`
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
@@ -73,6 +72,7 @@ class Hit:
             "query_coverage": covered,
             "relative": self.relative(answer),
             "rank": float(self.rank),
+            "place": self.place,
             "coverage": answer.coverage,
             "vector_weight": answer.vector_weight,
             "rows": answer.rows,
@@ -91,12 +91,12 @@ class Hit:
             size: The number of characters of the memory's text.
         """
         relative = self.relative(answer)
-        rank, (covered, _, vectors, _, _, factor) = self.rank, self.score_parts
+        covered, _, vectors, _, _, factor = self.score_parts
         seen, similarity = covered > 0.0, self.similarity
         root = math.sqrt(covered)
         return (
             root,
-            _LOG_RANKS[rank] if rank < len(_LOG_RANKS) else math.log1p(rank),
+            math.log1p(self.place),
             relative,
             1.0 if seen else 0.0,
             math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
@@ -104,6 +104,29 @@ class Hit:
             vectors * answer.scale if answer.has_vector else 0.0,
             0.0 if seen or math.isnan(similarity) else similarity,
         )
+
+
+class Descending:
+    """Makes the confidences of a result agree with its order.
+
+    A memory has at most the confidence of the one before it, and exactly that one if
+    their scores are equal. A confidence depends on the memories before it only, so it
+    does not depend on `top_k`.
+    """
+
+    __slots__ = ("_confidence", "_score")
+
+    def __init__(self) -> None:
+        """Begin with the first memory."""
+        self._confidence = 1.0
+        self._score: float | None = None
+
+    def next(self, confidence: float, score: float) -> float:
+        """Return the confidence of the next memory, which has this score."""
+        if score != self._score and confidence < self._confidence:
+            self._confidence = confidence
+        self._score = score
+        return self._confidence
 
 
 def prior_of(row: Row) -> float:
@@ -146,20 +169,28 @@ class Scoring:
         weights = self._words if hybrid is None else hybrid
         return weights.probability(hit.signals(answer, size))
 
+    def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
+        """Set the confidences of hits that are in the engine's order."""
+        descending = Descending()
+        for hit, row in found:
+            confidence = self.confidence(hit, answer, len(row.text))
+            hit.confidence = descending.next(confidence, hit.engine_score)
+
     def confidence_of_match(
-        self, share: float, best: float, rank: int, size: int
+        self, share: float, best: float, place: float, size: int
     ) -> float:
         """Return the probability that a text that matches the query is relevant.
 
         Args:
             share: Share of the query's words that the text contains, in (0, 1].
             best: The best share in the result.
-            rank: Position in the result, from 0.
+            place: The place in the result, of `places`.
             size: The number of characters of the text.
         """
         relative = share / best
-        root, place = math.sqrt(share), math.log1p(rank)
-        signals = (root, place, relative, 1.0, 0.0, size_signal(root, size))
+        root = math.sqrt(share)
+        long = size_signal(root, size)
+        signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
         return self._matches.probability(signals)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:

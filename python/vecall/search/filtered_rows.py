@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.store import Storage, meets_metadata
+from vecall.store import Storage, passing_metadata
 from vecall.types import Condition, Filter, several
 
 
@@ -76,9 +76,5 @@ def _passing(
     Raises:
         CorruptFileError: The metadata of a row are not a JSON object.
     """
-    for rid, meta in in_slices(rows):
-        if wanted is None:
-            yield rid
-            continue
-        if meets_metadata(rid, meta, wanted):
-            yield rid
+    found = in_slices(rows) if wanted is None else passing_metadata(rows, wanted)
+    return (rid for rid, _ in found)

@@ -11,6 +11,7 @@ from vecall.embedders import Embedder
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DEFAULT_AUTHORS, Ranking, checked_authors
+from vecall.scalars import make_exact
 from vecall.search.confidence import Scorer, Scoring
 from vecall.validation import check_min_similarity
 
@@ -56,6 +57,7 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         """Validate all values, and load the calibration if it is a path."""
+        make_exact(self)
         if self.min_similarity is not None:
             try:
                 floor = check_min_similarity(self.min_similarity)

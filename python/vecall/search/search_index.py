@@ -11,6 +11,7 @@ from hashlib import blake2b
 from vecall._core import Engine
 from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.index.embedding import EmbeddingQueue
+from vecall.index.item_cache import ItemCache
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.read_threads import ReadThreads
@@ -71,6 +72,7 @@ class SearchIndex:
         embedding: EmbeddingQueue | None,
         scoring: Scoring,
         budget: int,
+        items: ItemCache | None = None,
     ) -> None:
         """Start with nothing loaded.
 
@@ -81,7 +83,8 @@ class SearchIndex:
             model: The model of the vectors; None searches by words only.
             embedding: Embeds with that model.
             scoring: Computes the confidence and importance of hits.
-            budget: Memory for partitions and texts, in bytes.
+            budget: Memory for partitions, texts and vectors of items, in bytes.
+            items: The vectors of items, shared likewise.
         """
         self._uses = 0
         self._left = False  # no call may begin to use it
@@ -113,6 +116,7 @@ class SearchIndex:
             newest,
             model=number,
             budget=budget,
+            items=items,
         )
         self.recall = Searcher(
             self.engine,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from vecall._core import Engine
 from vecall.clock import ExpiryClock
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import BusyError, ConfigError, RerankerError, RewriterError
@@ -23,6 +24,7 @@ from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
+from vecall.ranking.calibration import places
 from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.search import reranking as _reorder
 from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
@@ -33,8 +35,11 @@ from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse, several
 
 _TRIES = 1_000
+_INLINE = 400  # hits that the event loop makes entries of: some milliseconds
 
 _PLAIN = Ranking()
+
+T = TypeVar("T")
 
 Found = list[tuple[Hit, Row]]
 
@@ -127,19 +132,30 @@ class Searcher:
         # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
-        is_plain = request.ranking.is_plain
-        if not is_plain:
-            await self._reorder(request, found, now)
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
-        if not is_plain or len({hit.score for hit in hits}) < len(hits):
-            found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
-        if request.ranking.compares_texts:
-            work = partial(_reorder.choose, found, request.ranking, request.top_k)
-            found = await Join(self._slow.run(work, concurrent=False))
-        found = found[: request.top_k]
-        return self._response(found, answer, request, now)
+        if len({hit.score for hit in hits}) < len(hits):
+            found.sort(key=_by_score)
+        ranking = request.ranking
+        if ranking.is_plain:
+            found = found[: request.top_k]
+        if len(found) <= _INLINE:
+            self._scoring.rate(found, answer)
+        else:
+            await self._apart(request, self._scoring.rate, found, answer)
+        if not ranking.is_plain:
+            found = await self._reordered(request, found, now)
+        if len(found) <= _INLINE:
+            return self._response(found, answer, request, now)
+        return await self._apart(request, self._response, found, answer, request, now)
+
+    async def _apart(
+        self, request: SearchRequest, work: Callable[..., T], *args: Any
+    ) -> T:
+        """Run a step of a search with many hits on another thread."""
+        done: T = await Join(self._loader.submit_scan(request.key, work, *args))
+        return done
 
     def _embeds(self, request: SearchRequest) -> bool:
         """Whether the search needs the query's vector.
@@ -172,7 +188,10 @@ class Searcher:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reorder(self, request: SearchRequest, found: Found, now: float) -> None:
+    async def _reordered(
+        self, request: SearchRequest, found: Found, now: float
+    ) -> Found:
+        """Return the best hits in the order of the ranking's options."""
         ranking = request.ranking
         hits = [hit for hit, _ in found]
         rows = [row for _, row in found]
@@ -190,6 +209,11 @@ class Searcher:
                 [row.text for row in rows],
             )
             _reorder.apply_reranker(hits, numbers)
+        found.sort(key=_by_score)
+        if ranking.compares_texts:
+            work = partial(_reorder.choose, found, ranking, request.top_k)
+            found = await Join(self._slow.run(work, concurrent=False))
+        return found[: request.top_k]
 
     async def _search_when_current(
         self, request: SearchRequest, vector: Vectors | None
@@ -199,7 +223,7 @@ class Searcher:
         target = partitions.target(key)
         if isinstance(target, Future):
             target = partitions.current(key, await Join(target))
-        answer = self._answer(request, vector, target)
+        answer = await self._answered(request, vector, target)
         if answer is not None:
             return answer
         with partitions.pinned(key):
@@ -215,7 +239,7 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                answer = self._answer(request, vector, target)
+                answer = await self._answered(request, vector, target)
                 if answer is not None:
                     return answer
                 now = partitions.target(key)
@@ -225,6 +249,14 @@ class Searcher:
                     target = now  # the user was deleted, or history went back
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
+
+    async def _answered(
+        self, request: SearchRequest, vector: Vectors | None, target: Version | None
+    ) -> tuple[list[Hit], QueryStats] | None:
+        """As `_answer`; on another thread if there may be many hits."""
+        if request.top_k <= _INLINE:
+            return self._answer(request, vector, target)
+        return await self._apart(request, self._answer, request, vector, target)
 
     def _answer(
         self,
@@ -284,6 +316,7 @@ class Searcher:
                 lexical.tolist(),
                 parts.tolist(),
                 range(len(rids)),
+                places(by_score),
                 by_score,
             )
         )
@@ -300,13 +333,13 @@ class Searcher:
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
-        for hit, row in found:
+        for hit, row in found if len(found) <= _INLINE else in_slices(found):
             memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
-                scoring.confidence(hit, answer, len(row.text)),
+                hit.confidence,
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)
@@ -316,6 +349,11 @@ class Searcher:
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
+
+
+def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
+    hit, row = pair
+    return -hit.score, -row.time, row.id
 
 
 @lru_cache(64)

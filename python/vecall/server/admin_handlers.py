@@ -18,7 +18,9 @@ NO_FOLDER = "No folder of backups is configured."
 
 async def metrics(call: RequestContext) -> Response:
     """Return the metrics in the text format of Prometheus."""
-    text = as_text(await call.memory.admin.stats(), call.state.answered)
+    pauses = call.state.pauses
+    pauses.begin()
+    text = as_text(await call.memory.admin.stats(), call.state.answered, pauses)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

@@ -57,6 +57,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _NOWHERE = "-"
+_QUICK_S = 0.05  # most answers are there by then
 _NO_TOKEN = ""
 
 
@@ -159,7 +160,7 @@ class _Application:
             if token is None or not operation.timed:
                 return await operation.handler(call)
             await held.enter_async_context(state.working.place(token.id))
-            return await self._in_time(operation, call)
+            return await self._in_time(operation, call, request)
 
     def _identify(
         self, exchange: _Exchange
@@ -206,13 +207,25 @@ class _Application:
         rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
         return await read_json(request, rules, sender)
 
-    async def _in_time(self, operation: Operation, call: RequestContext) -> Response:
+    async def _in_time(
+        self, operation: Operation, call: RequestContext, request: Request
+    ) -> Response:
         seconds = self._state.limits.request_seconds
         work = asyncio.ensure_future(operation.handler(call))
-        done, _ = await asyncio.wait([work], timeout=seconds)
+        quick = min(seconds, _QUICK_S)
+        done, _ = await asyncio.wait([work], timeout=quick)
+        left = False
         if not done:
+            is_read = operation.body is not None or not _has_body(request)
+            if is_read and not changes(operation.access):
+                left = await _wait_for_client(work, request.receive, seconds - quick)
+            else:
+                await asyncio.wait([work], timeout=seconds - quick)
+        if not work.done():
             work.add_done_callback(_forget)
             work.cancel()
+            if left:
+                raise HttpError(400, "disconnected", "The client has disconnected.")
             msg = f"There was no answer within {seconds:g} s; a write may come yet."
             raise HttpError(503, "timeout", msg, {"Retry-After": "1"})
         return work.result()
@@ -268,6 +281,26 @@ class _Exchange:
         self._app.count(name, status)
         spent = 1000 * (time.perf_counter() - self._begin)
         _log.info("%s %s %s %d %.1f ms", self._id, method, path, status, spent)
+
+
+async def _wait_for_client(
+    work: asyncio.Future[Response], receive: Receive, seconds: float
+) -> bool:
+    """Wait for an answer; return early, and True, if its client disconnects."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        either: list[asyncio.Future[Any]] = [work, gone]
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(either, timeout=seconds, return_when=first)
+        return gone.done()
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client of a request whose body was read disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _forget(work: asyncio.Future[Response]) -> None:

@@ -12,11 +12,8 @@ from typing import Any, BinaryIO, cast
 from starlette.responses import Response
 
 from vecall.content import get_field
-from vecall.errors import NotFoundError
 from vecall.server.ceilings import check_names, stamped
-from vecall.server.floors import check_floorless, floored, may_read, readable
 from vecall.server.pages import answered, best, newest, one, page
-from vecall.server.request_checks import check_reviewer
 from vecall.server.responses import (
     NO_LOADER,
     NO_SESSION,
@@ -122,7 +119,6 @@ def _added(ids: AddedIds, status: int) -> Response:
 async def search(call: RequestContext) -> Response:
     """Search for memories."""
     body = call.body
-    condition = floored(call.by, body.get("filter"))
     k = int(body.get("k", DEFAULT_K))
 
     async def ask() -> list[MemoryEntry]:
@@ -131,7 +127,7 @@ async def search(call: RequestContext) -> Response:
             top_k=k,
             min_similarity=body.get("min_similarity"),
             min_confidence=body.get("min_confidence"),
-            filter=condition,
+            filter=body.get("filter"),
             explain=body.get("explain", False),
             vector=body.get("vector"),
             offset=body.get("offset", 0),
@@ -148,13 +144,10 @@ async def list_memories(call: RequestContext) -> Response:
 
 async def list_where(call: RequestContext) -> Response:
     """Return a page of the memories that pass a filter."""
-    condition = floored(call.by, call.body.get("filter"))
-    return await _page(call, {**call.body, "filter": condition})
+    return await _page(call, call.body)
 
 
 async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
-    if asked.get("state") == "quarantined":
-        check_reviewer(call.by)
     limit = asked.get("limit", min(DEFAULT_PAGE, call.memory.limits.max_top_k))
     asked = {**asked, "limit": int(limit)}
 
@@ -166,25 +159,19 @@ async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
 
 async def count_memories(call: RequestContext) -> Response:
     """Return the number of memories that pass a filter."""
-    if call.body.get("state") == "quarantined":
-        check_reviewer(call.by)
-    condition = floored(call.by, call.body.get("filter"))
-    count = await call.user.count(**{**call.body, "filter": condition})
+    count = await call.user.count(**call.body)
     return json_response({"count": count})
 
 
 async def get_memory(call: RequestContext) -> Response:
     """Return one memory."""
-    entry = await call.user.get(call.names["id"])
-    return await one(readable(call.by, entry))
+    return await one(await call.user.get(call.names["id"]))
 
 
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
     memory_id = call.names["id"]
     check_names(call.by, call.body)
-    if call.by.min_trust is not None:
-        readable(call.by, await call.user.get(memory_id))
     entry = await call.user.update(memory_id, max_trust=call.by.ceiling, **call.body)
     return await one(entry)
 
@@ -193,18 +180,7 @@ async def memory_history(call: RequestContext) -> Response:
     """Return the revisions of a memory, and those of the memories it superseded."""
 
     async def ask() -> list[Revision]:
-        memory_id = call.names["id"]
-        past = await call.user.history(memory_id)
-        shown = [
-            each
-            for each in past
-            if (call.by.review or each.state != "quarantined")
-            and may_read(call.by, each.memory)
-        ]
-        if not shown:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
-        return shown
+        return await call.user.history(call.names["id"])
 
     return await answered(call, None, ask, newest)
 
@@ -275,7 +251,6 @@ async def delete_user(call: RequestContext) -> Response:
 
 async def export_user(call: RequestContext) -> Response:
     """Stream a user's memories as JSON lines, from one snapshot of the file."""
-    check_floorless(call.by)
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:
@@ -296,7 +271,6 @@ async def _exported(call: RequestContext) -> BinaryIO:
         await call.memory.admin.export_jsonl(
             text,
             vectors=call.query.get("vectors", False),
-            quarantined=call.by.review,
             **call.whose,
         )
         text.detach()

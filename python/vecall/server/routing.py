@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from vecall.scopes import Owner
 from vecall.server.limits import HttpLimits
+from vecall.server.pauses import Pauses
 from vecall.server.places import Places
 from vecall.server.request_body import BodyPlaces
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
@@ -58,6 +59,7 @@ class ServerState:
         working: Limits the threads of the memory service that one token may use.
         bodies: The places of large bodies.
         backing_up: Whether a backup is in progress.
+        pauses: The pauses of the interpreter, from the first request of metrics on.
     """
 
     memory: MemoryService | None
@@ -72,6 +74,7 @@ class ServerState:
     working: Places = field(init=False)
     bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
+    pauses: Pauses = field(default_factory=Pauses)
     _documents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,14 +141,16 @@ class RequestContext:
 
     @property
     def memory(self) -> MemoryService:
-        """The memory service.
+        """The memory service, with the rights of the token.
 
         Raises:
             HttpError: 400, the server has no memory service.
         """
         if self.state.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
-        return self.state.memory
+        if self.token is None:
+            return self.state.memory
+        return self.state.memory.restricted(self.token.rights)
 
     @property
     def user(self) -> UserMemory:

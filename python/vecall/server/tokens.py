@@ -14,6 +14,7 @@ from math import inf
 from typing import Any, Protocol
 
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.filters.rights import Rights
 from vecall.filters.trust import check_tier
 from vecall.limits import Limits
 from vecall.validation import check_name
@@ -93,6 +94,15 @@ class Token:
     def ceiling(self) -> str | None:
         """The highest tier of trust of the memories it writes; None: any."""
         return self.trust or (None if self.user is None else "unverified")
+
+    @property
+    def rights(self) -> Rights:
+        """Which memories it sees, and whether it may write."""
+        if self.admin:
+            return Rights(read_only=self.read_only)
+        return Rights(
+            min_trust=self.min_trust, review=self.review, read_only=self.read_only
+        )
 
     def opens(self, app: str, user: str) -> bool:
         """Whether it may access this user's memories."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.fields import is_field_name
+from vecall.scalars import is_field_name
 from vecall.server.responses import HttpError
 from vecall.server.schema_parts import EACH_ALONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async, run_sync
 from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
+from vecall.filters.rights import Rights, checked_rights
 from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.drafts import events_of
 from vecall.limits import Limits
@@ -41,6 +43,7 @@ from vecall.operations.options import (
     warn_of_raw_turns,
 )
 from vecall.operations.reads import Reads
+from vecall.operations.restricted import restricted
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
@@ -126,6 +129,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _consolidator: Consolidator
     _forgetting: Forgetting
 
+    _whole: MemoryService | None = None  # of a restricted memory: what it restricts
+
     @known_options
     def __init__(
         self,
@@ -162,13 +167,22 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             writes=checked_group(writes, WritePolicy, "writes"),
             limits=checked_group(limits, Limits, "limits"),
         )
-        self._reads = Reads(self._memory)
-        self._deletion = Deletion(self._memory)
-        self._corrections = Corrections(self._memory)
         self._sessions = SessionObserver(self._memory, when, provider)
         self._consolidator = checked_consolidating(
             self._memory, self._sessions, consolidation
         )
+        self._item_operations = ItemOperations(self._memory)
+        self._views: dict[Rights, MemoryService] = {}
+        self._share()
+        self._memory.after_fork = self._begin
+        self._begin()
+        close_at_exit(self)
+
+    def _share(self) -> None:
+        """Create the operations without state, and the blocking twin."""
+        self._reads = Reads(self._memory)
+        self._deletion = Deletion(self._memory)
+        self._corrections = Corrections(self._memory)
         self._forgetting = Forgetting(self._memory, self._deletion)
         self._housekeeping = Housekeeping(
             self._memory, self._sessions, self._consolidator
@@ -176,7 +190,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._admin = MemoryAdmin(
             Admin(self._memory), self._deletion, self._housekeeping
         )
-        self._item_operations = ItemOperations(self._memory)
         self._items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
@@ -191,9 +204,33 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._consolidator,
             self._forgetting,
         )
-        self._memory.after_fork = self._begin
-        self._begin()
-        close_at_exit(self)
+
+    def restricted(self, rights: Rights) -> MemoryService:
+        """Return the same memory for a caller with fewer rights.
+
+        See `Rights`. Closing the result closes the service.
+
+        Args:
+            rights: The rights. They cannot exceed those of this memory.
+
+        Raises:
+            InvalidTypeError: Not a `Rights`.
+        """
+        own = self._memory.rights
+        rights = own.with_limits_of(checked_rights(rights))
+        if rights == own:
+            return self
+        if rights in self._views:
+            return self._views[rights]
+        view = self._views[rights] = copy.copy(self)
+        memory = view._memory = restricted(self._memory, rights)
+        view._views = {}
+        view._sessions = self._sessions.under(memory)
+        view._consolidator = self._consolidator.under(memory, view._sessions)
+        view._item_operations = self._item_operations.under(memory)
+        view._share()
+        view._whole = self
+        return view
 
     def _begin(self) -> None:
         """Start the background threads; a forked child calls this again."""
@@ -242,6 +279,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def ranking(self) -> Ranking:
         """The default ranking of searches."""
         return self._memory.ranking
+
+    @property
+    def min_confidence(self) -> float | None:
+        """The default minimum confidence of searches; None if there is none."""
+        return self._memory.min_confidence
 
     @property
     def authors(self) -> Sequence[str]:
@@ -1092,7 +1134,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ReentrantCallError: The caller is a callback of this service.
             BusyError: Another process held the file for too long; call again.
         """
-        if not (self._memory.is_finished or self._memory.is_foreign):
+        if self._whole is not None:
+            self._whole.close()
+        elif not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
             self._sessions.refuse_nested()
             self._worker.close()

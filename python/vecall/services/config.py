@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
+from vecall.scalars import make_exact
 from vecall.service.memory_service import MemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
@@ -65,6 +66,7 @@ class MemoryConfig:
 
     def __post_init__(self) -> None:
         """Check every part, and that the parts are compatible."""
+        make_exact(self)
         checked_trigger(self.trigger)
         summarizer = self._summarizer()
         if summarizer is not None and not hasattr(summarizer, "get_summaries"):

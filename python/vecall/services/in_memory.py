@@ -9,27 +9,29 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
-from vecall.filters.labels import is_left_out
-from vecall.filters.labels import passes as passes_stored
+from vecall.filters.labels import has_labels, is_left_out
+from vecall.filters.metadata import scan_of
 from vecall.index.embedding import EmbeddingQueue
-from vecall.lexical.tokenizer import has_word, stream_safe
+from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
-from vecall.search.confidence import importance_of
+from vecall.ranking.calibration import places
+from vecall.search.confidence import Descending, importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.options import SearchOptions
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
+from vecall.text import nfc
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
@@ -74,7 +76,7 @@ def by_words(query: str) -> Matcher:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", stream_safe(text)).casefold()
+    return nfc(text).casefold()
 
 
 def _searchable_words(folded: str) -> set[str]:
@@ -113,20 +115,23 @@ class _MatchingRecall(Searcher):
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
-        found = await Join(self._loader.submit_scan(self._best, request))
+        found = await Join(self._loader.submit_scan(request.key, self._best, request))
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
-        for place, (score, row) in enumerate(found):
+        descending, distinct = Descending(), places([score for score, _ in found])
+        for rank, (score, row) in enumerate(found):
+            best, place = found[0][0], distinct[rank]
+            chance = self._scoring.confidence_of_match(
+                score, best, place, len(row.text)
+            )
             memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 score,
                 math.nan,
-                self._scoring.confidence_of_match(
-                    score, found[0][0], place, len(row.text)
-                ),
-                _explained(score, found[0][0], place) if request.explain else None,
+                descending.next(chance, score),
+                _explained(score, best, rank, place) if request.explain else None,
             )
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
@@ -160,12 +165,13 @@ class _MatchingRecall(Searcher):
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
-def _explained(share: float, best: float, place: int) -> dict[str, float]:
+def _explained(share: float, best: float, rank: int, place: float) -> dict[str, float]:
     """Return the signals of the confidence, by the names of a ranked search."""
     return {
         "query_coverage": share,
         "relative": share / best,
-        "rank": float(place),
+        "rank": float(rank),
+        "place": place,
         "factor": 1.0,
         "vectors": 0.0,
     }
@@ -177,6 +183,8 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
         for value in (condition.after, condition.before)
     )
 
+    test = None if condition.metadata is None else scan_of(condition.metadata)
+
     def passes(row: Row) -> bool:
         micros = to_micros(row.time)
         return (
@@ -185,15 +193,11 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
             and (after is None or after <= micros)
             and (before is None or micros < before)
             and not is_left_out(row.id, row.session, condition)
-            and passes_stored(row, _metadata(row, condition), condition)
+            and has_labels(row, condition)
+            and (test is None or test(stored_object(row.meta or "{}")))
         )
 
     return passes
-
-
-def _metadata(row: Row, condition: Filter) -> dict[str, Any]:
-    """Return the metadata of a row if the filter uses them, else an empty dict."""
-    return stored_object(row.meta) if condition.metadata and row.meta else {}
 
 
 class _MatchingMemory(WritesAndSearches):

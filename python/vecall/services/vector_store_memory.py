@@ -35,8 +35,9 @@ from vecall.ingest.drafts import (
 from vecall.ingest.passages import each_draft
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
-from vecall.ranking.calibration import Calibration, cosine_signals
+from vecall.ranking.calibration import Calibration, cosine_signals, places
 from vecall.ranking.options import Ranking
+from vecall.search.confidence import Descending
 from vecall.search.query_vector import checked_query_vector
 from vecall.services.vector_store_results import checked_results
 from vecall.services.vector_store_rows import (
@@ -243,10 +244,18 @@ class VectorStoreMemory:
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
         best = hits[0].score if hits else 0.0
-        chance = self._weights.probability
+        chance, descending = self._weights.probability, Descending()
         found = [
-            from_hit(hit, now, chance(cosine_signals(hit.score, best, place)))
-            for place, hit in enumerate(hits)
+            from_hit(
+                hit,
+                now,
+                descending.next(
+                    chance(cosine_signals(hit.score, best, place)), hit.score
+                ),
+            )
+            for hit, place in zip(
+                hits, places([hit.score for hit in hits]), strict=True
+            )
         ]
         where = scope.where  # which a store may know only in part
         if where is None:

@@ -20,7 +20,6 @@ from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.findings import Finding
 from vecall.store.item_records import (
-    DAMAGED_ITEM,
     MOST_VECTORS,
     ItemDrop,
     ItemPut,
@@ -32,6 +31,15 @@ from vecall.store.item_records import (
     encode_namespace,
     namespace_range,
 )
+from vecall.store.item_values import (
+    DAMAGED_ITEM,
+    LARGE,
+    StoredValue,
+    in_pieces,
+    json_text,
+    number_of_pieces,
+    parsed_value,
+)
 from vecall.store.maintenance.clock_reset import reset_clock
 from vecall.store.maintenance.doctor import examine, repair
 from vecall.store.maintenance.file_facts import (
@@ -40,13 +48,15 @@ from vecall.store.maintenance.file_facts import (
     forget_hidden,
     hidden_names,
 )
+from vecall.store.maintenance.name_traces import name_traces
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
+from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.metadata_filter import meets_metadata
+from vecall.store.reads.metadata_filter import passing_metadata
 from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
@@ -102,6 +112,7 @@ __all__ = [
     "ALWAYS",
     "DAMAGED_ITEM",
     "HIDDEN_APP",
+    "LARGE",
     "LASTS_S",
     "MOST_VECTORS",
     "AddMemories",
@@ -133,6 +144,7 @@ __all__ = [
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
+    "PartitionNames",
     "PartitionState",
     "PostponeSession",
     "ProposeForget",
@@ -149,6 +161,7 @@ __all__ = [
     "State",
     "Storage",
     "StorageReads",
+    "StoredValue",
     "Sweep",
     "SweepItems",
     "SwitchModels",
@@ -174,17 +187,22 @@ __all__ = [
     "free_lines",
     "header_model",
     "hidden_names",
+    "in_pieces",
     "initialize_database",
     "is_hidden",
     "is_well_formed",
     "json_object",
-    "meets_metadata",
+    "json_text",
     "memory_id",
     "migrate_database",
+    "name_traces",
     "namespace_range",
+    "number_of_pieces",
     "open_storage",
+    "parsed_value",
     "passage_id",
     "passages_among",
+    "passing_metadata",
     "public_url",
     "recover",
     "repair",

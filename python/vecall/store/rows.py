@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from vecall.scalars import exact_arguments
+from vecall.store.checksums import canonical, old_spellings
+
 _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
 
@@ -29,7 +32,7 @@ def memory_id(*parts: str | float | None) -> str:
         if part is None:
             digest.update(b"-")
             continue
-        given = part if isinstance(part, str) else repr(part)
+        given = canonical(part)
         try:
             data = given.encode()
         except UnicodeEncodeError:
@@ -143,10 +146,11 @@ COLUMNS = (
 
 
 _ALWAYS_SUMMED = Row._fields.index("uses")
+_WAS_NUMPY = tuple(map(Row._fields.index, ("created_at", "expires_at")))
 
 
-def checksum(row: Row, vec: bytes | None) -> int:
-    """Return the CRC-32 of a row: of its vector and all columns but `updated_at`.
+def _summed(row: Row) -> list[object]:
+    """Return what a checksum is of, besides the vector: all columns but `updated_at`.
 
     Columns that were added to the format later are included only if they have a value.
     So rows from before keep their checksum.
@@ -156,13 +160,30 @@ def checksum(row: Row, vec: bytes | None) -> int:
         summed += [row.uses, row.last_used]
     if row.valid_until is not None or row.supersedes is not None:
         summed += ["valid", row.valid_until, row.supersedes]
-    text = "\0".join(
-        [
-            "" if value is None else value if isinstance(value, str) else repr(value)
-            for value in summed
-        ]
-    )
-    return zlib.crc32(vec or b"", zlib.crc32(text.encode()))
+    return summed
+
+
+def checksum(row: Row, vec: bytes | None) -> int:
+    """Return the CRC-32 of a row: of its vector and all columns but `updated_at`."""
+    texts = [
+        value if type(value) is str else "" if value is None else canonical(value)
+        for value in _summed(row)
+    ]
+    return _crc(texts, vec)
+
+
+def _crc(texts: list[str], vec: bytes | None) -> int:
+    return zlib.crc32(vec or b"", zlib.crc32("\0".join(texts).encode()))
+
+
+def has_old_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
+    """Whether a checksum is of a spelling that vecall wrote once."""
+    values = _summed(row)
+    places = list(_WAS_NUMPY)
+    if row.last_used is not None:
+        places.append(_ALWAYS_SUMMED + 1)
+    old = old_spellings(list(map(canonical, values)), values, places)
+    return any(_crc(texts, vec) == crc for texts in old)
 
 
 def is_whole(row: Row, vec: object, crc: object) -> bool:
@@ -174,8 +195,8 @@ def is_whole(row: Row, vec: object, crc: object) -> bool:
     try:
         return (
             (vec is None or isinstance(vec, bytes))
-            and crc == checksum(row, vec)
             and _has_values(row)
+            and (crc == checksum(row, vec) or has_old_checksum(row, vec, crc))
         )
     except (TypeError, ValueError, OverflowError):
         return False
@@ -226,7 +247,7 @@ class RowWithVector(NamedTuple):
 
 def names_checksum(part: int, app: str, user: str) -> int:
     """Return the CRC-32 of a partition's number and names."""
-    return zlib.crc32(repr((part, app, user)).encode())
+    return zlib.crc32(repr(exact_arguments((part, app, user))).encode())
 
 
 @dataclass(slots=True)

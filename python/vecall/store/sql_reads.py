@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.filters.labels import EVERY
+from vecall.filters.rights import FULL, Rights
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.store.erased_names import hidden_in_app
 from vecall.store.item_records import ItemRow, ItemVectors
@@ -83,25 +84,40 @@ class SqlReads(Generic[T]):
     ) -> Iterator[tuple[int, str | None]]:
         return metadata_filter.likely_rows(self._connection, part, conditions)
 
+    def passing(
+        self, app: str, user: str, conditions: Filter
+    ) -> dict[str, float | None]:
+        return metadata_filter.passing(self._connection, app, user, conditions)
+
     def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
         return metadata_filter.rows_of_ids(self._connection, part, ids)
 
-    def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        return partition_reads.find(self._connection, app, user, id_, now)
+    def find(
+        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
+    ) -> Row | None:
+        return partition_reads.find(self._connection, app, user, id_, now, rights)
 
     def find_many(
-        self, app: str, user: str, ids: Sequence[str], now: float
+        self,
+        app: str,
+        user: str,
+        ids: Sequence[str],
+        now: float,
+        rights: Rights = FULL,
     ) -> list[Row]:
-        return partition_reads.find_many(self._connection, app, user, ids, now)
+        return partition_reads.find_many(self._connection, app, user, ids, now, rights)
 
-    def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        return history.as_it_stands(self._connection, app, user, id_, now)
+    def turns_around(
+        self, row: Row, before: int, after: int, now: float, rights: Rights = FULL
+    ) -> list[Row]:
+        return partition_reads.turns_around(
+            self._connection, row, before, after, now, rights
+        )
 
-    def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
-        return partition_reads.turns_around(self._connection, row, before, after, now)
-
-    def history(self, app: str, user: str, id_: str, now: float) -> list[RevisionRow]:
-        return history.history(self._connection, app, user, id_, now)
+    def history(
+        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
+    ) -> list[RevisionRow]:
+        return history.history(self._connection, app, user, id_, now, rights)
 
     def listed(
         self,
@@ -112,15 +128,24 @@ class SqlReads(Generic[T]):
         limit: int,
         now: float,
         conditions: Filter = EVERY,
+        rights: Rights = FULL,
     ) -> list[Row]:
         return listing.listed(
-            self._connection, app, user, state, cursor, limit, now, conditions
+            self._connection, app, user, state, cursor, limit, now, conditions, rights
         )
 
     def count_listed(
-        self, app: str, user: str, state: str, now: float, conditions: Filter
+        self,
+        app: str,
+        user: str,
+        state: str,
+        now: float,
+        conditions: Filter,
+        rights: Rights = FULL,
     ) -> int:
-        return listing.count_listed(self._connection, app, user, state, now, conditions)
+        return listing.count_listed(
+            self._connection, app, user, state, now, conditions, rights
+        )
 
     def old_sessions(
         self, app: str, user: str, before: float, now: float
@@ -210,9 +235,9 @@ class SqlReads(Generic[T]):
         return export.export_lines(self._connection, part, model)
 
     def items_at(
-        self, part: int, places: Sequence[tuple[str, str]]
+        self, part: int, places: Sequence[tuple[str, str]], *, pieces: bool = True
     ) -> list[ItemRow | None]:
-        return item_reads.items_at(self._connection, part, places)
+        return item_reads.items_at(self._connection, part, places, pieces=pieces)
 
     def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:
         return item_reads.items_by_number(self._connection, part, rids)

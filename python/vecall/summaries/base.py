@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, SummaryError
+from vecall.scalars import exact, make_exact
 from vecall.timestamps import to_seconds
 
 
@@ -38,6 +39,7 @@ class SessionSummary:
             InvalidArgumentError: A value is not allowed.
             InvalidTypeError: The type of a value is not allowed.
         """
+        make_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
             msg = "summary: expected a text"
@@ -100,7 +102,7 @@ def checked_summaries(found: object) -> list[SessionSummary]:
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
-        texts = tuple(value)
+        texts = tuple(map(exact, value))
         if all(isinstance(text, str) for text in texts):
             return texts
     msg = f"{name}: expected a list of texts"

@@ -11,7 +11,9 @@ from typing import Any
 
 from vecall.content import get_field
 from vecall.errors import ConfigError
+from vecall.filters.rights import Rights
 from vecall.protocols import MemoryProtocol
+from vecall.tools.any_service import restricted
 from vecall.tools.base import MemoryTool, OnMissing
 from vecall.tools.expand import ExpandSession
 from vecall.tools.fallback import search_with_fallback
@@ -23,6 +25,7 @@ from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
 from vecall.tools.shown_memories import ShownMemories
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
 from vecall.tools.update import UpdateMemory
 from vecall.types import FilterLike
 
@@ -39,8 +42,11 @@ __all__ = [
     "RecallMemory",
     "Remember",
     "ShownMemories",
+    "UnaskedFloor",
     "UpdateMemory",
+    "checked_floor",
     "memory_tools",
+    "search_unasked",
     "search_with_fallback",
 ]
 
@@ -77,16 +83,19 @@ def memory_tools(
         trust: The trust of memories that `remember` stores.
         turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
         on_missing: As in `MemoryTool`.
-        filter: Which memories `recall_memory` may show. `expand_session` applies only
-            its `min_trust`; other conditions do not hide turns around a memory.
+        filter: Which memories `recall_memory` may show. For the other tools, memories
+            below its `min_trust` do not exist, see `Rights`; other conditions do not
+            hide turns around a memory.
         **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
             `SearchTool`.
 
     Raises:
         InvalidArgumentError: A name or the filter is invalid.
         ConfigError: `on_missing` is invalid, the service's search takes no filter, or
-            `write` is set and the service supports no writing tool.
+            `write` is set and the service supports no writing tool or cannot apply
+            `min_trust`.
     """
+    floor = None if filter is None else get_field(filter, "min_trust")
     who = (memory, app_name, user_id)
     recall = RecallMemory(
         *who, turns=turns, on_missing=on_missing, filter=filter, **look
@@ -94,11 +103,11 @@ def memory_tools(
     found: list[MemoryTool] = [recall]
     if ExpandSession.serves(memory):
         shown = {name: value for name, value in look.items() if name != "scores"}
-        floor = None if filter is None else get_field(filter, "min_trust")
         expand = ExpandSession(*who, on_missing=on_missing, min_trust=floor, **shown)
         found.append(expand)
     if not write:
         return found
+    who = (restricted(memory, Rights(min_trust=floor)), app_name, user_id)
     said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}
     writing: list[MemoryTool] = []
     if Remember.serves(memory):

@@ -14,6 +14,7 @@ from typing import Any
 
 from vecall.content import get_field, text_parts
 from vecall.errors import ConfigError, VecallError
+from vecall.filters.rights import FULL, Rights
 from vecall.limits import Limits
 from vecall.protocols import BaseMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
@@ -49,6 +50,22 @@ def require(memory: object, who: str, *names: str) -> None:
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
         raise ConfigError(msg)
+
+
+def restricted(memory: Any, rights: Rights) -> Any:
+    """Return a service for a caller with fewer rights; None stays None.
+
+    Raises:
+        ConfigError: There is a floor on trust, and the service cannot apply it.
+    """
+    if memory is None or rights == FULL:
+        return memory
+    if callable(restrict := getattr(memory, "restricted", None)):
+        return restrict(rights)
+    if rights.has_floor:
+        msg = "min_trust: this memory service has no method `restricted`"
+        raise ConfigError(msg)
+    return memory
 
 
 def checked_filter(memory: object, condition: object) -> Filter | None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.filters.trust import TRUST_TIERS, check_tier, reaches
-from vecall.prompts.sanitize import strip_invisible
+from vecall.filters.rights import Rights
 from vecall.protocols import MemoryProtocol
+from vecall.text import strip_invisible
+from vecall.tools.any_service import restricted
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, checked_look, cost_of
 from vecall.tools.snippets import (
@@ -44,12 +45,12 @@ class ExpandSession(MemoryTool):
         max_tokens: As in `RecallMemory`.
         count_tokens: As in `RecallMemory`.
         neutralise: As in `RecallMemory`.
-        min_trust: As in `Filter`. The id of a memory below it counts as unknown; turns
-            below it are omitted.
+        min_trust: As in `Rights`: memories below it do not exist for the tool.
 
     Raises:
         InvalidArgumentError: A name, a number or the trust tier is invalid.
-        ConfigError: `on_missing` is invalid, or the service has no `expand_session`.
+        ConfigError: `on_missing` is invalid, or the service has no `expand_session`, or
+            cannot apply `min_trust`.
     """
 
     name = "expand_session"
@@ -89,9 +90,8 @@ class ExpandSession(MemoryTool):
         min_trust: str | None = None,
     ) -> None:
         """Bind the tool to one user."""
+        memory = restricted(memory, Rights(min_trust=min_trust))
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        floor = TRUST_TIERS[-1] if min_trust is None else min_trust
-        self._floor = check_tier(floor, "min_trust")
         self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
 
     async def _answer(
@@ -113,10 +113,9 @@ class ExpandSession(MemoryTool):
             )
         except NotFoundError:
             raise InvalidArgumentError(_NO_MEMORY) from None
-        seen = [each for each in found if reaches(each.trust, self._floor)]
-        if all(each.id != id_ for each in seen):
+        if all(each.id != id_ for each in found):
             raise InvalidArgumentError(_NO_MEMORY)
-        pieces = self._pieces(seen, id_, _whole(given.get("begin", 0), "begin"))
+        pieces = self._pieces(found, id_, _whole(given.get("begin", 0), "begin"))
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):

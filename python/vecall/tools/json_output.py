@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError
 from vecall.prompts.budget import counter, whole_tokens
-from vecall.prompts.sanitize import escape, strip_invisible
+from vecall.text import escape, strip_invisible
 from vecall.timestamps import to_iso
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, Cost, Piece, bounded
 from vecall.types import MemoryEntry

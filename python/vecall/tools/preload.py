@@ -14,11 +14,11 @@ from vecall.prompts.render import render
 from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
-from vecall.tools.fallback import search_with_fallback
 from vecall.tools.insertion import Message, Placement, insert_block
 from vecall.tools.shown_memories import ShownBlock, ShownMemories, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, bounded, marked
-from vecall.types import FilterLike, MemoryEntry, check_share
+from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
+from vecall.types import UNSET, FilterLike, MemoryEntry
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 
@@ -52,7 +52,10 @@ class PreloadMemory(MemoryTool):
             has the memory's id. If the block is still too long, memories are dropped:
             first those that do not fit alone, then cut texts, then those with the
             lowest `confidence * importance`, or the lowest rank without scores.
-        min_confidence: Floor on the confidence in [0, 1], as in `search_memory`.
+        min_confidence: The least confidence of a memory, in [0, 1]. Default: the
+            service's `min_confidence`, or 0.2 if it has none, so that a message that
+            asks nothing of the memory gets no block. None: the service's alone. 0: no
+            floor.
         format: As in `render`.
         placement: Where `place` inserts a block.
         scores: Whether to show confidence and importance. They depend on the question
@@ -86,7 +89,7 @@ class PreloadMemory(MemoryTool):
         *,
         max_entries: int = 5,
         max_tokens: int | None = DEFAULT_MAX_TOKENS,
-        min_confidence: float | None = None,
+        min_confidence: UnaskedFloor = UNSET,
         format: PreloadFormat = "past_conversations",
         placement: Placement = "user",
         scores: bool = False,
@@ -107,9 +110,7 @@ class PreloadMemory(MemoryTool):
         self.turns = ShownMemories() if turns is None else turns
         self._filter = checked_filter(memory, filter)
         self._max_entries = at_least_one(max_entries, "max_entries")
-        self._min_confidence = min_confidence
-        if min_confidence is not None:
-            check_share(min_confidence, "min_confidence")
+        self._min_confidence = checked_floor(min_confidence)
         self._max_tokens = max_tokens
         self._count = counter(count_tokens)
         self._look: dict[str, Any] = {
@@ -163,19 +164,18 @@ class PreloadMemory(MemoryTool):
 
     async def _given(self, memory: Any, query: str) -> ShownBlock:
         try:
-            found, _ = await search_with_fallback(
+            found = await search_unasked(
                 memory,
+                self._min_confidence,
                 app_name=self.app_name,
                 user_id=self.user_id,
                 query=query,
                 top_k=min(self._max_entries, self._limits.max_top_k),
-                min_confidence=self._min_confidence,
                 filter=self._filter,
             )
-            many = sum(len(each.text) for each in found.memories) >= _INLINE_CHARACTERS
-            if many:
-                return await asyncio.to_thread(self._shown, found.memories, query)
-            return self._shown(found.memories, query)
+            if sum(len(each.text) for each in found) >= _INLINE_CHARACTERS:
+                return await asyncio.to_thread(self._shown, found, query)
+            return self._shown(found, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vecall.lexical import words
-from vecall.prompts.sanitize import strip_invisible
+from vecall.text import strip_invisible
 from vecall.types import MemoryEntry
 
 DEFAULT_MAX_TOKENS = 2_000

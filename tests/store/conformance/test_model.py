@@ -288,10 +288,6 @@ class Programs(RuleBasedStateMachine):
             for id_ in ALL:
                 row = reads.find(APP, user, id_, now)
                 assert (row is not None) == known.is_found(id_, now)
-                standing = reads.as_it_stands(APP, user, id_, now)
-                memory = known.memories.get(id_)
-                there = memory is not None and not is_over(memory, now)
-                assert (standing is not None) == there
             for name in ("live", "archived"):
                 rows = reads.listed(APP, user, name, None, -1, now)
                 assert [row.id for row in rows] == [

@@ -11,7 +11,9 @@ from helpers.storage_contents import APP, WAIT_S, add, texts_of, write
 from helpers.storage_places import Place
 from vecall.errors import ClosedError, NotFoundError
 from vecall.store import (
+    ALWAYS,
     AddMemories,
+    ArchiveMemories,
     DeleteMemories,
     Draft,
     Storage,
@@ -158,3 +160,43 @@ def test_all_rows_that_pass_a_filter_are_likely_ones(storage: Storage) -> None:
     assert "2" not in ids
     assert {numbers[rid]: meta for rid, meta in likely.items()}["1"] == '{"k": "v"}'
     assert {numbers[rid]: meta for rid, meta in plain.items()} == {"2": None}
+
+
+def test_memories_that_pass_by_their_metadata_are_told_with_their_version(
+    storage: Storage,
+) -> None:
+    """In any state; those of other users are not among them."""
+    made = [
+        Draft("1", "x", author="ann", meta='{"k": "v"}'),
+        Draft("2", "x", author="bob", meta='{"k": "v"}'),
+        Draft("3", "x", author="ann", meta='{"k": "other"}'),
+        Draft("4", "x", author="ann"),
+        Draft("5", "x", author="ann", meta='{"k": "v", "l": 1}'),
+    ]
+    write(storage, AddMemories(APP, "a", made))
+    write(storage, AddMemories(APP, "b", made[:2]))
+    write(storage, ArchiveMemories(APP, "a", ["5"]))
+    wanted = Filter(author="ann", metadata={"k": "v"})
+    with storage.read() as reads:
+        rows = {row.id: row for row in reads.find_many(APP, "a", ["1"], ALWAYS)}
+        found = reads.passing(APP, "a", wanted)
+        assert reads.passing(APP, "nobody", wanted) == {}
+    assert found.keys() == {"1", "5"}
+    assert found["1"] == rows["1"].updated_at
+
+
+def test_of_memories_that_passed_those_are_deleted_that_still_pass(
+    storage: Storage,
+) -> None:
+    """One was updated since and passes, one does not, one was not among them."""
+    texts = [Draft(str(n), "x", meta='{"k": "v"}') for n in range(4)]
+    write(storage, AddMemories(APP, "a", texts))
+    wanted = Filter(metadata={"k": "v"})
+    with storage.read() as reads:
+        passed = reads.passing(APP, "a", wanted)
+    del passed["3"]
+    passed["0"] = passed["1"] = -1.0  # as if they were updated since
+    changed = Draft("1", "x", meta='{"k": "w"}')
+    write(storage, AddMemories(APP, "a", [changed], edit=True))
+    change = write(storage, DeleteMemories(APP, "a", filter=wanted, passed=passed))
+    assert set(change.ids) == {"0", "2"}

@@ -100,6 +100,7 @@ export async function responses(): Promise<void> {
       | "expired"
       | "evicted"
       | "rejected"
+      | "taken"
       | undefined
     >
   >();

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vecall.clock import ExpiryClock
+from vecall.concurrency.time_slices import watched
 from vecall.store.file import partition_entry as _registers  # noqa: F401
 
+_STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the file lock separates writers
 
@@ -37,9 +39,14 @@ class LockedConnection:
 def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Yield a connection once, inside a transaction that reads one state."""
     connection.execute("BEGIN")
+    work = watched()
+    if work is not None:  # a statement over many rows ends with the work
+        connection.set_progress_handler(work.is_abandoned, _STEPS_WATCHED)
     try:
         yield connection
     finally:
+        if work is not None:
+            connection.set_progress_handler(None, 0)
         if connection.in_transaction:
             connection.execute("COMMIT")
 

@@ -27,7 +27,7 @@ from vecall.store.file.connections import (
     reading,
 )
 from vecall.store.file.connections_at_fork import close_before_fork
-from vecall.store.file.disk_reserve import BYTES, Reserve
+from vecall.store.file.disk_reserve import Reserve
 from vecall.store.file.file_lock import FileLock, close_gate, open_gate
 from vecall.store.file.filesystem import (
     create_private,
@@ -91,7 +91,7 @@ class Database:
         self._closed = False
         self._ended = False  # all connections are closed
         self._gate: FileLock | None = None
-        self._reserve = None if path is None else Reserve(path)
+        self.reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
             if not allow_network_filesystem:
@@ -106,7 +106,7 @@ class Database:
             self._open()
         except (StorageFullError, StorageError):
             # Reading a WAL that was left behind needs a little disk space.
-            if not self.release_reserve():
+            if self.reserve is None or not self.reserve.release():
                 raise
             self._open()
         close_before_fork(self)
@@ -308,18 +308,13 @@ class Database:
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += self._wal_bytes()
-        lacking = self._reserve is not None and not self._reserve.is_held
-        if lacking:
-            needed += BYTES  # refill the reserve first: a deletion may need it
-        if free_bytes(self.path.parent) < needed:
+        # The reserve is filled first: a deletion may need it.
+        lacking = 0 if self.reserve is None else self.reserve.lacks(size)
+        if free_bytes(self.path.parent) < needed + lacking:
             return False
-        if lacking and self._reserve is not None:
-            self._reserve.fill()
+        if lacking and self.reserve is not None:
+            self.reserve.fill(lacking)
         return True
-
-    def release_reserve(self) -> bool:
-        """Release the disk space reserved for deletions; False if there was none."""
-        return self._reserve is not None and self._reserve.release()
 
     def checkpoint(self) -> None:
         """Checkpoint the WAL into the file; the WAL keeps its disk space.

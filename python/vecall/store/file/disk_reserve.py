@@ -1,19 +1,22 @@
 """Reserves disk space, so that deleting works when the disk is full.
 
-A deletion writes to the WAL before it frees any space. `<file>.reserve` holds 1 MiB of
-zeros. It is released when a deletion needs space, and refilled when the disk has room.
+A deletion writes to the WAL before it frees any space. To use the space of the WAL
+again, SQLite first writes its pages into the file, which may have to grow by as much.
+`<file>.reserve` holds zeros of that size and 1 MiB more. It is released when a deletion
+needs space, and filled again as far as the disk has room.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from vecall.store.file.connections import file_bytes
 from vecall.store.file.filesystem import is_own_file
 
-BYTES = 1024 * 1024
+_STEP = 1024 * 1024
+# SQLite writes the WAL into the file after a commit that leaves 1,000 pages in it.
+_LONGEST_WAL = 1_000 * 4_120
 
 
 class Reserve:
@@ -23,36 +26,37 @@ class Reserve:
         """Set the file's name; `fill` creates it."""
         self._path = database.with_name(database.name + ".reserve")
         self._name = str(self._path)
+        self._wal = f"{database}-wal"
 
     @property
-    def is_held(self) -> bool:
-        """Whether the space is reserved."""
-        return file_bytes(self._name) >= BYTES
+    def covers_wal(self) -> bool:
+        """Whether it holds what the file may grow by when the WAL is written to it."""
+        return file_bytes(self._name) >= file_bytes(self._wal)
 
-    def fill(self) -> bool:
-        """Reserve the space unless it is reserved; False if the disk is full."""
-        if self.is_held:
-            return True
+    def lacks(self, size: int = 0) -> int:
+        """Return how many bytes it lacks, once the WAL has grown by a size."""
+        wal_bytes = min(file_bytes(self._wal) + size, _LONGEST_WAL)
+        wanted = _STEP - (-wal_bytes // _STEP) * _STEP
+        return max(0, wanted - file_bytes(self._name))
+
+    def fill(self, size: int) -> None:
+        """Reserve so many bytes more, as far as the disk has room."""
         # Without O_NONBLOCK, opening a FIFO of that name would block forever.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             handle = os.open(self._path, flags, 0o600)
         except OSError:
-            return False
+            return
         try:
-            if not is_own_file(os.fstat(handle)):
-                return False
-            os.ftruncate(handle, 0)
-            written = os.write(handle, bytes(BYTES))
-            if written < BYTES:  # the disk is full
-                os.ftruncate(handle, 0)
+            about = os.fstat(handle)
+            if is_own_file(about):
+                end = about.st_size + size
+                for at in range(about.st_size, end, _STEP):
+                    os.pwrite(handle, bytes(min(_STEP, end - at)), at)
         except OSError:
-            with suppress(OSError):
-                os.ftruncate(handle, 0)
-            return False
+            return  # the disk is full
         finally:
             os.close(handle)
-        return written == BYTES
 
     def release(self) -> bool:
         """Release the space; False if none was reserved."""

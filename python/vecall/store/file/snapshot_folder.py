@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_MAGIC = b"vecallS1"
+MAGIC = b"vecallS1"
 _SECTIONS = 24
 _TABLE = 128  # offset of the table of sections, 16 bytes each
 _HEAD_BYTES = _TABLE + 16 * _SECTIONS
@@ -23,7 +23,7 @@ _ALIGNED = 64
 
 def _size_by(head: bytes) -> int | None:
     """The size of a snapshot according to its header; None if it is not valid."""
-    if len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
+    if len(head) < _HEAD_BYTES or not head.startswith(MAGIC):
         return None
     (count,) = struct.unpack_from("<I", head, 112)
     if count > _SECTIONS:

@@ -81,6 +81,10 @@ def as_typed(error: BaseException) -> BaseException:
         return error
     if isinstance(error, sqlite3.Error):
         return as_vecall_error(error)
+    if isinstance(error, MemoryError):
+        # A damaged length is a request for that many bytes.
+        msg = "the file is damaged, or this machine has too little memory for it"
+        return StorageError(msg)
     if isinstance(error, UnicodeDecodeError):
         # A text in the file, or SQLite's message that quotes one, is not UTF-8.
         return _ERRORS["corrupt"][0](_ERRORS["corrupt"][1])
@@ -92,7 +96,7 @@ def as_typed(error: BaseException) -> BaseException:
     return error
 
 
-_TRANSLATED = (sqlite3.Error, *_OF_VALUES)
+_TRANSLATED = (sqlite3.Error, MemoryError, *_OF_VALUES)
 
 
 class _StorageErrors(AbstractContextManager[None]):

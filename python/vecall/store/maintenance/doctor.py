@@ -28,10 +28,15 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
-from vecall.store.findings import Finding, Level
+from vecall.store.findings import Finding, Level, old_checksums, vectors_finding
+from vecall.store.models import active_model
 from vecall.store.partition_lookup import partition_names
-from vecall.store.reads.item_reads import damaged_items
-from vecall.store.reads.partition_reads import damaged_rows, load_rows
+from vecall.store.reads.item_reads import checked_items
+from vecall.store.reads.partition_reads import (
+    checked_rows,
+    lacking_vectors,
+    load_rows,
+)
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -121,13 +126,14 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
     yield _rows(connection)
     yield _items(connection)
     yield _counts(connection)
+    yield vectors_finding(active_model(connection), *lacking_vectors(connection))
     yield from _snapshots(path)
     yield from _unfinished(connection)
     yield from _clock(connection)
 
 
 def _rows(connection: sqlite3.Connection) -> Finding:
-    checked, damaged = damaged_rows(connection)
+    checked, damaged, old = checked_rows(connection)
     held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
     rids = [rid for (rid,) in held]
     aside = len(rids) - len(load_rows(connection, rids, any_state=True))
@@ -136,26 +142,26 @@ def _rows(connection: sqlite3.Connection) -> Finding:
             f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
         )
         return Finding("error", "memories", message)
-    message = f"{checked} pass their checksum"
+    message = f"{checked} pass their checksum{old_checksums(len(old))}"
     if aside:
         return Finding(
             "warning", "memories", f"{message}, {aside} damaged are set aside"
         )
-    return Finding("ok", "memories", message)
+    return Finding("note" if old else "ok", "memories", message)
 
 
 def _items(connection: sqlite3.Connection) -> Finding:
-    checked, damaged = damaged_items(connection)
+    checked, damaged, old = checked_items(connection)
     if damaged:
         message = (
             f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
         )
         return Finding("error", "items", message)
-    message = f"{checked} pass their checksum"
+    message = f"{checked} pass their checksum{old_checksums(len(old))}"
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
     if aside:
         return Finding("warning", "items", f"{message}, {aside} damaged are set aside")
-    return Finding("ok", "items", message)
+    return Finding("note" if old else "ok", "items", message)
 
 
 _MISCOUNTED = """
@@ -228,8 +234,8 @@ def repair(path: Path) -> list[str]:
     database = Database(path, "full")
     try:
         with database.read_transaction() as connection:
-            _, damaged = damaged_rows(connection)
-            _, items = damaged_items(connection)
+            _, damaged, old = checked_rows(connection)
+            _, items, old_items = checked_items(connection)
         with database.write_transaction() as connection:
             for rid in damaged:
                 _set_aside(connection, rid)
@@ -242,6 +248,12 @@ def repair(path: Path) -> list[str]:
                 )
             if items:
                 done.append(f"{len(items)} damaged items were set aside")
+            for table, found in (("mem", old), ("item", old_items)):
+                connection.executemany(
+                    f"UPDATE {table} SET crc = ? WHERE rid = ?", found
+                )
+            if old or old_items:
+                done.append(f"{len(old) + len(old_items)} checksums were written anew")
             wrong = connection.execute(_MISCOUNTED).fetchone()[0]
             if wrong:
                 _count_again(connection)

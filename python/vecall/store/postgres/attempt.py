@@ -11,7 +11,11 @@ import psycopg
 from vecall.clock import ExpiryClock
 from vecall.concurrency.freed_frames import free_frames
 from vecall.errors import StorageError
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import (
+    LOCK_WAIT_S,
+    OTHERS_WAIT,
+    Connections,
+)
 from vecall.store.postgres.transaction import SERVER_STARTED, PostgresTransaction
 from vecall.store.rows import Change
 from vecall.store.write_job import WriteJob
@@ -40,14 +44,16 @@ class Attempt:
         self._change: Change | None = None
         self.is_committing = False
 
-    def run(self, job: WriteJob, seconds: float) -> Change:
+    def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
         """Run the job and commit it.
 
         Args:
             job: The job.
             seconds: How long the job of a user waits for the database in total.
+            lock_wait: How long it waits for a lock that others hold, in seconds.
 
         Raises:
+            psycopg.errors.LockNotAvailable: A lock was not free; nothing was written.
             psycopg.Error: The database refused it, or was lost.
         """
         keeper = not hasattr(job, "app")
@@ -55,14 +61,14 @@ class Attempt:
             keeper=keeper,
             role="vecall_keeper" if keeper else "vecall_app",
             seconds=None if keeper else seconds,
+            lock_wait=max(lock_wait, LOCK_WAIT_S) if keeper else lock_wait,
         ) as connection:
             transaction = PostgresTransaction(
                 connection, self._expiry_clock, self._secret
             )
             self._transaction = transaction
             if keeper:
-                # Every write of a user has read this table: none runs meanwhile.
-                connection.execute(b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
+                connection.execute(OTHERS_WAIT)
             self._change = job.run(transaction)
             self.is_committing = True
             connection.execute(b"COMMIT")

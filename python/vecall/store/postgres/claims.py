@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import TypeVar
 
 from vecall.concurrency.freed_frames import free_frames
+from vecall.errors import BusyError
+from vecall.store.postgres.connections import LOCK_WAIT_S
 from vecall.store.postgres.errors import AGAIN, database_errors
 from vecall.store.postgres.transaction import PostgresTransaction
 from vecall.store.protocol.claims import ClaimedRows, ClaimedUser
@@ -52,6 +55,15 @@ WITH due AS MATERIALIZED (
 )
 UPDATE part SET sweep_until = :until FROM due WHERE part.id = due.id
 RETURNING part.id, part.app, part.user
+"""
+_RELEASE = "UPDATE part SET sweep_until = NULL WHERE id = ?"
+_RELEASE_FREE = """
+WITH free AS MATERIALIZED (
+  SELECT id FROM part WHERE id = ANY(:parts) FOR UPDATE SKIP LOCKED
+), done AS (
+  UPDATE part SET sweep_until = NULL FROM free WHERE part.id = free.id
+)
+SELECT id FROM part WHERE id = ANY(:parts) AND id NOT IN (SELECT id FROM free)
 """
 # The next rows of the pass leave entries without a vector, so the cursor may move on:
 # a claimant that dies loses none of them.
@@ -110,8 +122,9 @@ class PostgresClaims:
             if has_turns:
                 return session
             # Under the lock of the user: disarm it, unless it has turns by now.
-            if self._submit(ClaimSession(*session, lease_s)).result().ids:
-                return session
+            with suppress(BusyError):  # a locked user's session stays claimed
+                if self._submit(ClaimSession(*session, lease_s)).result().ids:
+                    return session
         return None
 
     def users(self, most: int, lease_s: float) -> list[ClaimedUser]:
@@ -125,15 +138,24 @@ class PostgresClaims:
         return self._claimed(claim)
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
-        """End claims of users."""
+        """End claims of users.
 
-        def release(transaction: PostgresTransaction) -> None:
-            transaction.execute(
-                "UPDATE part SET sweep_until = NULL WHERE id = ANY(?)",
-                ([user.part for user in users],),
-            )
+        A locked user is waited for alone, so that no other one is locked meanwhile. If
+        that takes long, its claim ends with its lease.
+        """
 
-        self._claimed(release)
+        def release(transaction: PostgresTransaction) -> list[int]:
+            given = {"parts": [user.part for user in users]}
+            return _rids(transaction.execute(_RELEASE_FREE, given).fetchall())
+
+        def release_one(transaction: PostgresTransaction, part: int) -> None:
+            limit = f"{int(1000 * LOCK_WAIT_S)}ms"
+            transaction.execute("SELECT set_config('lock_timeout', ?, true)", (limit,))
+            transaction.execute(_RELEASE, (part,))
+
+        for part in self._claimed(release):
+            with suppress(BusyError):
+                self._claimed(partial(release_one, part=part))
 
     def rows_to_embed(self, model: int, most: int, lease_s: float) -> ClaimedRows:
         """Claim rows that need a vector; see `Claims.rows_to_embed`."""
@@ -162,8 +184,9 @@ class PostgresClaims:
 
         def release(transaction: PostgresTransaction) -> None:
             transaction.execute(
-                "UPDATE vec_next SET until = NULL WHERE rid = ANY(?) AND vec = x'' "
-                "AND until < 'infinity'",
+                "UPDATE vec_next SET until = NULL WHERE rid IN (SELECT rid FROM "
+                "vec_next WHERE rid = ANY(?) AND vec = x'' AND until < 'infinity' "
+                "FOR UPDATE SKIP LOCKED)",
                 (list(rids),),
             )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
 from typing import Any
 
@@ -14,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from vecall.caller_warnings import warn_caller
+from vecall.concurrency.freed_frames import free_frames
 from vecall.errors import ClosedError
 from vecall.store.postgres.bounded_connection import BoundedConnection
 from vecall.store.postgres.connector import Connector
@@ -28,6 +30,13 @@ _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s))
 AND relkind IN ('r', 'p') AND relname <> ALL (CAST(%s AS name[])) ORDER BY relname
 """
+
+LOCK_WAIT_S = 0.25
+"""How long a write waits for a lock at once: others may wait behind it meanwhile."""
+
+_LONGEST_PAUSE_S = 2.0
+OTHERS_WAIT = b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE"
+"""Waits until no write of a user runs, and holds up new ones: each reads this table."""
 
 _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 _of_parent: list[Any] = []  # connections that a forked child must not close
@@ -88,6 +97,7 @@ class Connections:
         role: str,
         how: str = "",
         seconds: float | None = None,
+        lock_wait: float | None = None,
     ) -> Iterator[BoundedConnection]:
         """Begin a transaction in a pipeline. The caller commits it; else it ends.
 
@@ -98,6 +108,8 @@ class Connections:
             seconds: How long it waits for the database in total. Default: the
                 `timeout` of the URL, and that for each wait if it concerns several
                 users, because its data may be large.
+            lock_wait: How long each statement waits for a lock, in seconds. Default:
+                as long as for its result.
 
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
@@ -114,6 +126,8 @@ class Connections:
                 with connection.pipeline():
                     connection.execute(f"BEGIN {how}".encode())
                     settings = {"role": role, "search_path": self.url.schema}
+                    if lock_wait is not None:
+                        settings["lock_timeout"] = f"{max(1, int(1000 * lock_wait))}ms"
                     if connection.settings is not None:
                         settings = {**connection.settings, **settings}
                     connection.execute(set_for_transaction(settings))
@@ -128,6 +142,40 @@ class Connections:
                 if connection.pgconn.transaction_status:  # not idle
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
+
+    @contextmanager
+    def alone(self) -> Iterator[BoundedConnection]:
+        """Begin a transaction across users while none writes. The caller commits it.
+
+        Others wait behind the request for the lock. So it is given up when a running
+        write holds it up, and repeated for the `timeout` of the URL.
+
+        Raises:
+            psycopg.Error: The database cannot be reached, refuses access, or another
+                transaction held the lock.
+        """
+        deadline, pause = monotonic() + self.url.timeout, LOCK_WAIT_S
+        while True:
+            try:
+                with ExitStack() as stack:
+                    connection = stack.enter_context(
+                        self.transaction(
+                            keeper=True, role="vecall_keeper", lock_wait=LOCK_WAIT_S
+                        )
+                    )
+                    connection.execute(OTHERS_WAIT)
+                    connection.execute(b"SELECT 1").fetchone()  # wait for the lock
+                    begun = stack.pop_all()
+            except psycopg.errors.LockNotAvailable as error:
+                if monotonic() + pause >= deadline:
+                    raise
+                free_frames(error)
+            else:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        with begun:
+            yield connection
 
     def vacuum(self) -> str | None:
         """Return the space of deleted rows, as far as the keeper may.

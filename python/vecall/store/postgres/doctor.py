@@ -11,7 +11,8 @@ from psycopg import sql
 
 from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.errors import ConfigError, VecallError
-from vecall.store.findings import Finding
+from vecall.store.findings import Finding, old_checksums, vectors_finding
+from vecall.store.models import active_model
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.rights import (
     catalog_digests,
@@ -24,7 +25,12 @@ from vecall.store.postgres.rights import (
 from vecall.store.postgres.schema import NEWEST, require_schema, require_server
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl
-from vecall.store.reads.partition_reads import damaged_rows
+from vecall.store.reads.item_reads import checked_items
+from vecall.store.reads.partition_reads import (
+    CheckedRows,
+    checked_rows,
+    lacking_vectors,
+)
 from vecall.store.writes.model_migration import migrating_model
 
 _LONGEST = "1h"  # a statement
@@ -47,8 +53,8 @@ SELECT count(*) FROM part LEFT JOIN (
   SELECT part, count(*) AS n, min(seq) AS first, max(seq) AS last
   FROM chg GROUP BY part
 ) AS logged ON logged.part = part.id
-WHERE part.seq > 0 AND (logged.last IS NULL OR logged.last <> part.seq
-  OR logged.n <> logged.last - logged.first + 1)
+WHERE part.seq > 0 AND ((logged.last IS NULL AND part.live > 0)
+  OR logged.last <> part.seq OR logged.n <> logged.last - logged.first + 1)
 """
 _OTHER_HEADS = """
 SELECT count(*) FROM part JOIN chg ON chg.part = part.id AND chg.seq = part.seq
@@ -59,6 +65,12 @@ SELECT count(*) FROM (
   SELECT part FROM mem UNION SELECT part FROM chg UNION SELECT part FROM tomb
   UNION SELECT part FROM hist UNION SELECT part FROM trig UNION SELECT part FROM told
 ) AS used WHERE part NOT IN (SELECT id FROM part)
+"""
+_MISNUMBERED = """
+SELECT count(*) FROM (
+  SELECT part, rid FROM mem UNION ALL SELECT part, rid FROM item
+  UNION ALL SELECT part, rid FROM chg
+) AS used WHERE rid >> 32 <> part
 """
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 _NAMES = (
@@ -280,16 +292,19 @@ def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         )
         clock = ExpiryClock(Clock())
         reading = PostgresTransaction(connection, clock, b"")
-        yield _rows(reading)
+        yield _rows("memories", checked_rows(reading))
+        yield _rows("items", checked_items(reading))
         for about, query, wrong, right in (
             ("counts", _MISCOUNTED, "users have a wrong count", "right"),
             ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
             ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
+            ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
             ("orphans", _ORPHANS, "users are missing that have rows", "none"),
         ):
             number = _one(reading, query)
             message = f"{number} {wrong}; restore a backup" if number else right
             yield Finding("error" if number else "ok", about, message)
+        yield vectors_finding(active_model(reading), *lacking_vectors(reading))
         yield from _bloat(reading, url)
         coming = migrating_model(reading)
         if coming is not None:
@@ -298,12 +313,13 @@ def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         yield from _expiry_clock(reading)
 
 
-def _rows(reading: PostgresTransaction) -> Finding:
-    checked, damaged = damaged_rows(reading)
+def _rows(about: str, found: CheckedRows) -> Finding:
+    checked, damaged, old = found
     if damaged:
         message = f"{len(damaged)} of {checked} fail their checksum; restore a backup"
-        return Finding("error", "memories", message)
-    return Finding("ok", "memories", f"{checked} pass their checksum")
+        return Finding("error", about, message)
+    message = f"{checked} pass their checksum{old_checksums(len(old))}"
+    return Finding("note" if old else "ok", about, message)
 
 
 def _bloat(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Finding]:

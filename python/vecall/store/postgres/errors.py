@@ -110,6 +110,11 @@ def is_lost(error: BaseException) -> bool:
 def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kind
     """Return vecall's error for one of psycopg's. It has no value of the statement."""
     code = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+    if isinstance(error, errors.LockNotAvailable):
+        return BusyError(
+            f"the database did not answer in time{code}: another transaction holds a "
+            "lock; try again"
+        )
     if isinstance(error, (*_BUSY, NoAnswerError)):
         return BusyError(f"the database did not answer in time{code}; try again")
     if isinstance(error, MISPLACED):

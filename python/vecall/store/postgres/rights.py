@@ -86,6 +86,11 @@ UNION ALL SELECT c.relname,
   FROM pg_class AS c CROSS JOIN aclexplode(c.relacl) AS a
   WHERE c.relnamespace = to_regnamespace(%(schema)s) AND c.relkind IN ('r', 'p')
   AND a.privilege_type <> 'MAINTAIN' -- new in 17
+UNION ALL SELECT c.relname,
+    format('right %%s %%s %%s', a.grantee::regrole, a.privilege_type, n.attname)
+  FROM pg_class AS c JOIN pg_attribute AS n ON n.attrelid = c.oid
+  CROSS JOIN aclexplode(n.attacl) AS a
+  WHERE c.relnamespace = to_regnamespace(%(schema)s) AND c.relkind IN ('r', 'p')
 UNION ALL SELECT c.relname, format('table %%s %%s %%s %%s', c.relrowsecurity,
     c.relforcerowsecurity, c.relpersistence, c.relowner::regrole)
   FROM pg_class AS c

@@ -17,12 +17,12 @@ from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.rights import catalog_digests, stored_digests
 from vecall.store.postgres.url import DatabaseUrl
 
-NEWEST = 1
+NEWEST = 2
 """The schema that this version of vecall migrates to.
 
 It also reads and writes the one before. A migration only adds: columns that are NULL or
-have a default, tables, indexes, functions. So servers of the version before, which run
-on, write rows that the newer ones can read.
+have a default, tables, indexes, functions, checks of what every version writes. So
+servers of the version before, which run on, write rows that the newer ones can read.
 """
 
 OLDEST_SERVER = 150_000

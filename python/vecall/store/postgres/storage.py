@@ -250,17 +250,11 @@ class PostgresStorage:
             connection.execute(b"COMMIT")
 
     @contextmanager
-    def _altering(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
+    def _altering(self) -> Iterator[PostgresTransaction]:
+        """Begin a transaction that writes across users while none writes."""
         if self._read_only:
             raise ReadOnlyError(_READ_ONLY)
-        with (
-            database_errors(),
-            self._connections.transaction(
-                keeper=True, role="vecall_keeper", seconds=seconds
-            ) as connection,
-        ):
-            # Alone, because every write of a user has read this table.
-            connection.execute(b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
+        with database_errors(), self._connections.alone() as connection:
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
 

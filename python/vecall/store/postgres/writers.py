@@ -1,4 +1,8 @@
-"""The writer threads of a database: a user's jobs go to one of them, in order."""
+"""The writer threads of a database: a user's jobs run one after the other, in order.
+
+A job whose user is locked by another transaction gives its thread to the jobs of other
+users. One more thread repeats it until the lock is free or the job's time is over.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-import zlib
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
@@ -18,26 +22,56 @@ from vecall.concurrency.freed_frames import free_frames
 from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import ClosedError
 from vecall.store.postgres.attempt import Attempt
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import LOCK_WAIT_S, Connections
 from vecall.store.postgres.errors import AGAIN, NoAnswerError, as_typed, is_lost
 from vecall.store.rows import Change
 from vecall.store.write_job import WriteJob
+
+_User = tuple[str | None, str | None]
 
 _log = logging.getLogger("vecall")
 
 _TRIES = 5
 _PAUSE_S = 0.05  # before a repeated transaction; doubled each time
+_LONGEST_PAUSE_S = 0.4
+_FIRST_WAIT_S = 0.1  # for a lock, on a thread that other users need
+_LEAST_WAIT_S = 0.02
 
 
 class _Pending:
     """A queued job with its future."""
 
-    def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
+    __slots__ = ("deadline", "future", "job", "then")
+
+    def __init__(
+        self, job: WriteJob, then: Callable[[Change], None] | None, seconds: float
+    ) -> None:
         self.job = job
-        self.submitted = monotonic()
+        self.deadline = monotonic() + seconds
         self.then = then
         self.future: Future[Change] = InterruptibleFuture()
         self.future.set_running_or_notify_cancel()
+
+
+class _Line:
+    """The queued jobs of one user. One thread at a time has it."""
+
+    __slots__ = ("jobs", "pause", "repeat_at", "user")
+
+    def __init__(self, user: _User) -> None:
+        self.user = user
+        self.jobs: deque[_Pending] = deque()
+        self.pause = 0.0
+        self.repeat_at = 0.0
+
+    def block(self) -> None:
+        """Note that a lock was not free."""
+        self.pause = min(max(_PAUSE_S, 2 * self.pause), _LONGEST_PAUSE_S)
+        self.repeat_at = min(monotonic() + self.pause, self.jobs[0].deadline)
+
+    def order(self, now: float) -> tuple[bool, float]:
+        """Return its place among blocked lines: what has no time left is first."""
+        return self.jobs[0].deadline > now, self.repeat_at
 
 
 class Writers:
@@ -53,20 +87,16 @@ class Writers:
         self.publish: Callable[[Change], None] = lambda _: None
         """Applies a committed change to the engine."""
         self._publishing = threading.Lock()
-        self._closing = threading.Lock()
+        self._lock = threading.Lock()  # of the lines
         self._closed = False
-        count = connections.url.writers
-        self._queues: list[queue.SimpleQueue[_Pending | None]] = [
-            queue.SimpleQueue() for _ in range(count)
-        ]
+        self._lines: dict[_User, _Line] = {}
+        self._ready: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
+        self._blocked: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
+        names = [f"vecall-writer-{n}" for n in range(connections.url.writers)]
+        works = [(name, self._work) for name in names]
         self._threads = [
-            threading.Thread(
-                target=self._work,
-                args=(each, [0.0]),
-                name=f"vecall-writer-{n}",
-                daemon=True,
-            )
-            for n, each in enumerate(self._queues)
+            threading.Thread(target=work, name=name, daemon=True)
+            for name, work in (*works, ("vecall-writer-blocked", self._repeat))
         ]
         for thread in self._threads:
             thread.start()
@@ -75,90 +105,156 @@ class Writers:
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:
         """Queue a job. The future resolves once it is committed and searchable."""
-        pending = _Pending(job, then)
-        user = f"{getattr(job, 'app', '')}\0{getattr(job, 'user', '')}"
-        place = zlib.crc32(user.encode()) % len(self._queues)
-        with self._closing:
+        pending = _Pending(job, then, self._connections.url.timeout)
+        # Jobs across users are one line.
+        user = getattr(job, "app", None), getattr(job, "user", None)
+        with self._lock:
             if self._closed:
                 msg = "the memory service is closed"
                 raise ClosedError(msg)
-            self._queues[place].put(pending)
+            line = self._lines.get(user)
+            is_new = line is None
+            if line is None:
+                line = self._lines[user] = _Line(user)
+            line.jobs.append(pending)
+            if is_new:
+                self._ready.put(line)
         return pending.future
 
     def close(self) -> None:
         """Finish the queued jobs and end the threads."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                for each in self._queues:
-                    each.put(None)
+        self._close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
 
     def abandon(self) -> Callable[[], None]:
         """Return a function that ends the threads after the queued jobs."""
-        queues = list(self._queues)
+        ready = self._ready
 
         def end() -> None:
-            for each in queues:
-                each.put(None)
+            ready.put(None)  # and a thread closes: this may run while one has the lock
 
         return end
 
-    def _work(
-        self, jobs: queue.SimpleQueue[_Pending | None], answered: list[float]
-    ) -> None:
-        while (pending := jobs.get()) is not None:
-            try:
-                self._write(pending, answered)
-            except BaseException as error:
-                if not pending.future.done():
-                    pending.future.set_exception(error)
-                _log.critical("a writer failed with %s", type(error).__name__)
-            pending = None
+    def _close(self) -> None:
+        with self._lock:
+            is_first, self._closed = not self._closed, True
+            if is_first and not self._lines:
+                self._end()
 
-    def _write(self, pending: _Pending, answered: list[float]) -> None:
-        """Run a job, and resolve its future.
+    def _end(self) -> None:
+        """End the threads: no job is left, and none will come."""
+        for _ in self._threads[1:]:
+            self._ready.put(None)
+        self._blocked.put(None)
 
-        Args:
-            pending: The job.
-            answered: When the database last answered this thread. A job has its time
-                from then on, so that those behind one that got no answer do not wait
-                as long again, but those in a long queue all have their turn.
+    def _work(self) -> None:
+        """Write the jobs of the users whose lock is free."""
+        while True:
+            line = self._ready.get()
+            if line is None:
+                if self._closed and not self._lines:
+                    return
+                self._close()
+                continue
+            if self._serve(line, _FIRST_WAIT_S):
+                self._go_on(line)
+            else:
+                line.block()
+                self._blocked.put(line)
+            del line  # and its jobs
+
+    def _repeat(self) -> None:
+        """Repeat the jobs of the users whose lock was not free."""
+        lines: list[_Line] = []
+        while True:
+            line = self._next(lines)
+            if line is None:
+                return
+            wait = max(LOCK_WAIT_S / (len(lines) + 1), _LEAST_WAIT_S)
+            if self._serve(line, wait):
+                line.pause = 0.0
+                self._go_on(line)
+            else:
+                line.block()
+                lines.append(line)
+            del line
+
+    def _next(self, lines: list[_Line]) -> _Line | None:
+        """Wait for the line that is to be repeated first, and remove it from the list.
+
+        Returns:
+            The line; None after the end.
         """
-        begin = max(pending.submitted, answered[0])
+        while True:
+            seconds = None
+            if lines:
+                now = monotonic()
+                first = min(lines, key=lambda line: line.order(now))
+                seconds = max(0.0, first.repeat_at - now)
+            try:
+                blocked = self._blocked.get(seconds is None or seconds > 0, seconds)
+            except queue.Empty:
+                lines.remove(first)
+                return first
+            if blocked is None:
+                return None
+            lines.append(blocked)
+
+    def _go_on(self, line: _Line) -> None:
+        """Remove the first job of a line, and queue the line for its next one."""
+        with self._lock:
+            line.jobs.popleft()
+            if line.jobs:
+                self._ready.put(line)  # behind the other users
+                return
+            del self._lines[line.user]
+            if self._closed and not self._lines:
+                self._end()
+
+    def _serve(self, line: _Line, lock_wait: float) -> bool:
+        """Run the first job of a line, and resolve its future.
+
+        Returns:
+            Whether it is done; False if a lock was not free.
+        """
+        pending = line.jobs[0]
         try:
-            change = self._committed(pending.job, begin + self._connections.url.timeout)
-            answered[0] = monotonic()
+            change = self._committed(pending, lock_wait)
+        except psycopg.errors.LockNotAvailable as error:
+            free_frames(error)
+            if monotonic() < pending.deadline:
+                return False
+            pending.future.set_exception(as_typed(error))
+            return True
         except psycopg.Error as error:
-            if not is_lost(error):
-                answered[0] = monotonic()
             free_frames(error)
             pending.future.set_exception(as_typed(error))
-            return
+            return True
         except BaseException as error:
             free_frames(error)
             pending.future.set_exception(error)
-            return
+            return True
         try:
             with self._publishing:
                 self.publish(change)
                 if pending.then is not None:
                     pending.then(change)
-        except Exception as error:
+        except BaseException as error:
             _log.error(
                 "a committed change was not applied (%s); it will be read back",
                 type(error).__name__,
             )
         pending.future.set_result(change)
+        return True
 
-    def _committed(self, job: WriteJob, deadline: float) -> Change:
+    def _committed(self, pending: _Pending, lock_wait: float) -> Change:
         """Run a job until it is committed.
 
         Args:
-            job: The job.
-            deadline: When it has waited for the database long enough.
+            pending: The job.
+            lock_wait: How long to wait for a lock that others hold, in seconds.
 
         Raises:
             psycopg.Error: The database refused it; nothing was written.
@@ -167,13 +263,13 @@ class Writers:
         """
         pause = _PAUSE_S
         for attempt in range(_TRIES):
-            seconds = deadline - monotonic()
+            seconds = pending.deadline - monotonic()
             if seconds <= 0:
                 msg = "the server did not answer in time"
                 raise NoAnswerError(msg)
             attempted = Attempt(self._connections, self._expiry_clock, self._secret)
             try:
-                return attempted.run(job, seconds)
+                return attempted.run(pending.job, seconds, lock_wait)
             except psycopg.Error as error:
                 last = attempt == _TRIES - 1
                 if is_lost(error):

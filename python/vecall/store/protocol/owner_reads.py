@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from vecall.filters.labels import EVERY
+from vecall.filters.rights import FULL, Rights
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -97,29 +98,55 @@ class PartitionReads(Protocol):
         """
         ...
 
+    def passing(
+        self, app: str, user: str, conditions: Filter
+    ) -> dict[str, float | None]:
+        """Return the memories of a user that pass a filter, in any state.
+
+        Args:
+            app: The app.
+            user: The user.
+            conditions: A filter that `check_filter` returned, with metadata.
+
+        Returns:
+            The `updated_at` of each, by id.
+
+        Raises:
+            LimitExceededError: The filter takes too many comparisons.
+        """
+        ...
+
     def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
         """Return the numbers of a partition's rows with these ids, in any state."""
         ...
 
 
 class MemoryReads(Protocol):
-    """Reads of single memories, their history, and pages of memories."""
+    """Reads of single memories, their history, and pages of memories.
 
-    def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
+    A memory that `rights` hide is not returned, not counted and no cursor.
+    """
+
+    def find(
+        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
+    ) -> Row | None:
         """Return a live memory by id; None if `expires_at` or `valid_until` passed."""
         ...
 
     def find_many(
-        self, app: str, user: str, ids: Sequence[str], now: float
+        self,
+        app: str,
+        user: str,
+        ids: Sequence[str],
+        now: float,
+        rights: Rights = FULL,
     ) -> list[Row]:
         """Return what `find` returns for each id that has a memory, in any order."""
         ...
 
-    def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        """Return a memory in any state; None if it does not exist or has expired."""
-        ...
-
-    def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
+    def turns_around(
+        self, row: Row, before: int, after: int, now: float, rights: Rights = FULL
+    ) -> list[Row]:
         """Return a turn with its neighbours in the session, in order.
 
         Args:
@@ -128,10 +155,13 @@ class MemoryReads(Protocol):
             after: Maximum number of turns after it.
             now: The time by which memories expire. Only live turns that have not
                 expired are counted.
+            rights: Only turns that the caller sees are counted.
         """
         ...
 
-    def history(self, app: str, user: str, id_: str, now: float) -> list[RevisionRow]:
+    def history(
+        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
+    ) -> list[RevisionRow]:
         """Return the revisions of a memory and of those it replaced, oldest first."""
         ...
 
@@ -144,6 +174,7 @@ class MemoryReads(Protocol):
         limit: int,
         now: float,
         conditions: Filter = EVERY,
+        rights: Rights = FULL,
     ) -> list[Row]:
         """Return a page of a user's memories in one state, in order of creation.
 
@@ -156,6 +187,7 @@ class MemoryReads(Protocol):
             limit: Maximum number of memories; -1 returns all.
             now: The time by which memories expire.
             conditions: Only memories that pass this filter.
+            rights: Only memories that the caller sees.
 
         Raises:
             NotFoundError: The user has no memory with the id `cursor`.
@@ -163,7 +195,13 @@ class MemoryReads(Protocol):
         ...
 
     def count_listed(
-        self, app: str, user: str, state: str, now: float, conditions: Filter
+        self,
+        app: str,
+        user: str,
+        state: str,
+        now: float,
+        conditions: Filter,
+        rights: Rights = FULL,
     ) -> int:
         """Return the number of memories that `listed` returns without a limit."""
         ...

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import is_hidden
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.results import RevisionRow
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
+from vecall.store.visible import visible
 
 _ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
 def history(
-    connection: Transaction, app: str, user: str, id_: str, now: float
+    connection: Transaction,
+    app: str,
+    user: str,
+    id_: str,
+    now: float,
+    rights: Rights = FULL,
 ) -> list[RevisionRow]:
     """Return the revisions of a memory and of those it replaced, oldest first.
 
-    Empty if this user has no memory with that id. Revisions that expired by `now` are
-    left out.
+    Empty if this user has no memory with that id, or the caller does not see it.
+    Revisions that expired by `now`, or that the caller does not see, are left out.
     """
     found = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
@@ -35,7 +42,12 @@ def history(
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            revisions = _of_one(connection, part, current, now) + revisions
+            own = _of_one(connection, part, current, now)
+            if rights is not FULL:
+                own = _seen(connection, own, rights)
+            if not own and current == id_:
+                return []
+            revisions = own + revisions
             replaced = connection.execute(
                 "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
                 (part, current),
@@ -44,18 +56,22 @@ def history(
     return revisions
 
 
-def as_it_stands(
-    connection: Transaction, app: str, user: str, id_: str, now: float
-) -> Row | None:
-    """Return the current revision of a memory in any state.
+def _seen(
+    connection: Transaction, own: list[RevisionRow], rights: Rights
+) -> list[RevisionRow]:
+    """Return the revisions of one memory that a caller sees: none of a hidden one.
 
-    None if this user has no memory with that id, or the memory expired by `now`.
+    A hidden memory that replaced it is not named.
     """
-    part = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    found = None if part is None else _standing(connection, part[0], id_, now)
-    return None if found is None else found[0]
+    if not own or not rights.sees(own[-1].row.trust, own[-1].state):
+        return []
+    if own[-1].by is not None:
+        newer = connection.execute(
+            f"SELECT 1 FROM mem WHERE part = ? AND id = ?{visible(rights)}",
+            (own[-1].row.rid >> 32, own[-1].by),
+        ).fetchone()
+        own[-1] = own[-1]._replace(by=None) if newer is None else own[-1]
+    return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
 def _standing(

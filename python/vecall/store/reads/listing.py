@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from vecall.concurrency.time_slices import in_slices
 from vecall.errors import NotFoundError
 from vecall.filters.labels import EVERY
-from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
+from vecall.filters.rights import FULL, Rights
+from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 from vecall.types import Filter
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
@@ -27,6 +28,7 @@ def listed(
     limit: int,
     now: float,
     conditions: Filter = EVERY,
+    rights: Rights = FULL,
 ) -> list[Row]:
     """Return a user's memories in one state, in order of creation.
 
@@ -41,6 +43,7 @@ def listed(
         limit: Maximum number of memories; -1 returns all.
         now: The time of the expiry clock, in seconds.
         conditions: Only memories that pass this filter.
+        rights: Only memories that the caller sees.
 
     Raises:
         NotFoundError: This user has no memory with the id `cursor`.
@@ -49,7 +52,8 @@ def listed(
     part = _part_of(connection, app, user)
     if cursor is not None:
         row = connection.execute(
-            "SELECT rid FROM mem WHERE part = ? AND id = ?", (part, cursor)
+            f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}",
+            (part, cursor),
         ).fetchone()
         if row is None:
             msg = (
@@ -57,7 +61,7 @@ def listed(
             )
             raise NotFoundError(msg)
         begin = row[0]
-    where, values = _where(part, state, now, conditions)
+    where, values = _where(part, state, now, conditions, rights)
     if conditions.metadata is None:
         page = connection.execute(
             f"SELECT rid {where} ORDER BY rid LIMIT ?",
@@ -78,10 +82,11 @@ def count_listed(
     state: str,
     now: float,
     conditions: Filter,
+    rights: Rights = FULL,
 ) -> int:
     """Return the number of memories that `listed` returns without a limit."""
     part = _part_of(connection, app, user)
-    where, values = _where(part, state, now, conditions)
+    where, values = _where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
         wanted = conditions.metadata
         return sum(1 for _ in _passing(connection, where, values, part, -1, wanted))
@@ -102,7 +107,7 @@ def _part_of(connection: Transaction, app: str, user: str) -> int:
 
 
 def _where(
-    part: int, state: str, now: float, conditions: Filter
+    part: int, state: str, now: float, conditions: Filter, rights: Rights
 ) -> tuple[str, list[Any]]:
     """Return FROM and WHERE of the memories in one state that may pass a filter.
 
@@ -112,7 +117,8 @@ def _where(
     sql = (
         "FROM mem WHERE rid BETWEEN ? AND ? AND state = ? "
         "AND coalesce(expires_at, 9e99) > ? "
-        f"AND (state <> 'live' OR coalesce(valid_until, 9e99) > ?){condition}"
+        f"AND (state <> 'live' OR coalesce(valid_until, 9e99) > ?)"
+        f"{visible(rights)}{condition}"
     )
     return sql, [(part << 32) | 0xFFFFFFFF, state, now, now, *values]
 
@@ -127,14 +133,20 @@ def _passing(
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, after row `begin`."""
     lowest = max(begin + 1, part << 32)
+    rows = _in_pages(connection, where, values, lowest)
+    return (rid for rid, _ in passing_metadata(rows, wanted))
+
+
+def _in_pages(
+    connection: Transaction, where: str, values: list[Any], lowest: int
+) -> Iterator[tuple[int, str | None]]:
+    """Yield number and metadata of rows, in order."""
     while True:
         rows = connection.execute(
             f"SELECT rid, meta {where} ORDER BY rid LIMIT ?",
             (lowest, *values, _AT_ONCE),
         ).fetchall()
-        for rid, meta in in_slices(rows):
-            if meets_metadata(rid, meta, wanted):
-                yield rid
+        yield from rows
         if len(rows) < _AT_ONCE:
             return
         lowest = rows[-1][0] + 1

@@ -5,11 +5,12 @@ SQL excludes most rows that cannot match. The caller then evaluates the parsed m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
-from vecall.filters.metadata import has_values, needed
+from vecall.filters.metadata import needed, scan_of
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
@@ -29,7 +30,7 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
 
     Returns:
         SQL that is empty or begins with AND, and its values. A row that meets it
-        passes the filter if its metadata do, see `meets_metadata`.
+        passes the filter if its metadata do, see `passing_metadata`.
     """
     after, before = (
         None if value is None else to_seconds(value, "filter")
@@ -49,19 +50,29 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
     return sql + labels + needles, [*values, *names, *texts]
 
 
-def meets_metadata(rid: int, meta: str | None, wanted: Mapping[str, Any]) -> bool:
-    """Whether the stored metadata of a row meet conditions.
+def passing_metadata(
+    rows: Iterable[tuple[Any, ...]], wanted: Mapping[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield those rows of one scan whose stored metadata meet conditions.
 
     Args:
-        rid: The number of the row.
-        meta: The metadata as JSON; None if there are none.
+        rows: Rows that begin with their number and end with their metadata as JSON,
+            None if there are none.
         wanted: Conditions that `check_conditions` returned.
 
     Raises:
-        CorruptFileError: The metadata are not a JSON object.
+        CorruptFileError: The metadata of a row are not a JSON object.
+        LimitExceededError: More rows times conditions than `MOST_COMPARISONS`.
     """
+    test = scan_of(wanted)
+    for row in in_slices(rows):
+        if test(_stored(row[0], row[-1])):
+            yield row
+
+
+def _stored(rid: int, meta: str | None) -> dict[str, Any]:
     try:
-        return has_values({} if meta is None else stored_object(meta), wanted)
+        return {} if meta is None else stored_object(meta)
     except (TypeError, ValueError):
         msg = (
             f"the file is damaged: the metadata of memory row {rid} is not JSON; "
@@ -98,6 +109,20 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
         condition += f" AND id NOT IN ({', '.join('?' * len(names))})"
         values += names
     return condition, values
+
+
+def passing(
+    connection: Transaction, app: str, user: str, conditions: Filter
+) -> dict[str, float | None]:
+    """Return the `updated_at` of the memories in any state that pass, by id."""
+    condition, values = filter_conditions(conditions)
+    rows = connection.execute(
+        "SELECT rid, id, updated_at, meta FROM mem WHERE part = "
+        f"(SELECT id FROM part WHERE app = ? AND user = ?){condition}",
+        (app, user, *values),
+    )
+    found = passing_metadata(rows, conditions.metadata or {})
+    return {id_: updated_at for _, id_, updated_at, _ in found}
 
 
 def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from typing import NamedTuple
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import HIDDEN_APP, IS_KEY
+from vecall.store.item_values import PIECES
 from vecall.store.results import ChangedRows
-from vecall.store.rows import COLUMNS, Row, RowWithVector, is_whole
+from vecall.store.rows import COLUMNS, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 
 _READ = (
     f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
@@ -118,12 +122,17 @@ def changed_since(
 
 
 def find(
-    connection: Transaction, app: str, user: str, id_: str, now: float
+    connection: Transaction,
+    app: str,
+    user: str,
+    id_: str,
+    now: float,
+    rights: Rights = FULL,
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
     values = connection.execute(
         f"{_FROM} WHERE mem.id = ? AND mem.state = 'live' "
-        f"AND {END} > ? "
+        f"AND {END} > ?{visible(rights)} "
         "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
         (id_, now, app, user),
     ).fetchone()
@@ -131,12 +140,17 @@ def find(
 
 
 def find_many(
-    connection: Transaction, app: str, user: str, ids: Sequence[str], now: float
+    connection: Transaction,
+    app: str,
+    user: str,
+    ids: Sequence[str],
+    now: float,
+    rights: Rights = FULL,
 ) -> list[Row]:
     """Return a user's live memories with these ids that have not expired."""
     found = select_in(
         connection,
-        f"{_FROM} WHERE mem.state = 'live' AND {END} > ? "
+        f"{_FROM} WHERE mem.state = 'live' AND {END} > ?{visible(rights)} "
         "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?) "
         "AND mem.id IN",
         (now, app, user),
@@ -146,7 +160,12 @@ def find_many(
 
 
 def turns_around(
-    connection: Transaction, row: Row, before: int, after: int, now: float
+    connection: Transaction,
+    row: Row,
+    before: int,
+    after: int,
+    now: float,
+    rights: Rights = FULL,
 ) -> list[Row]:
     """Return a row with the turns before and after it in its session, in order.
 
@@ -160,7 +179,7 @@ def turns_around(
             continue
         cursor = connection.execute(
             f"{_FROM} WHERE mem.part = ? AND mem.session = ? AND mem.pos {step} ? "
-            f"AND mem.state = 'live' AND {END} > ? "
+            f"AND mem.state = 'live' AND {END} > ?{visible(rights)} "
             f"ORDER BY mem.pos {order} LIMIT ?",
             (row.rid >> 32, row.session, row.pos, now, limit),
         )
@@ -180,14 +199,34 @@ def without_vector(
     return [_checked(values) for values in cursor]
 
 
-def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
-    """Check the checksum of every row that is not quarantined.
+def lacking_vectors(connection: Transaction) -> tuple[int, int]:
+    """Return the number of live rows, and how many of them have no vector."""
+    found = connection.execute(
+        "SELECT count(*), count(*) - count(vec) FROM mem WHERE state = 'live'"
+    ).fetchone()
+    return int(found[0]), int(found[1])
 
-    Returns:
-        The number of rows, and the numbers of the rows with a wrong checksum.
+
+class CheckedRows(NamedTuple):
+    """What a check of all rows found.
+
+    Attributes:
+        checked: The number of rows.
+        damaged: The numbers of those with a wrong checksum.
+        old: Those whose checksum is of a spelling that vecall no longer writes: the
+            new checksum, and the number.
     """
+
+    checked: int
+    damaged: list[int]
+    old: list[tuple[int, int]]
+
+
+def checked_rows(connection: Transaction) -> CheckedRows:
+    """Check the checksum of every row that is not quarantined."""
     checked = after = 0
-    damaged = []
+    damaged: list[int] = []
+    old: list[tuple[int, int]] = []
     while True:
         page = connection.execute(
             f"{_FROM} WHERE mem.rid > ? AND mem.state <> 'quarantined' "
@@ -198,12 +237,16 @@ def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
             checked += 1
             after = values[0]
             try:
-                _checked(values)
+                stored = _checked(values)
             except CorruptFileError:
                 damaged.append(values[0])
+                continue
+            crc = checksum(stored.row, stored.vec)
+            if values[-4] is None and crc != values[-5]:
+                old.append((crc, stored.row.rid))
         if len(page) < _PAGE:
             break
-    return checked, damaged
+    return CheckedRows(checked, damaged, old)
 
 
 def users_of(connection: Transaction, app: str) -> list[str]:
@@ -237,8 +280,12 @@ def totals(
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
         + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0")
-        + (", (SELECT count(*) FROM item WHERE part > 0)" if items else ", 0"),
-        (HIDDEN_APP,),
+        + (
+            ", (SELECT count(*) FROM item WHERE part > 0 AND ns <> ?)"
+            if items
+            else ", 0"
+        ),
+        (HIDDEN_APP, *([PIECES] if items else [])),
     )
     rows, bare, sessions, deleted, archived, held, turns, documents = counted.fetchone()
     return {

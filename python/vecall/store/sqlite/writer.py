@@ -170,15 +170,23 @@ class Writer:
     def _commit_on_full_disk(
         self, group: list[_Pending], error: StorageFullError
     ) -> None:
-        for make_room in (self._database.release_reserve, self._database.checkpoint):
-            try:
-                make_room()
-                self._commit(group)
-            except StorageFullError as again:
-                error = again
-            else:
-                return
-        raise error
+        """Commit with the reserved space, and reserve again what is left of it."""
+        reserve, checkpoint = self._database.reserve, self._database.checkpoint
+        if reserve is None:
+            raise error
+        # A checkpoint gives the space of the log back. It comes first if it has room:
+        # one that fails leaves none for the commit.
+        is_first = reserve.covers_wal
+        reserve.release()
+        if is_first:
+            with suppress(VecallError):
+                checkpoint()
+        try:
+            self._commit(group)
+        except StorageFullError:
+            checkpoint()
+            self._commit(group)
+        reserve.fill(reserve.lacks())
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, nextafter
-from typing import Any, Literal
+from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, NotFoundError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.digests import was_overwritten
 from vecall.store.erased_names import keys_of, tombstone_reads, tombstones
 from vecall.store.models import require_active
-from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
-from vecall.store.sql import in_statements, insert_many, select_in
+from vecall.store.rows import COLUMNS, Change, Draft, Row, RowWithVector
+from vecall.store.sql import in_statements, insert_many
 from vecall.store.transaction import ReadsAhead, Statement, Transaction
 from vecall.store.writes import idempotency
 from vecall.store.writes.delete import (
@@ -22,7 +23,9 @@ from vecall.store.writes.delete import (
     delete_stale_passages,
     rows_of_session,
 )
+from vecall.store.writes.hidden_rows import NONE, set_aside
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
+from vecall.store.writes.left_out import Away, leave_out_deleted
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_diff import (
@@ -41,13 +44,15 @@ from vecall.store.writes.row_diff import (
     row_of,
     same_content,
 )
-from vecall.store.writes.row_state import archive, rewrite_positions, supersede
+from vecall.store.writes.row_state import (
+    archive,
+    rewrite_positions,
+    rows_to_fold,
+    supersede,
+)
 from vecall.store.writes.session_buffer import mark_turns_done
-from vecall.store.writes.session_positions import LAST_POSITION, Positions
+from vecall.store.writes.session_positions import LAST_POSITION, Positions, positions_of
 from vecall.store.writes.waiting_counts import Waits
-
-Away = Literal["deleted", "expired", "evicted"]
-"""Why a draft is not stored."""
 
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
@@ -78,7 +83,13 @@ class AddMemories:
         absent: Write nothing if one of the memories exists.
         version: Write nothing if the `updated_at` of the memory to correct differs.
         likely_part: The number of the user's partition, as far as it is known.
+        rights: What the caller sees. A draft with the id of a memory below its floor is
+            left out as "taken", unless it says the same. One with the id of a
+            quarantined memory that it does not see is written as a new one; the text
+            that it replaces stays in the history.
         left_out: Set by `run`: why drafts are not stored, by id.
+        edited: Set by `run`: the corrected memory as this job leaves it.
+        folded: Set by `run`: how many memories it archived for `fold`.
     """
 
     app: str
@@ -99,7 +110,10 @@ class AddMemories:
     absent: bool = False
     version: float | None = None
     likely_part: int | None = None
+    rights: Rights = FULL
     left_out: dict[str, Away] = field(default_factory=dict)
+    edited: Row | None = None
+    folded: int = 0
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -119,7 +133,7 @@ class AddMemories:
             if self.key is None
             else IdempotencyRecord(partition, self.key, self.drafts)
         )
-        self.left_out = {}
+        self.left_out, self.folded = {}, 0
         # One look-up serves the idempotency key and the tombstones.
         keys = keys_of(connection, partition.id) if self.drafts or record else []
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
@@ -127,27 +141,40 @@ class AddMemories:
             return partition.unchanged(ids)
         if self.answered:
             raise ForgottenKeyError
-        folded = self._to_be_folded(partition)
+        folded = rows_to_fold(partition, self.fold)
         if folded is None:
             return partition.unchanged([])
-        drafts = self._wanted(partition, keys)
+        drafts = {draft.id: draft for draft in self.drafts}
+        self.left_out |= leave_out_deleted(
+            partition, drafts, keys, self.restore, self.again
+        )
         stored = find_stored(partition, list(drafts))
+        hidden = NONE
+        if self.rights is not FULL:
+            how = (self.rights, self.edit, self.restore)
+            hidden = set_aside(partition, drafts, stored, *how)
+            self.left_out |= dict.fromkeys(hidden.taken, "taken")
         self._check_versions(partition, stored)
-        outdated = self._leave_out(partition, drafts, stored)
-        removed = self._remove_others(partition)
-        if turns := changed_turns(drafts, stored) - outdated:
-            kept = {draft.id for draft in self.drafts}
-            removed += delete_stale_passages(partition, turns, kept)
-        positions = _positions(partition, drafts, stored)
-        written = rewrite_positions(partition, positions.moved)
+        outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
+        changed = changed_turns(drafts, stored) - outdated
+        removed = hidden.deleted + self._remove_others(partition, changed)
+        known = {**stored, **hidden.same} if hidden.same else stored
+        positions = positions_of(partition, drafts.values(), known)
+        moves = positions.moved
+        written = rewrite_positions(
+            partition, {id_: moves[id_] for id_ in moves if id_ not in hidden.same}
+        )
         news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
-        new = self._put(partition, news, stored, positions)
+        stored |= hidden.replaced
+        new = self._put(partition, news, stored, positions, hidden.replaced)
         written += [entry for draft, entry in new if not draft.quarantined]
         removed += [entry.row.rid for draft, entry in new if draft.quarantined]
         found = [draft for draft, _ in new if not draft.quarantined]
-        removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
+        newer = {draft.supersedes: draft.id for draft in found}
+        removed += supersede(partition, newer, self.rights)
         if folded and found:
             removed += archive(partition, folded, "folded", found[0].id)
+            self.folded = len(folded)
         done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
             less = Waits(-done.turns, -done.nbytes)
@@ -180,36 +207,6 @@ class AddMemories:
             _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
             for draft in in_slices(self.drafts)
         )
-
-    def _wanted(
-        self, partition: PartitionWriter, keys: Sequence[bytes]
-    ) -> dict[str, Draft]:
-        """The drafts by id, without those that stay deleted.
-
-        Re-ingesting a session does not bring back turns that were deleted, evicted or
-        expired. A fact that expired or was evicted is stored again. A fact that was
-        deleted is stored again only with `again`.
-        """
-        drafts = {draft.id: draft for draft in self.drafts}
-        connection = partition.connection
-        ids = list(drafts)
-        for id_, form, why in tombstones(connection, partition.id, ids, keys):
-            draft = drafts.get(id_)
-            if draft is None:
-                continue
-            if self.restore or (not draft.ordered and (self.again or why is not None)):
-                connection.execute(
-                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
-                )
-            else:
-                self.left_out[id_] = why or "deleted"
-                del drafts[id_]
-        for id_ in list(drafts) if self.left_out else ():
-            turn = drafts[id_].passage_of
-            if turn in self.left_out:  # then its passages are left out, too
-                self.left_out[id_] = self.left_out[turn]
-                del drafts[id_]
-        return drafts
 
     def _check_versions(
         self, partition: PartitionWriter, stored: dict[str, ExistingRow]
@@ -265,14 +262,20 @@ class AddMemories:
         }
         return outdated | {d.id for d in drafts.values() if d.passage_of in outdated}
 
-    def _remove_others(self, partition: PartitionWriter) -> list[int]:
-        if self.replace is None:
+    def _remove_others(
+        self, partition: PartitionWriter, changed: set[str]
+    ) -> list[int]:
+        """Delete old passages of changed turns, and others of a replaced session."""
+        if self.replace is None and not changed:
             return []
         ids = {draft.id for draft in self.drafts}
-        turns = rows_of_session(partition, self.replace)
+        stale = delete_stale_passages(partition, changed, ids, self.rights)
+        if self.replace is None:
+            return stale
+        turns = rows_of_session(partition, self.replace, self.rights)
         gone = [turn for turn in turns if turn.id not in ids]
         delete_rows(partition, gone)
-        return [turn.rid for turn in gone]
+        return [*stale, *(turn.rid for turn in gone)]
 
     def _put(
         self,
@@ -280,8 +283,12 @@ class AddMemories:
         drafts: dict[str, Draft],
         stored: dict[str, ExistingRow],
         positions: Positions,
+        hidden: Collection[str] = (),
     ) -> list[tuple[Draft, RowWithVector]]:
-        """Write the drafts that differ from their rows; return them with their rows."""
+        """Write the drafts that differ from their rows; return them with their rows.
+
+        Of a stored row among `hidden` the memory gets the id alone.
+        """
         inserts: list[tuple[Any, ...]] = []
         put = []
         for id_, draft in in_slices(drafts.items()):
@@ -292,13 +299,19 @@ class AddMemories:
                 continue
             if pos is None:
                 pos = positions.moved.get(id_, known.pos)
-            expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
+            was = None if id_ in hidden else known
+            expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
             back = self.restore and known.state == "archived"
             if back or not is_noop(draft, known, expires_at, exact=self.edit):
                 if known.state == "live" and same_content(draft, known):
                     draft.quarantined = False  # it was released
-                row = self._update(partition, draft, known, pos, expires_at)
+                row = self._update(
+                    partition, draft, known, pos, expires_at, hidden=was is None
+                )
                 put.append((draft, row))
+                self.edited = row.row
+            elif self.edit:
+                self.edited = known.row(id_)
         columns = f"mem ({COLUMNS}, {REST}, state)"
         insert_many(partition.connection, columns, inserts)
         return put
@@ -328,6 +341,8 @@ class AddMemories:
         old: ExistingRow,
         pos: float | None,
         expires_at: float | None,
+        *,
+        hidden: bool,
     ) -> RowWithVector:
         was, live = int(old.state == "live"), int(not draft.quarantined)
         size = len(draft.text.encode()) * live - len(old.text.encode()) * was
@@ -340,7 +355,10 @@ class AddMemories:
             vec, model = old.vec, old.model
         # A version is never used twice, also if the clock stands still.
         now = max(partition.now, nextafter(old.updated_at, inf))
-        row = row_merged(draft, old, pos, now, expires_at)
+        if hidden:
+            row = row_of(draft, old.rid, pos, now, expires_at)
+        else:
+            row = row_merged(draft, old, pos, now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
@@ -371,29 +389,3 @@ class AddMemories:
         if old.vec is None or old.model != self.model:
             return False
         return draft.vec != old.vec and old.is_whole(draft.id)
-
-    def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
-        """The rows to archive; None if one of them has changed."""
-        query = (
-            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
-        )
-        found = list(
-            select_in(partition.connection, query, [partition.id], list(self.fold))
-        )
-        same = all(self.fold[id_] == hash_ for id_, _, hash_ in found)
-        if not same or len(found) < len(self.fold):
-            return None
-        return [rid for _, rid, _ in found]
-
-
-def _positions(
-    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, ExistingRow]
-) -> Positions:
-    turns = [draft for draft in drafts.values() if draft.ordered]
-    session = turns[0].session if turns else None
-    known = {
-        id_: old.pos
-        for id_, old in stored.items()
-        if old.pos is not None and old.session == session
-    }
-    return Positions(partition, session, [draft.id for draft in turns], known)

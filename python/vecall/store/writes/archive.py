@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vecall.errors import ConflictError, NotFoundError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import forms_of
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Change
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.passages import with_passages
@@ -36,17 +38,22 @@ class ArchiveMemories:
         user: The user.
         ids: The ids of the memories.
         why: The reason.
+        rights: Other memories than those that the caller sees are unknown.
     """
 
     app: str
     user: str
     ids: Sequence[str]
     why: Reason = "archived"
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        query = "SELECT rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        query = (
+            "SELECT rid FROM mem WHERE part = ? AND state = 'live'"
+            f"{visible(self.rights)} AND id IN"
+        )
         ids = with_passages(connection, partition.id, self.ids)
         found = select_in(connection, query, [partition.id], ids)
         removed = archive(partition, [rid for (rid,) in found], self.why)
@@ -73,6 +80,7 @@ class RestoreMemory:
         state: The required state: "archived" or "quarantined".
         seen: The `updated_at` that the caller has seen, in seconds; None skips the
             check.
+        rights: Other memories than those that the caller sees are unknown.
     """
 
     app: str
@@ -82,6 +90,7 @@ class RestoreMemory:
     state: State = "archived"
     seen: float | None = None
     estimated_bytes: int = _ROW_BYTES
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -97,15 +106,16 @@ class RestoreMemory:
         ids = [self.id]
         if self.state == "archived":  # a reviewer releases each passage that was read
             ids = with_passages(connection, partition.id, ids)
-        written = bring_back(partition, ids, self.state)
-        if not written and self.state == "archived":
+        written = bring_back(partition, ids, self.state, self.rights)
+        if not written and self.state == "archived" and self._sees_summary(partition):
             folded = select_in(
                 connection,
                 "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN",
                 [partition.id],
                 list(forms_of(connection, partition.id, [self.id])),
             )
-            written = bring_back(partition, [id_ for (id_,) in folded], "archived")
+            ids = [id_ for (id_,) in folded]
+            written = bring_back(partition, ids, "archived", self.rights)
             if written:
                 doomed = self._summary(partition)
         if not written:
@@ -113,7 +123,8 @@ class RestoreMemory:
             raise NotFoundError(msg)
         removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
-        removed += supersede(partition, {row.supersedes: row.id for row in rows})
+        newer = {row.supersedes: row.id for row in rows}
+        removed += supersede(partition, newer, self.rights)
         if self.bounds is not None:
             removed += evict(partition, self.bounds, written)
         partition.finish()
@@ -126,12 +137,22 @@ class RestoreMemory:
             return
         changed = partition.connection.execute(
             "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = ? "
-            "AND updated_at <> ?",
+            f"AND updated_at <> ?{visible(self.rights)}",
             (partition.id, self.id, self.state, self.seen),
         )
         if changed.fetchone():
             msg = "updated_at: the memory was changed since then; read it again"
             raise ConflictError(msg)
+
+    def _sees_summary(self, partition: PartitionWriter) -> bool:
+        """Whether the id is not that of a memory that is hidden from the caller."""
+        if self.rights is FULL:
+            return True
+        found = partition.connection.execute(
+            "SELECT trust, state FROM mem WHERE part = ? AND id = ?",
+            (partition.id, self.id),
+        ).fetchone()
+        return found is None or self.rights.sees(*found)
 
     def _summary(self, partition: PartitionWriter) -> list[RowToDelete]:
         found = partition.connection.execute(
@@ -154,12 +175,14 @@ class MergeMemories:
         user: The user.
         groups: Per group: the id of the memory that stays, and those of its duplicates.
         hashes: The hashes of their texts. A group with a changed text is skipped.
+        merged: Set by `run`: of each group the ids that it archived.
     """
 
     app: str
     user: str
     groups: Sequence[tuple[str, Sequence[str]]]
     hashes: Mapping[str, bytes]
+    merged: list[tuple[str, ...]] = field(default_factory=list)
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
@@ -168,7 +191,8 @@ class MergeMemories:
             "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
         written, removed = [], []
-        for survivor, others in self.groups:
+        self.merged = [()] * len(self.groups)
+        for at, (survivor, others) in enumerate(self.groups):
             ids = [survivor, *others]
             found = list(select_in(connection, query, [partition.id], ids))
             if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
@@ -196,6 +220,7 @@ class MergeMemories:
             written.append(rewrite(partition, stays, row))
             gone = [row.rid for row in rows if row.id != survivor]
             removed += archive(partition, gone, "merged", survivor)
+            self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
         partition.finish()
         return partition.changed(written, removed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vecall.scalars import stored_float
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector
 from vecall.store.transaction import Transaction
@@ -57,7 +58,7 @@ def last_consolidation(connection: Transaction) -> float | None:
     """Return when a scheduled consolidation ran last, in seconds since 1970."""
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST_RUN,))
     row = found.fetchone()
-    return None if row is None else float(row[0])
+    return None if row is None else stored_float(row[0])
 
 
 def move_last_consolidation(connection: Transaction, seconds: float) -> None:

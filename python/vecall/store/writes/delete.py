@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError
+from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
+from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
+from vecall.store.visible import above_floor, visible
 from vecall.store.writes.forget_proposals import take_proposal
 from vecall.store.writes.item_rows import delete_items
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -46,7 +48,11 @@ class DeleteMemories:
         ids: Only memories with these ids, and the other passages of these turns.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
+        passed: The `updated_at` of memories that passed `filter`, by id. Only these are
+            deleted; the metadata of one that was updated since are checked again.
         version: Delete nothing if the `updated_at` of a memory in `ids` differs.
+        rights: Only memories that the caller sees. Those of the whole user are deleted
+            with the quarantined ones, which the change does not name.
         token: The token of a proposal, which must contain the ids. Without ids, all
             ids of the proposal are deleted.
     """
@@ -59,6 +65,8 @@ class DeleteMemories:
     token: str | None = None
     version: float | None = None
     estimated_bytes: int = 0
+    rights: Rights = FULL
+    passed: Mapping[str, float | None] | None = None
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
@@ -70,7 +78,7 @@ class DeleteMemories:
         if self.version is not None:
             self._check_version(partition)
         if self.token is not None:
-            self.ids = take_proposal(partition, self.token, self.ids)
+            self.ids = take_proposal(partition, self.token, self.ids, self.rights)
         elif self.ids is not None:
             self.ids = with_passages(connection, partition.id, self.ids)
         query, values = self._conditions(partition.id)
@@ -88,10 +96,20 @@ class DeleteMemories:
             delete_items(partition)
         partition.finish()
         gone = [row.rid for row in found]
-        return partition.changed(removed=gone, ids=[row.id for row in found])
+        named = [row.id for row in found if self._names(row)]
+        return partition.changed(removed=gone, ids=named)
+
+    def _names(self, row: RowToDelete) -> bool:
+        return self.rights.review or row.state != QUARANTINED
+
+    @property
+    def _seen(self) -> str:
+        """The condition of the memories that may be deleted."""
+        whole = self.session is None and not self._is_narrowed
+        return above_floor(self.rights) if whole else visible(self.rights)
 
     def _check_version(self, partition: PartitionWriter) -> None:
-        query = "SELECT updated_at FROM mem WHERE part = ? AND id IN"
+        query = f"SELECT updated_at FROM mem WHERE part = ?{self._seen} AND id IN"
         found = select_in(
             partition.connection, query, [partition.id], list(self.ids or ())
         )
@@ -121,7 +139,10 @@ class DeleteMemories:
             by = [id_ for (id_,) in replaced if id_ not in known]
             known.update(by)
             rows = select_in(
-                partition.connection, f"{_DOOMED} AND id IN", [partition.id], by
+                partition.connection,
+                f"{_DOOMED}{self._seen} AND id IN",
+                [partition.id],
+                by,
             )
             older += [RowToDelete(*row) for row in rows]
         return older
@@ -146,7 +167,7 @@ class DeleteMemories:
             query += " AND session = ?"
             values.append(self.session)
         condition, more = filter_conditions(self.filter or Filter())
-        return query + condition, [*values, *more]
+        return query + self._seen + condition, [*values, *more]
 
     def _passing(
         self, connection: Transaction, query: str, values: Sequence[Any]
@@ -155,22 +176,36 @@ class DeleteMemories:
         if wanted is None:
             yield from (RowToDelete(*row) for row in connection.execute(query, values))
             return
-        with_metadata = query.replace(" FROM ", ", meta FROM ", 1)
-        for *row, meta in connection.execute(with_metadata, values):
-            if meets_metadata(row[0], meta, wanted):
-                yield RowToDelete(*row)
+        query = query.replace(" FROM ", ", updated_at, meta FROM ", 1)
+        rows: Iterable[tuple[Any, ...]]
+        if self.passed is None:
+            rows = connection.execute(query, values)
+        else:
+            ids = list(self.passed)
+            found = list(select_in(connection, f"{query} AND id IN", values, ids))
+            rows = [row for row in found if row[-2] != self.passed[row[1]]]
+            same = [row for row in found if row[-2] == self.passed[row[1]]]
+            yield from (RowToDelete(*row[:-2]) for row in same)
+        for row in passing_metadata(rows, wanted):
+            yield RowToDelete(*row[:-2])
 
 
-def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelete]:
-    """Return the turns of a session."""
+def rows_of_session(
+    partition: PartitionWriter, session: str, rights: Rights = FULL
+) -> list[RowToDelete]:
+    """Return the turns of a session that a caller sees."""
     rows = partition.connection.execute(
-        f"{_DOOMED} AND session = ? AND pos IS NOT NULL", (partition.id, session)
+        f"{_DOOMED} AND session = ? AND pos IS NOT NULL{visible(rights)}",
+        (partition.id, session),
     )
     return [RowToDelete(*row) for row in rows]
 
 
 def delete_stale_passages(
-    partition: PartitionWriter, turns: Collection[str], kept: Collection[str]
+    partition: PartitionWriter,
+    turns: Collection[str],
+    kept: Collection[str],
+    rights: Rights = FULL,
 ) -> list[int]:
     """Delete the passages that turns no longer have; return their rows.
 
@@ -180,11 +215,15 @@ def delete_stale_passages(
         partition: The user's partition.
         turns: The ids of the turns.
         kept: The ids of the passages that they have now.
+        rights: Other passages than those that the caller sees stay.
     """
+    if not turns:
+        return []
     connection, part = partition.connection, partition.id
     ids = with_passages(connection, part, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
-    found = select_in(connection, f"{_DOOMED} AND id IN", [part], stale)
+    query = f"{_DOOMED}{visible(rights)} AND id IN"
+    found = select_in(connection, query, [part], stale)
     rows = [RowToDelete(*row) for row in found]
     delete_rows(partition, rows)
     return [row.rid for row in rows]
@@ -245,22 +284,26 @@ class ForgetUser:
     Attributes:
         app: The app.
         user: The user.
+        rights: The change does not name quarantined memories that the caller does not
+            see.
     """
 
     app: str
     user: str
     estimated_bytes: int = 0
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        part = partition.id
+        part, review = partition.id, self.rights.review
         if not part:
             return partition.changed()
-        query = "SELECT rid FROM mem WHERE part = ?"
-        gone = [rid for (rid,) in connection.execute(query, (part,))]
+        query = "SELECT rid, id, state FROM mem WHERE part = ?"
+        found = connection.execute(query, (part,)).fetchall()
         delete_partition(connection, part)
-        change = partition.changed(removed=gone)
+        named = [id_ for _, id_, state in found if review or state != QUARANTINED]
+        change = partition.changed(removed=[rid for rid, *_ in found], ids=named)
         change.forgotten = True
         return change
 

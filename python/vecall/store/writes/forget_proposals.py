@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vecall.errors import InvalidArgumentError, NotFoundError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.rows import Change, text_hash
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 from vecall.store.writes.partition_writer import PartitionWriter
 
 LASTS_S = 600.0
@@ -54,7 +56,10 @@ class ProposeForget:
 
 
 def take_proposal(
-    partition: PartitionWriter, token: str, chosen: Sequence[str] | None = None
+    partition: PartitionWriter,
+    token: str,
+    chosen: Sequence[str] | None = None,
+    rights: Rights = FULL,
 ) -> list[str]:
     """Return the ids that a proposal of this user deletes, and remove the proposal.
 
@@ -62,6 +67,7 @@ def take_proposal(
         partition: The user's partition.
         token: The proposal's token.
         chosen: Only these of its ids; None is all.
+        rights: Other memories than those that the caller sees are unknown.
 
     Raises:
         NotFoundError: The token is unknown or expired, or the text of a memory to
@@ -79,7 +85,7 @@ def take_proposal(
             msg = "ids: expected ids of the memories that were proposed"
             raise InvalidArgumentError(msg)
         seen = {id_: seen[id_] for id_ in chosen}
-    hashes = "SELECT id, hash FROM mem WHERE part = ? AND id IN"
+    hashes = f"SELECT id, hash FROM mem WHERE part = ?{visible(rights)} AND id IN"
     now = select_in(partition.connection, hashes, [partition.id], list(seen))
     if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
         msg = "token: confirms nothing, or no longer; propose it again"

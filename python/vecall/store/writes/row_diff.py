@@ -44,8 +44,12 @@ class ExistingRow(NamedTuple):
 
     def is_whole(self, id_: str) -> bool:
         """Whether the row passes its checksum."""
+        return is_whole(self.row(id_), self.vec, self.crc)
+
+    def row(self, id_: str) -> Row:
+        """Return it as a `Row`."""
         fields = {name: getattr(self, name) for name in Row._fields if name != "id"}
-        return is_whole(Row(id=id_, **fields), self.vec, self.crc)
+        return Row(id=id_, **fields)
 
     def has_expired(self, now: float) -> bool:
         """Whether its TTL is over."""

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from vecall.errors import NotFoundError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Row, RowWithVector, checksum
 from vecall.store.sql import insert_many, select_in
+from vecall.store.visible import visible
 from vecall.store.writes.partition_writer import PartitionWriter
 
 State = Literal["live", "archived", "quarantined"]
@@ -88,12 +90,17 @@ def archive(
     return [entry.row.rid for entry in stored]
 
 
-def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> list[int]:
+def supersede(
+    partition: PartitionWriter,
+    newer: Mapping[str | None, str],
+    rights: Rights = FULL,
+) -> list[int]:
     """Archive memories that newer ones supersede.
 
     Args:
         partition: Their partition.
         newer: The id of the newer memory, by the id of the older one.
+        rights: Other memories than those that the caller sees are unknown.
 
     Returns:
         The rows that were live.
@@ -103,13 +110,14 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
     """
     older = [id_ for id_ in newer if id_ is not None]
     connection = partition.connection
-    query = "SELECT id FROM mem WHERE part = ? AND id IN"
+    seen = visible(rights)
+    query = f"SELECT id FROM mem WHERE part = ?{seen} AND id IN"
     known = {id_ for (id_,) in select_in(connection, query, [partition.id], older)}
     known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
     if not known.issuperset(older):
         msg = "supersedes: this user has no such memory"
         raise NotFoundError(msg)
-    query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+    query = f"SELECT id, rid FROM mem WHERE part = ? AND state = 'live'{seen} AND id IN"
     live = select_in(partition.connection, query, [partition.id], older)
     removed = []
     for id_, rid in list(live):
@@ -118,16 +126,19 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
 
 
 def bring_back(
-    partition: PartitionWriter, ids: Sequence[str], state: State
+    partition: PartitionWriter,
+    ids: Sequence[str],
+    state: State,
+    rights: Rights = FULL,
 ) -> list[RowWithVector]:
-    """Make memories of one state live, except for damaged ones.
+    """Make memories of one state live, except for damaged and hidden ones.
 
     A `valid_until` that has passed is removed.
     """
     found = select_in(
         partition.connection,
         "SELECT rid, state FROM mem WHERE part = ? AND state = ? "
-        "AND coalesce(expires_at, 9e99) > ? AND id IN",
+        f"AND coalesce(expires_at, 9e99) > ?{visible(rights)} AND id IN",
         [partition.id, state, partition.expiry_now],
         ids,
     )
@@ -170,3 +181,17 @@ def rewrite_positions(
         if state == "live":
             written.append(row_written)
     return written
+
+
+def rows_to_fold(
+    partition: PartitionWriter, fold: Mapping[str, bytes]
+) -> list[int] | None:
+    """Return the rows of live memories, by the hashes of their texts by id.
+
+    Returns:
+        None if one of them has changed or is not live any more.
+    """
+    query = "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
+    found = list(select_in(partition.connection, query, [partition.id], list(fold)))
+    same = all(fold[id_] == hash_ for id_, _, hash_ in found)
+    return [rid for _, rid, _ in found] if same and len(found) >= len(fold) else None

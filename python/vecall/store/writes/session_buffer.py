@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
+from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import hide, keys_of, part_of, tombstones
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.writes.hidden_rows import taken_ids
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
@@ -36,6 +38,7 @@ class BufferTurns:
         bounds: The user's quota.
         ends: The session is processed at once, so the quota is enforced on what was
             buffered before, not on these turns.
+        rights: A turn with the id of a memory below the caller's floor makes no memory.
     """
 
     app: str
@@ -46,6 +49,7 @@ class BufferTurns:
     count: int | None = None
     bounds: UserQuota | None = None
     ends: bool = False
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has the ids of the new turns."""
@@ -64,6 +68,8 @@ class BufferTurns:
         elif self.bounds is not None:
             waits_of(partition)  # count the buffered turns before adding some
         for id_, *_ in tombstones(connection, partition.id, list(new)):
+            new[id_] = None
+        for id_ in taken_ids(partition, list(new), self.rights):
             new[id_] = None
         (last,) = connection.execute(
             "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?", own

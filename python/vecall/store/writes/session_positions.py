@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from vecall.store.rows import Draft
 from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.position_spacing import between, spread
+from vecall.store.writes.row_diff import ExistingRow
 
 _LEAST = 2.0**-20  # minimum distance; a float64 near 2^32 is more precise
 _SPREAD = 2.0**-8  # minimum distance after spreading
@@ -219,3 +221,19 @@ def _merge(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
         merged.append(id_)
         merged.extend(after.get(id_, ()))
     return merged
+
+
+def positions_of(
+    partition: PartitionWriter,
+    drafts: Iterable[Draft],
+    stored: Mapping[str, ExistingRow],
+) -> Positions:
+    """Return the positions of the turns among the drafts of a call."""
+    turns = [draft for draft in drafts if draft.ordered]
+    session = turns[0].session if turns else None
+    known = {
+        id_: old.pos
+        for id_, old in stored.items()
+        if old.pos is not None and old.session == session
+    }
+    return Positions(partition, session, [draft.id for draft in turns], known)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.concurrency.time_slices import in_slices
+from vecall.filters.rights import FULL, Rights
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.rows import Change
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_state import State, rewrite
 
@@ -28,12 +30,14 @@ class TouchMemories:
         user: The user.
         ids: The ids of the memories.
         ttl: The time that they last from now, in seconds; None is for ever.
+        rights: Other memories than those that the caller sees are unknown.
     """
 
     app: str
     user: str
     ids: Sequence[str]
     ttl: float | None
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
@@ -42,7 +46,8 @@ class TouchMemories:
         found = select_in(
             connection,
             f"SELECT rid, state FROM mem WHERE part = ? AND (state <> 'live' OR "
-            f"{END} > ?) AND coalesce(expires_at, 9e99) > ? AND id IN",
+            f"{END} > ?) AND coalesce(expires_at, 9e99) > ?{visible(self.rights)} "
+            "AND id IN",
             [partition.id, now, now],
             list(dict.fromkeys(self.ids)),
         )

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.concurrency.time_slices import in_slices
+from vecall.filters.rights import FULL, Rights
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.visible import visible
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _MOST_USES = 2**31 - 1  # also the limit of an import
@@ -27,19 +29,21 @@ class MarkUsed:
         app: The app.
         user: The user.
         ids: The ids of the memories; duplicates count once.
+        rights: Other memories than those that the caller sees are unknown.
     """
 
     app: str
     user: str
     ids: Sequence[str]
+    rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         found = select_in(
             connection,
-            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ? "
-            "AND id IN",
+            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ?"
+            f"{visible(self.rights)} AND id IN",
             [partition.id, partition.expiry_now],
             list(dict.fromkeys(self.ids)),
         )

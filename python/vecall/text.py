@@ -1,18 +1,57 @@
-"""Sanitizes text from memories, which are untrusted in a prompt.
+"""Functions over a whole text, from anybody and of any length: each takes linear time.
 
-`strip_invisible` removes invisible characters, `escape` escapes tags, and `indented`
-and `label` keep a value inside its record. Together they guarantee that in a rendered
-block only vecall writes "<" and lines that start at the left edge.
+`normalise`, `with_tones`, `nfc` and `nfkc` normalise; `strip_invisible` removes
+invisible characters, `without_blocks` what stands between two tags. `escape` escapes
+tags, and `indented` and `label` keep a value inside its record. These three guarantee
+that in a rendered block only vecall writes "<" and lines that start at the left edge.
+
+Only this module calls `unicodedata.normalize` with a text: the time of that grows with
+the square of the marks in a row (tests/lexical/test_linear_time.py).
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
+from typing import Literal
+
+# Combining marks inside words. `\\w` excludes them, which would split Hindi and Arabic
+# words. The punctuation of the same blocks is excluded here.
+MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670"
+    "\u0900-\u0963\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece"
+    "\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3"
+)
+"""The inside of a class of a regular expression. A few letters are among them."""
+
+# All others, also U+FF9E and U+FF9F, which become marks, and some blocks in which later
+# versions of Unicode have more.
+_RARE_MARKS = (
+    "\u05bf-\u05c7\u06d6-\u06ed\u0711\u0730-\u074a\u07eb-\u07fd\u0816-\u082d\u0859-\u085b\u0890-\u08ff"
+    "\u302a-\u302f\u3099\u309a\ua66f-\uabed\ufb1e\ufe20-\ufe2f\uff9e\uff9f"
+    "\u0f18-\u0fc6\u108d\u135d-\u135f\u1712-\u1734\u17dd\u18a9\u1939-\u193b\u1a17-\u1a7f\u1ab0-\u1aff"
+    "\u1b34-\u1bf3\u1c37\u1cd0-\u1cf9\u1dc0-\u1dff\u20d0-\u20ff\u2cef-\u2cf1"
+    "\u2d7f-\u2dff"
+    "\U000101fd-\U00011d97\U00016100-\U00016139\U00016af0-\U00016ff1\U0001bc9e"
+    "\U0001d165-\U0001d244\U0001e000-\U0001e94a"
+)
+_MOST_MARKS = 30
+_MANY_MARKS = re.compile(rf"[{MARKS}{_RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
+_Form = Literal["NFC", "NFD", "NFKC"]
+_PART = 16_384  # characters that are normalised at once
+# Letters that combine with none before them. Runs without one of these become little
+# longer when they are normalised.
+_BEGINS_A_PART = re.compile(
+    "[\x00-\x7f\xc0-\u024f\u0370-\u0482\u0621-\u064a\u1e00-\u1fff\u3041-\u3096"
+    "\u30a1-\u30fa\u3300-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
+)
+_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 # Terminal escapes: OSC and its like up to their end, CSI, then the two-character ones.
+# None contains the begin of another, or many begins would look for the same end.
 _ANSI = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,256}"
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n\x9d\x90\x98\x9e\x9f]{0,256}"
     r"(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[ -/]{0,4}[0-~]"
@@ -88,11 +127,114 @@ _MARKS = re.compile(
     r"|SMASK|BEGIN_AUDIO|TRANSCRIBE|CONTROL_\w{0,32})\s{0,8}[]\uff3d]|e~\[)"
     r"|[]\uff3d]~!?b"
 )
+_LONGEST_MARK = 200  # more than any match of the expression
 _JSON_UNSAFE = re.compile(
     f"[<>&\u2028\u2029\u226e\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
 )
+# google-adk prints memories between tags of this name and escapes nothing.
+_TAG = "pastconversations"
+_BETWEEN_LETTERS = re.compile(r"[\W_]+")
+# Matches every spelling of the tag in case-folded text, and few other texts. It takes a
+# twentieth of the time of removing all characters between letters. U+0345 is no letter,
+# but folds to iota.
+_MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
 _SPACES = re.compile(r"\s+")
 _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
+
+
+def normalise(text: str) -> str:
+    """Return `text` in the normal form in which words are compared."""
+    if text.isascii():
+        return text.lower()
+    folded = nfkc(text).casefold()
+    if folded.isascii():
+        return folded
+    folded = _normalised("NFD", folded)
+    folded = _LATIN_ACCENT.sub(r"\1", folded).replace("\u0131", "i")  # as I becomes i
+    return _normalised("NFC", folded)
+
+
+def with_tones(text: str) -> str:
+    """Return `text` normalised, with the accents of Latin letters."""
+    return _normalised("NFC", nfkc(text).casefold())
+
+
+def nfc(text: str) -> str:
+    """Return a text in the normal form NFC, without marks after 30 in a row."""
+    return text if text.isascii() else _normalised("NFC", few_marks(text))
+
+
+def nfkc(text: str) -> str:
+    """Return a text in the normal form NFKC, without marks after 30 in a row."""
+    return text if text.isascii() else _normalised("NFKC", few_marks(text))
+
+
+def without_marks(word: str) -> str:
+    """Return a word without combining marks, also those of its letters."""
+    split = _normalised("NFD", few_marks(word))
+    return "".join(char for char in split if not unicodedata.combining(char))
+
+
+def _normalised(form: _Form, text: str) -> str:
+    """Normalise a text with few marks in a row; a long one in parts.
+
+    One call keeps the interpreter, and a character may become 18. The parts are cut
+    where no character combines with the one before: the result is that of one call.
+    """
+    if len(text) <= _PART:
+        return unicodedata.normalize(form, text)
+    parts = []
+    begin = 0
+    while begin < len(text):
+        found = _BEGINS_A_PART.search(text, begin + _PART)
+        end = found.start() if found else len(text)
+        parts.append(unicodedata.normalize(form, text[begin:end]))
+        begin = end
+    return "".join(parts)
+
+
+def few_marks(text: str) -> str:
+    """Limit runs of combining marks to 30, so that normalisation takes linear time.
+
+    No language uses more than 30 combining marks in a row (UAX #15, stream-safe text
+    format). The time to normalise a run is quadratic in its length. At most 30
+    characters in a row are left as they are; they become at most 60 marks.
+    """
+    return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
+
+
+def _first_marks(run: re.Match[str]) -> str:
+    """Drop marks after 30 in a row. The run may contain letters of some scripts."""
+    chars = []
+    marks = 0
+    for char in run.group():
+        more = _marks_of(char)
+        marks = marks + more if more else 0
+        if marks <= _MOST_MARKS:
+            chars.append(char)
+    return "".join(chars)
+
+
+@lru_cache(maxsize=4_096)
+def _marks_of(char: str) -> int:
+    """Return how many marks a character becomes; 0 for one that becomes a letter."""
+    split = unicodedata.normalize("NFKD", char)
+    return len(split) if unicodedata.combining(split[0]) else 0
+
+
+def without_blocks(text: str, opening: str, closing: str) -> str:
+    """Return a text without what stands from each opening to the next closing.
+
+    An opening without a closing stays. The time is linear, which that of a regular
+    expression is not: it looks for a closing from every opening.
+    """
+    pieces = []
+    done = 0
+    last = text.rfind(closing)
+    while (at := text.find(opening, done)) >= 0 and at + len(opening) <= last:
+        pieces.append(text[done:at])
+        done = text.index(closing, at + len(opening)) + len(closing)
+    return "".join([*pieces, text[done:]])
 
 
 def strip_invisible(text: str) -> str:
@@ -124,7 +266,30 @@ def escape(text: str) -> str:
 
 def has_marks(text: str) -> bool:
     """Whether cleaned text has a mark of a chat template."""
-    return _MARKS.search(text) is not None
+    if len(text) <= _PART:
+        return _MARKS.search(text) is not None
+    # One search keeps the interpreter.
+    return any(
+        _MARKS.search(text, begin, begin + _PART + _LONGEST_MARK)
+        for begin in range(0, len(text), _PART)
+    )
+
+
+def neutral(text: str) -> str:
+    """Return a text that cannot close the block in which google-adk shows memories.
+
+    Removes invisible characters. If the text has a mark of a chat template, or any
+    spelling of the block's tag, the result also has no "<", no lookalike of "<", and no
+    bracket of such a mark.
+    """
+    shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
+    if has_marks(shown):
+        return escape(shown)
+    letters = nfkc(shown)
+    if not _MAY_SPELL.search(letters.casefold()):
+        return shown
+    letters = _BETWEEN_LETTERS.sub("", letters).casefold()
+    return escape(shown) if _TAG in letters else shown
 
 
 def escape_json(dumped: str) -> str:

@@ -1,0 +1,147 @@
+"""Which memories of a user a caller may see and change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vecall.errors import InvalidTypeError, RightsError
+from vecall.filters.trust import (
+    TRUST_TIERS,
+    check_tier,
+    exceeds,
+    reaches,
+    tiers_from,
+)
+from vecall.scalars import make_exact
+from vecall.types import Filter, several
+
+QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """The rights of a caller; `MemoryService.restricted` takes them.
+
+    A memory is hidden if its trust is below `min_trust`, or if it is quarantined and
+    `review` is False. A hidden memory does not exist for the caller: no call returns,
+    counts, changes or deletes it, and it is no cursor. Exceptions:
+
+    - A write of the id of a memory below `min_trust` is left out as "taken", unless it
+      says the same. A write of the id of a quarantined memory is stored as a new one;
+      the former text stays in the history.
+    - The scores of a search depend on the words of all live memories of the user, and
+      so does which neighbours of a match it adds.
+    - Quotas count all memories of the user.
+    - `delete_user` also deletes quarantined memories, without counting them.
+
+    With `min_trust`, exports, consolidation and `delete_user(forget=True)` are refused.
+    Without full rights, `admin` only exports single users and loads them.
+
+    Attributes:
+        min_trust: The lowest tier, of `TRUST_TIERS`, of memories that the caller sees
+            and changes; None: any.
+        review: Whether the caller sees quarantined memories, and may release them.
+        read_only: Whether every write is refused.
+
+    Raises:
+        InvalidArgumentError: An unknown tier.
+        InvalidTypeError: A flag is not a bool.
+    """
+
+    min_trust: str | None = None
+    review: bool = True
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        make_exact(self)
+        if self.min_trust is not None:
+            check_tier(self.min_trust, "min_trust")
+        for name in ("review", "read_only"):
+            if not isinstance(getattr(self, name), bool):
+                msg = f"{name}: expected True or False"
+                raise InvalidTypeError(msg)
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether some tiers are hidden; every memory reaches the lowest one."""
+        return self.min_trust not in (None, TRUST_TIERS[-1])
+
+    def trusts(self, tier: str | None) -> bool:
+        """Whether a tier of trust is not below the floor."""
+        return self.min_trust is None or reaches(tier, self.min_trust)
+
+    def sees(self, tier: str | None, state: str) -> bool:
+        """Whether a memory of this trust and state exists for the caller."""
+        return (self.review or state != QUARANTINED) and self.trusts(tier)
+
+    def narrowed(self, conditions: Filter | None) -> Filter | None:
+        """Return a filter that also excludes what is below the floor.
+
+        Args:
+            conditions: A filter that `check_filter` returned, or None.
+
+        Returns:
+            The filter; None if no memory can pass it.
+        """
+        if self.min_trust is None or not self.has_floor:
+            return conditions or Filter()
+        if conditions is None or conditions.trust is None:
+            tiers = tiers_from(self.min_trust)
+        else:
+            tiers = tuple(filter(self.trusts, several(conditions.trust)))
+        return replace(conditions or Filter(), trust=tiers) if tiers else None
+
+    def with_limits_of(self, other: Rights) -> Rights:
+        """Return what both allow."""
+        floor = self.min_trust
+        if other.min_trust is not None and (
+            floor is None or exceeds(other.min_trust, floor)
+        ):
+            floor = other.min_trust
+        return Rights(
+            min_trust=floor,
+            review=self.review and other.review,
+            read_only=self.read_only or other.read_only,
+        )
+
+    def require_all(self) -> None:
+        """Refuse a call that concerns all memories; see the other two."""
+        self.require_all_tiers()
+        self.require_review()
+
+    def require_all_tiers(self) -> None:
+        """Refuse a call that concerns memories of every trust.
+
+        Raises:
+            RightsError: There is a floor.
+        """
+        if self.has_floor:
+            msg = "This needs rights without a floor on trust."
+            raise RightsError(msg, "trust")
+
+    def require_review(self) -> None:
+        """Refuse a call that shows or releases quarantined memories.
+
+        Raises:
+            RightsError: `review` is False.
+        """
+        if not self.review:
+            msg = "This needs the right to review."
+            raise RightsError(msg, "review")
+
+
+FULL = Rights()
+"""The rights of the program that opened the memory: nothing is hidden."""
+
+
+def checked_rights(rights: object) -> Rights:
+    """Return rights.
+
+    Raises:
+        InvalidTypeError: Not a `Rights`.
+    """
+    if not isinstance(rights, Rights):
+        msg = "rights: expected a vecall.Rights"
+        raise InvalidTypeError(msg)
+    return rights

@@ -1,0 +1,140 @@
+"""Scalars as vecall keeps them: exactly str, int, float, bool or None.
+
+Subclasses (an enum member that is a string, NumPy's float64) compare as their base, but
+have another `repr`, and a database driver may store something else for them. So every
+scalar that a caller gives passes one of these functions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+_EXACT = frozenset((str, int, float, bool, type(None)))
+_NO_SCALARS = _EXACT | {list, dict, tuple, set, np.ndarray}
+_MOST_SEEN = 100_000  # values that are looked at for an error message
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+def exact(value: T) -> T:
+    """Return a scalar as exactly str, int, float or bool; another value as it is.
+
+    A member of an enum that is a string or a number becomes its plain value. NumPy's
+    scalars become Python's, except for times, bytes and complex numbers.
+    """
+    if type(value) in _EXACT:
+        return value
+    plain: Any = value
+    if isinstance(value, str):
+        plain = str.__str__(value)
+    elif isinstance(value, int):
+        plain = int.__int__(value)
+    elif isinstance(value, float):
+        plain = float.__float__(value)
+    elif isinstance(value, np.bool_):
+        plain = bool(value)
+    elif isinstance(value, np.floating):
+        plain = float(value)
+    elif isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
+        plain = int(value)
+    return plain  # type: ignore[no-any-return]
+
+
+def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a call with their scalars as `exact` returns them.
+
+    Those of a named tuple count as arguments. Other containers are left to those who
+    read them.
+    """
+    if _EXACT.issuperset(map(type, arguments)):
+        return arguments
+    return tuple([_exact_argument(value) for value in arguments])
+
+
+def _exact_argument(value: Any) -> Any:
+    if type(value) in _NO_SCALARS:
+        return value
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        plain = exact_arguments(value)
+        return value if plain is value else value._make(plain)
+    return exact(value)
+
+
+def stored_float(text: str) -> float:
+    """Return a number of the file, which was once written as NumPy spells it.
+
+    Raises:
+        ValueError: Not a number.
+    """
+    return float(text.removeprefix("np.float64(").removesuffix(")"))
+
+
+def make_exact(options: Any) -> None:
+    """Replace the scalars among the fields of a frozen dataclass by exact ones."""
+    for field in fields(options):
+        given = getattr(options, field.name, None)
+        if (plain := exact(given)) is not given:
+            object.__setattr__(options, field.name, plain)
+
+
+def json_default(value: object) -> object:
+    """Return what JSON has for a value that `json` does not know.
+
+    Raises:
+        TypeError: JSON has nothing for it.
+    """
+    plain = exact(value)
+    if plain is value and isinstance(value, Mapping):
+        return dict(value)
+    if plain is value:
+        raise TypeError
+    return plain
+
+
+def odd_value(value: object) -> str:
+    """Say what inside of a value JSON does not have, and where.
+
+    Keys of the caller's are shown if they are plain names.
+    """
+    ahead: deque[tuple[object, str]] = deque([(value, "")])
+    for _ in range(_MOST_SEEN):
+        if not ahead:
+            break
+        inner, place = ahead.popleft()
+        plain = exact(inner)
+        if isinstance(inner, Mapping):
+            for key, each in inner.items():
+                if not isinstance(key, str):
+                    return f"found a key of type {type(key).__name__}{place}"
+                shown = f'"{exact(key)}"' if is_field_name(key) else "a key"
+                ahead.append((each, f" at {shown}"))
+        elif isinstance(inner, list | tuple):
+            ahead.extend((each, place) for each in inner)
+        elif isinstance(plain, float) and not math.isfinite(plain):
+            return f"found NaN or Inf{place}"
+        elif isinstance(plain, str) and not _is_utf8(plain):
+            return f"found a lone surrogate{place}"
+        elif type(plain) not in _EXACT:
+            return f"found a value of type {type(inner).__name__}{place}"
+    return "it is nested too deeply, or refers to itself"
+
+
+def is_field_name(name: object) -> bool:
+    """Return whether an error may contain a name; others may be user text."""
+    return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

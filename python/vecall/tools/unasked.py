@@ -1,0 +1,54 @@
+"""The floor on memories that come into a model's context without being asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.limits import UNASKED_CONFIDENCE
+from vecall.tools.fallback import search_with_fallback
+from vecall.types import UNSET, MemoryEntry, Unset, check_share
+
+UnaskedFloor = float | Unset | None
+"""The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
+
+UNSET, the default, is the `min_confidence` of the service, or 0.2 if the service has
+none. None is the service's alone, a number replaces both, and 0 lets everything pass.
+"""
+
+
+def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
+    """Return a floor that is valid.
+
+    Raises:
+        InvalidArgumentError: A number outside [0, 1].
+    """
+    if isinstance(floor, Unset) or floor is None:
+        return floor
+    return check_share(floor, "min_confidence")
+
+
+async def search_unasked(
+    memory: Any, floor: UnaskedFloor, **arguments: Any
+) -> list[MemoryEntry]:
+    """Return the memories for a text with which nobody asked for memories.
+
+    The default floor also holds for services whose search takes none. A memory without
+    a confidence, of another library or by a scorer that knows none, passes it.
+
+    Args:
+        memory: The memory service, of vecall or another library.
+        floor: The floor on the confidence.
+        **arguments: The other arguments of vecall's `search_memory`.
+
+    Raises:
+        ConfigError: The service's search does not support a floor or the filter.
+    """
+    given = None if isinstance(floor, Unset) else floor
+    found, _ = await search_with_fallback(memory, min_confidence=given, **arguments)
+    if floor is not UNSET or getattr(memory, "min_confidence", None) is not None:
+        return found.memories
+    return [
+        each
+        for each in found.memories
+        if each.confidence is None or each.confidence >= UNASKED_CONFIDENCE
+    ]
