@@ -202,8 +202,7 @@ class LinearMap:
     once it is made; safe to share between threads.
 
     Args:
-        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536. Rows whose norm is
-            below 1e-30 count as zero.
+        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536.
 
     Raises:
         InvalidArgumentError: a value is NaN or Inf, or there is none.

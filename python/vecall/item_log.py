@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from vecall.errors import ConflictError
+from vecall.errors import ConflictError, LimitExceededError
+from vecall.ingest.item_arguments import stored_value
 from vecall.item_types import Drop, Item, Put
 from vecall.scopes import Owner
 from vecall.service.memory_service import MemoryService
@@ -59,6 +60,7 @@ class ItemLog:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
         self._items = memory.items
+        self._limits = memory.limits
         self._owner = Owner(app_name=user.app_name, user_id=user.user_id)
         self._place = namespace
 
@@ -111,7 +113,7 @@ class ItemLog:
         new: Callable[[list[Any]], Sequence[Any]] | None = None,
         window: int = 0,
     ) -> Steps[None]:
-        """Add values at the end, all or none.
+        """Add values at the end, all or none but those that are too large.
 
         Args:
             values: The values.
@@ -120,9 +122,10 @@ class ItemLog:
 
         Raises:
             InvalidTypeError: A value that JSON does not have; nothing was added.
-            LimitExceededError: A value is too large, or there are more than 9,999;
-                nothing was added.
+            LimitExceededError: A value is too large; the others were added. Or there
+                are more than 9,999; nothing was added.
         """
+        failure: LimitExceededError | None = None
         while True:
             state = yield from self._state()
             if state.oldest < state.first:  # before adding, so that an error adds none
@@ -134,15 +137,31 @@ class ItemLog:
                 if stored is None:
                     continue
                 added = new(stored)
+            if failure is not None:
+                added = [value for value in added if not self._is_too_large(value)]
             if not added:
-                return
+                break
             puts = [
                 Put(self._place, _key(state.next + at), value)
                 for at, value in enumerate(added)
             ]
             after = state._replace(next=state.next + len(added))
-            if (yield from self._write(after, puts)):
-                return
+            try:
+                if (yield from self._write(after, puts)):
+                    break
+            except LimitExceededError as error:
+                if failure is not None or not any(map(self._is_too_large, added)):
+                    raise
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _is_too_large(self, value: Any) -> bool:
+        try:
+            stored_value(value, "value", self._limits)
+        except LimitExceededError:
+            return True
+        return False
 
     def pop(self) -> Steps[Any]:
         """Remove the last value and return it; None if there is none."""

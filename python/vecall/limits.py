@@ -27,6 +27,8 @@ class Limits:
             in UTF-8.
         max_top_k: Memories in one search result.
         max_item_bytes: Bytes of an item's value as JSON.
+        max_item_outline_bytes: Bytes of that JSON without strings of more than 16,384
+            characters.
         max_item_name_bytes: Bytes of an item's key, or of all labels of its namespace,
             in UTF-8.
         max_query_chars: Characters of a query; a longer query is cut, not refused.
@@ -41,7 +43,8 @@ class Limits:
     max_name_bytes: int = 512
     max_top_k: int = 1_000
     max_query_chars: int = 32_768
-    max_item_bytes: int = 1_048_576
+    max_item_bytes: int = 33_554_432
+    max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
     def __post_init__(self) -> None:

@@ -40,6 +40,12 @@ _MOST_MARKS = 30
 _MANY_MARKS = re.compile(rf"[{MARKS}{_RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
 _Form = Literal["NFC", "NFD", "NFKC"]
 _PART = 16_384  # characters that are normalised at once
+# Letters that combine with none before them. Runs without one of these become little
+# longer when they are normalised.
+_BEGINS_A_PART = re.compile(
+    "[\x00-\x7f\xc0-\u024f\u0370-\u0482\u0621-\u064a\u1e00-\u1fff\u3041-\u3096"
+    "\u30a1-\u30fa\u3300-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
+)
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 # Terminal escapes: OSC and its like up to their end, CSI, then the two-character ones.
@@ -173,26 +179,18 @@ def _normalised(form: _Form, text: str) -> str:
     """Normalise a text with few marks in a row; a long one in parts.
 
     One call keeps the interpreter, and a character may become 18. The parts are cut
-    where no character joins with the one before, so the result is that of one call.
+    where no character combines with the one before: the result is that of one call.
     """
     if len(text) <= _PART:
         return unicodedata.normalize(form, text)
     parts = []
     begin = 0
     while begin < len(text):
-        end = begin + _PART
-        while end < len(text) and _may_join(text[end]):
-            end += 1
+        found = _BEGINS_A_PART.search(text, begin + _PART)
+        end = found.start() if found else len(text)
         parts.append(unicodedata.normalize(form, text[begin:end]))
         begin = end
     return "".join(parts)
-
-
-def _may_join(char: str) -> bool:
-    """Whether a character may combine with the one before."""
-    first = unicodedata.normalize("NFKD", char)[0]
-    # Of the characters that are no marks, only vowels and finals of Hangul do.
-    return unicodedata.category(first).startswith("M") or "\u1160" <= first <= "\u11ff"
 
 
 def few_marks(text: str) -> str:

@@ -14,6 +14,7 @@ pytest.importorskip("google.adk")
 
 from google.adk.models import LlmRequest, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
+from google.genai import types
 from helpers.adk import (
     ALICE,
     PARROT,
@@ -151,6 +152,64 @@ def test_what_was_said_in_a_run_that_failed_is_remembered(
     asyncio.run(scenario())
     assert PARROT in entries(service, "parrots")
     assert stored(service) == 3
+
+
+class Hanging(ScriptedLlm):
+    """Never answers what it is asked about parrots."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        if PARROT in shown_in(llm_request.contents[-1]):
+            await asyncio.sleep(3600)
+        async for answer in super().generate_content_async(llm_request, stream):
+            yield answer
+
+
+@pytest.mark.parametrize("way", ["cancelled", "timeout"])
+def test_what_was_said_in_a_run_that_was_cancelled_is_remembered(
+    service: VecallMemoryService, way: str
+) -> None:
+    """The client went away, or a timeout ended the run; no other run follows."""
+    plugin = VecallMemoryPlugin()
+
+    async def scenario() -> None:
+        runner, _ = a_runner(service, plugins=(plugin,))
+        runner.agent.model = Hanging(script=[], requests=[])
+        if way == "timeout":
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(say(runner, PARROT), 0.2)
+        else:
+            run = asyncio.create_task(say(runner, PARROT))
+            await asyncio.sleep(0.2)
+            run.cancel()
+            await asyncio.wait([run])
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert PARROT in entries(service, "parrots")
+    assert stored(service) == 1
+
+
+def test_what_was_said_in_a_run_whose_reader_leaves_is_remembered(
+    service: VecallMemoryService,
+) -> None:
+    """The application stops reading the events before the last one."""
+    plugin = VecallMemoryPlugin()
+
+    async def scenario() -> None:
+        runner, _ = a_runner(service, plugins=(plugin,))
+        await say(runner, ROOM)
+        content = types.Content(role="user", parts=[types.Part(text=PARROT)])
+        events = runner.run_async(
+            user_id="alice", session_id="trip-1", new_message=content
+        )
+        await anext(events)
+        await events.aclose()
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert PARROT in entries(service, "parrots")
 
 
 def test_memories_that_share_a_plugin_get_their_own_turns() -> None:

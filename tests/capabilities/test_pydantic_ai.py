@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from vecall import InvalidArgumentError, MemoryService
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
 
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from vecall.pydantic_ai import VecallMemory
@@ -177,3 +180,56 @@ def test_an_unrelated_message_gets_no_block():
 def test_a_wrong_floor_is_refused(open_service):
     with pytest.raises(InvalidArgumentError, match="min_confidence"):
         VecallMemory(open_service(), *WHO, min_confidence=1.5)
+
+
+def failing(memory: MemoryService, model: Any, **options: Any) -> Any:
+    capability = VecallMemory(memory, *WHO, **options)
+    return Agent(FunctionModel(model), capabilities=[capability])
+
+
+def test_the_prompt_of_a_run_that_fails_is_remembered(open_service):
+    def fails(*_: Any) -> ModelResponse:
+        raise ZeroDivisionError
+
+    memory = open_service()
+    with pytest.raises(ZeroDivisionError):
+        failing(memory, fails).run_sync("My okapi is called Ada.")
+    assert {text: author for text, (author, _) in told(memory).items()} == {
+        "My okapi is called Ada.": "user"
+    }
+    with pytest.raises(ZeroDivisionError):
+        failing(memory, fails, remember=False).run_sync("Not this one.")
+    assert len(told(memory)) == 1
+
+
+def test_the_prompt_of_a_cancelled_run_is_remembered(open_service):
+    memory = open_service()
+    asked = asyncio.Event()
+
+    async def hangs(*_: Any) -> ModelResponse:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def cancelled() -> None:
+        run = asyncio.ensure_future(failing(memory, hangs).run("I keep a zebra."))
+        await asked.wait()
+        run.cancel()
+        with suppress(asyncio.CancelledError):
+            await run
+
+    asyncio.run(cancelled())
+    assert list(told(memory)) == ["I keep a zebra."]
+
+
+def test_a_run_whose_end_fails_is_remembered_once(open_service):
+    class Fails(AbstractCapability[Any]):
+        async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+            await handler()
+            raise ZeroDivisionError
+
+    memory = open_service()
+    agent, _ = agent_of(memory, TextPart("It eats leaves"))
+    with pytest.raises(ZeroDivisionError):
+        agent.run_sync("my okapi?", capabilities=[Fails()])
+    assert sorted(told(memory)) == ["It eats leaves", "my okapi?"]

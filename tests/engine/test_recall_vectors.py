@@ -15,7 +15,7 @@ def test_a_zero_vector_asks_by_words_alone(references):
     by_words = references.ask(engine, KEY, references.Query(None, (1,)))
     assert by_words[0].tolist() == [0, 3, 6]
     assert np.all(np.isnan(by_words[2]))
-    for value in (0.0, -0.0, 1e-42):
+    for value in (0.0, -0.0):
         found = references.ask(engine, KEY, references.Query(zero + value, (1,)))
         assert [c.tobytes() for c in found] == [c.tobytes() for c in by_words]
 

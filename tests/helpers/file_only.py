@@ -9,6 +9,8 @@ _TESTS = {
         items/test_damaged_indexes.py
         store/test_unwritable_peek.py
         items/test_item_plans.py
+        items/test_large_items.py::test_a_damaged_piece
+        items/test_large_items.py::test_a_lost_piece
         lifecycle/test_deletion_cascade.py::test_a_deletion_drops_turns_that_wait
         lifecycle/test_deletion_purge.py::test_a_purge_gives_the_disk_back
         lifecycle/test_deletion_purge.py::test_forgetting_leaves_neither_name_nor_id

@@ -94,6 +94,7 @@ BASE: dict[str, Any] = {
     "ranking": vecall.Ranking(weights={"dense": 0.5}, authors=("user",), half_life=9e9),
     "older_than": None,
     "scopes": ["user"],
+    "rights": vecall.Rights(min_trust="unverified"),
 }
 _OWN: dict[str, dict[str, Any]] = {
     # `vectors` is a flag here, and a list of vectors elsewhere.

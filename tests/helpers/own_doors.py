@@ -184,7 +184,7 @@ def retain_hook(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> None:
 
 
 def facts(memory: MemoryService, turn: AwkwardTurn, _: Path) -> str | None:
-    texts = _said(turn)
+    texts = said(turn)
     added = memory.sync.add_memory(**WHO, memories=texts)
     assert len(added.stored) == len(texts)
     return None if len(texts) == 3 else "not a memory"
@@ -194,7 +194,7 @@ def remember_tool(memory: MemoryService, turn: AwkwardTurn, _: Path) -> str | No
     from vecall.tools import Remember
 
     tool = Remember(memory, "hotel", "alice")
-    answers = [asyncio.run(tool.call({"text": text})) for text in _said(turn)]
+    answers = [asyncio.run(tool.call({"text": text})) for text in said(turn)]
     assert all("id" in each for each in answers)
     return None if len(answers) == 3 else "not a memory"
 
@@ -203,7 +203,7 @@ def mcp_tool(memory: MemoryService, turn: AwkwardTurn, _: Path) -> str | None:
     from helpers.mcp_tools import Client
 
     client = Client(memory, WHO)
-    answers = [client.call("add_memory", text=text) for text in _said(turn)]
+    answers = [client.call("add_memory", text=text) for text in said(turn)]
     assert all("id" in each for each in answers)
     return None if len(answers) == 3 else "not a memory"
 
@@ -220,7 +220,7 @@ def import_lines(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> str 
     return reason_in(added)
 
 
-def _said(turn: AwkwardTurn) -> list[str]:
+def said(turn: AwkwardTurn) -> list[str]:
     """The texts that an application would hand over as facts."""
     texts = []
     for each in conversation(turn):
@@ -251,16 +251,21 @@ OWN_DOORS: dict[str, Door] = {
 """The doors by their names in the table."""
 
 
-def outcome_of(memory: MemoryService, turn: AwkwardTurn, reason: str | None) -> str:
+def outcome_of(
+    memory: MemoryService,
+    turn: AwkwardTurn,
+    reason: str | None,
+    who: dict[str, str] = WHO,
+) -> str:
     """Return what became of a turn; its neighbours are stored and found.
 
     It is the word in the table of the documentation.
     """
-    stored = memory.sync.list_memories(**WHO, limit=1_000)
+    stored = memory.sync.list_memories(**who, limit=1_000)
     texts = [each.text for each in stored]
     for query, text in NEIGHBOURS.items():
         assert texts.count(text) == 1, "a neighbour is stored once"
-        found = memory.sync.search_memory(**WHO, query=query).memories
+        found = memory.sync.search_memory(**who, query=query).memories
         assert any(each.text == text for each in found), "a neighbour is found"
     own = texts[texts.index(BEFORE) + 1 : texts.index(AFTER)]
     if reason is not None:
@@ -274,7 +279,7 @@ def outcome_of(memory: MemoryService, turn: AwkwardTurn, reason: str | None) -> 
         return "beginning and end"
     if turn.finds is not None:
         query, part = turn.finds
-        best = memory.sync.search_memory(**WHO, query=query).memories[0]
+        best = memory.sync.search_memory(**who, query=query).memories[0]
         assert part in best.text
     return "stored" if len(own) == 1 else "passages"
 

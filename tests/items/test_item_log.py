@@ -10,7 +10,7 @@ import pytest
 from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vecall import InvalidTypeError, LimitExceededError, MemoryService
+from vecall import InvalidTypeError, LimitExceededError, Limits, MemoryService
 from vecall.item_log import ItemLog
 
 WHO = tuple(ALICE.values())
@@ -107,12 +107,21 @@ def test_a_refused_call_adds_nothing(open_service):
     for bad, error in (
         ([2, object()], InvalidTypeError),
         ([2, float("nan")], InvalidTypeError),
-        ([2, "x" * 2**20], LimitExceededError),
         ([2] * 10_000, LimitExceededError),
     ):
         with pytest.raises(error):
             log.block(log.extend(bad))
         assert log.block(log.read()) == [1]
+
+
+def test_a_value_that_is_too_large_costs_itself_alone(open_service):
+    log = ItemLog(open_service(limits=Limits(max_item_bytes=1_000)), *WHO, PLACE)
+    with pytest.raises(LimitExceededError, match=r"operations\[2\]"):
+        log.block(log.extend([1, "x" * 1_001, 2, "y" * 1_001, 3]))
+    assert log.block(log.read()) == [1, 2, 3]
+    with pytest.raises(LimitExceededError):
+        log.block(log.extend(["z" * 1_001]))
+    assert log.block(log.read()) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("next_call", ["extend", "clear"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +11,8 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE
 from vecall import Put
+from vecall.operations.item_results import parsed
+from vecall.store import ItemRow
 from vecall.store.reads import item_reads
 
 
@@ -30,11 +31,11 @@ def test_large_values_are_read_and_parsed_on_another_thread(
         memory.items.sync.write([Put(*place, text)], **ALICE)
     threads: set[int] = set()
 
-    def loads(given: str) -> Any:
+    def noting(row: ItemRow) -> Any:
         threads.add(threading.get_ident())
-        return json.loads(given)
+        return parsed(row)
 
-    monkeypatch.setattr("vecall.operations.item_results.parsed", loads)
+    monkeypatch.setattr("vecall.operations.item_results.parsed", noting)
 
     async def read() -> tuple[list[Any], int]:
         turns = 0

@@ -285,9 +285,8 @@ def test_an_item_of_many_vectors_does_not_crowd_out_others(open_service, many, d
 REFUSED: list[tuple[Any, type[Exception]]] = [
     ([Put(NOTES, "k", float("nan"))], InvalidTypeError),
     ([Put(NOTES, "k", {1: 2})], InvalidTypeError),
-    ([Put(NOTES, "k", {"s": "\ud800"})], InvalidTypeError),
     ([Put(NOTES, "k", object())], InvalidTypeError),
-    ([Put(NOTES, "k", "x" * 2_000_000)], LimitExceededError),
+    ([Put(NOTES, "k", "x" * 40_000_000)], LimitExceededError),
     ([Put(NOTES, "", 1)], InvalidArgumentError),
     ([Put(NOTES, "a\0", 1)], InvalidArgumentError),
     ([Put(("",), "k", 1)], InvalidArgumentError),

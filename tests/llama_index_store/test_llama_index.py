@@ -324,3 +324,19 @@ def test_an_unrelated_message_gets_no_block():
         return str(asyncio.run(block.aget(said, session_id="s")))
 
     check_unasked(inject, ("hotel", "alice"))
+
+
+def test_turns_of_one_session_do_not_pay_for_those_of_another():
+    """A session whose id cannot be one is an error, after the others are stored."""
+    with MemoryService(embedder=None) as memory:
+        block = VecallMemoryBlock(memory, "app", "alice")
+        messages = [
+            ChatMessage(
+                role="user", content=text, additional_kwargs={"session_id": id_}
+            )
+            for text, id_ in [("zebra", "\0"), ("okapi", "s"), ("teal", "t")]
+        ]
+        with pytest.raises(InvalidArgumentError, match="session_id"):
+            asyncio.run(block.aput(messages))
+        stored = memory.sync.list_memories(app_name="app", user_id="alice")
+        assert sorted(entry.text for entry in stored) == ["okapi", "teal"]

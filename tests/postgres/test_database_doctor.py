@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from vecall import MemoryService
+from helpers.old_checksums import old_item_checksum, old_row_checksum
+from vecall import MemoryService, Put
+from vecall.index.examination import examine_storage
 from vecall.store import examine_database
+from vecall.store.item_records import ITEM_COLUMNS, ItemRow
+from vecall.store.rows import COLUMNS, Row
 
 
 def levels(schema):
@@ -22,7 +26,7 @@ def stored(schema):
     return schema
 
 
-CONTENTS = ("memories", "counts", "changes", "heads", "orphans")
+CONTENTS = ("memories", "items", "counts", "changes", "heads", "orphans")
 
 
 def test_a_database_that_was_written_is_sound(stored):
@@ -69,3 +73,35 @@ def test_more_rows_than_a_page_are_all_checked(schema):
         each for each in examine_database(schema.url) if each.about == "memories"
     )
     assert rows.message.startswith(f"{number} ")
+
+
+def test_rows_with_a_checksum_of_numpys_spelling_are_found_and_counted(schema):
+    carol = {"app_name": "hotel", "user_id": "carol"}
+    with MemoryService(schema.url, embedder=None) as service:
+        service.sync.add_memory(**carol, memories=["Prefers tea."], ttl=1e6)
+        put = Put(("notes",), "k", {"n": 1}, ttl=1e6)
+        service.items.sync.write([put], **carol)
+    inside = f"SET search_path = {schema.name}; "
+    execute = schema.server.execute
+    (found,) = execute(f"SELECT {quoted(COLUMNS)} FROM {schema.name}.mem")
+    row = Row(*found)
+    crc = old_row_checksum(row, None, ["expires_at"])
+    execute(f"{inside}UPDATE mem SET crc = {crc} WHERE rid = {row.rid}")
+    (found,) = execute(f"SELECT {quoted(ITEM_COLUMNS)} FROM {schema.name}.item")
+    item = ItemRow(*found)
+    crc = old_item_checksum(item, ["key", "ttl"])
+    execute(f"{inside}UPDATE item SET crc = {crc} WHERE rid = {item.rid}")
+    with MemoryService(schema.url, embedder=None) as service:
+        assert len(service.sync.search_memory(**carol, query="tea").memories) == 1
+        assert len(service.items.sync.find_all((), **carol)) == 1
+    said = {each.about: each for each in examine_storage(schema.url)}
+    for about in ("memories", "items"):
+        assert said[about].level == "note"
+        assert said[about].message.startswith("1 pass their checksum, 1 of them")
+    assert said["loading"].level == "ok"
+    execute(f"{inside}UPDATE item SET value = '2'")
+    assert levels(schema)["items"] == "error"
+
+
+def quoted(columns):
+    return ", ".join(f'"{name}"' for name in columns.split(", "))

@@ -20,6 +20,7 @@ from vecall import (
     InMemoryMemoryService,
     InvalidArgumentError,
     InvalidTypeError,
+    Limits,
     MemoryAdmin,
     MemoryEntry,
     MemoryService,
@@ -339,6 +340,25 @@ def test_a_restricted_memory_is_closed_with_its_service():
     for each in (service, view):
         with pytest.raises(Exception, match="closed"):
             each.sync.user(**ALICE).list()
+
+
+def test_a_long_hidden_turn_keeps_its_passages(open_service):
+    service = open_service(limits=Limits(max_text_bytes=8_192))
+    user = service.sync.user(**ALICE)
+    long = {"id": "e", "content": " ".join(f"emu {n}." for n in range(3_000))}
+    (turn,) = user.add_events([long], session_id="s")
+    before = user.list()
+    assert len(before) > 1
+    seen = service.restricted(Rights(min_trust="first-party")).sync.user(**ALICE)
+    other = {"id": "e", "content": long["content"].replace("emu", "okapi")}
+    for given in (other, {**other, "trust": "first-party"}):
+        added = seen.add_events([given], session_id="s")
+        assert [each.reason for each in added.left_out] == ["taken"]
+    assert seen.add_events([long], session_id="s") == [turn]
+    assert not seen.delete(turn)
+    with pytest.raises(NotFoundError):
+        seen.archive(turn)
+    assert user.list() == before
 
 
 @pytest.mark.parametrize("match", ["words", "substring"])

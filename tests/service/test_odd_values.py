@@ -252,6 +252,7 @@ def check_fresh(place, users):
 GROUPS = {
     vecall.Limits: {},
     vecall.Quota: {"memories": 100, "bytes": 100_000, "eviction": "oldest"},
+    vecall.Rights: {"min_trust": "unverified"},
     vecall.Scopes: {"read": ["app"], "write": ["shared"]},
     vecall.StorageOptions: {"min_free_bytes": 0, "maintenance_interval": 60.0},
     vecall.WritePolicy: {"history_ttl": 60.0, "include": ["calls"]},

@@ -83,6 +83,7 @@ def fill(memory, owners=USERS, count=40):
             Put(("notes", "x"), "k", {"v": [number, 0.5]}, embed(["sea"])),
             Put(("notes",), "gone", {}),
             Put(("notes",), "timed", {"t": 1}, ttl=600),
+            Put(("notes",), "large", {"photo": f"{number}" * 300_000}),
         ]
         items.write(puts, **owner)
         items.write([Drop(("notes",), "gone")], **owner)

@@ -9,38 +9,13 @@ from contextlib import closing
 import numpy as np
 import pytest
 from helpers.memories import ALICE, texts
+from helpers.old_checksums import old_item_checksum, old_row_checksum
 from vecall import CorruptFileError, Put
 from vecall.clock import ClockCheckpoint
 from vecall.index.examination import examine_storage
 from vecall.store import examine, recover, repair
 from vecall.store.item_records import ITEM_COLUMNS, ItemRow, item_checksum
 from vecall.store.rows import COLUMNS, Row, checksum, memory_id, names_checksum
-
-SUMMED = 16  # columns of a row that are always in its checksum
-
-
-def spelled(value):
-    if value is None or isinstance(value, str):
-        return value or ""
-    return repr(value)
-
-
-def old_row_checksum(row, vec, numpy_fields):
-    """As vecall computed it of what a caller had given."""
-    row = row._replace(**{n: np.float64(getattr(row, n)) for n in numpy_fields})
-    summed = list(row[:SUMMED])
-    if row.uses is not None or row.last_used is not None:
-        summed += [row.uses, row.last_used]
-    if row.valid_until is not None or row.supersedes is not None:
-        summed += ["valid", row.valid_until, row.supersedes]
-    text = "\0".join(map(spelled, summed))
-    return zlib.crc32(vec or b"", zlib.crc32(text.encode()))
-
-
-def old_item_checksum(row, numpy_fields):
-    kinds = {str: np.str_, float: np.float64}
-    changed = {n: kinds[type(v)](v) for n in numpy_fields if (v := getattr(row, n))}
-    return zlib.crc32(repr(row._replace(**changed)[:8]).encode())
 
 
 def damaged_by_numpy(path, *fields):

@@ -18,10 +18,10 @@ namespace vecall {
 
 class LinearMap {
  public:
-  // Encodes a matrix (rows, columns), which is not needed afterwards. Rows whose norm
-  // is below 1e-30 count as zero. Throws InvalidArgumentError for NaN, Inf or a matrix
-  // without rows or columns, LimitExceededError above kMaxDim rows or columns, and
-  // ConfigError for a bad VECALL_ISA.
+  // Encodes a matrix (rows, columns), which is not needed afterwards. Throws
+  // InvalidArgumentError for NaN, Inf or a matrix without rows or columns,
+  // LimitExceededError above kMaxDim rows or columns, and ConfigError for a bad
+  // VECALL_ISA.
   LinearMap(std::span<const float> matrix, std::size_t columns);
   ~LinearMap();
   LinearMap(LinearMap&& other) noexcept;
@@ -30,10 +30,9 @@ class LinearMap {
   LinearMap& operator=(const LinearMap&) = delete;
 
   // Writes the product with each row of `vectors` (n, columns), scaled to norm 1, to
-  // `out` (n, rows()). A product whose norm is below 1e-30 of the norms of its factors
-  // becomes zero. All instruction sets give the same bits. Throws InvalidArgumentError
-  // for NaN or Inf; `out` may then hold some of the products. REQUIRES: out.size() ==
-  // n * rows().
+  // `out` (n, rows()). A product of zeros stays zero. All instruction sets give the
+  // same bits. Throws InvalidArgumentError for NaN or Inf; `out` may then hold some of
+  // the products. REQUIRES: out.size() == n * rows().
   void apply(std::span<const float> vectors, std::span<float> out,
              WaitHook before_wait = {}) const;
 

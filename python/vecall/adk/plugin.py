@@ -102,6 +102,7 @@ class VecallMemoryPlugin(BasePlugin):
         self._lock = threading.Lock()
         self._followed: OrderedDict[_Place, SessionTracker] = OrderedDict()
         self._waiting: dict[_Place, SessionTracker] = {}
+        self._running: dict[int, InvocationContext] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vecall-adk")
         self._warned = False
 
@@ -110,10 +111,19 @@ class VecallMemoryPlugin(BasePlugin):
     ) -> None:
         """Warn once if nothing will be stored, before the first turn is lost.
 
+        google-adk does not tell a plugin of a run that is cancelled. So a run counts as
+        ended when its task is done, at the latest.
+
         Args:
             invocation_context: The context, with the memory service.
         """
         service = invocation_context.memory_service
+        task = asyncio.current_task()
+        if isinstance(service, VecallMemoryService) and task is not None:
+            run = id(invocation_context)
+            with self._lock:
+                self._running[run] = invocation_context
+            task.add_done_callback(lambda _: self._end(run))
         if self._warned:
             return
         if not isinstance(service, VecallMemoryService):
@@ -145,7 +155,18 @@ class VecallMemoryPlugin(BasePlugin):
         """
         service = invocation_context.memory_service
         if isinstance(service, VecallMemoryService):
+            with self._lock:
+                self._running.pop(id(invocation_context), None)
             self._submit(self._note(service, invocation_context))
+
+    def _end(self, run: int) -> None:
+        """Record a run that has ended without a word, if it has."""
+        with self._lock:
+            context = self._running.pop(run, None)
+        if context is not None:
+            service = context.memory_service
+            assert isinstance(service, VecallMemoryService)
+            self._submit(self._note(service, context))
 
     async def on_run_error_callback(
         self,

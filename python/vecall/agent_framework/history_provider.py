@@ -100,7 +100,7 @@ class VecallHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add messages to a session, all or none.
+        """Add messages to a session, all or none but what is too large.
 
         Messages that repeat the history up to its end are not added again, if one of
         them has a `message_id`: some callers give the whole conversation to each run.
@@ -108,8 +108,8 @@ class VecallHistoryProvider(HistoryProvider):
         Raises:
             InvalidTypeError: A message has values that JSON does not have; nothing was
                 added.
-            LimitExceededError: A message is too large, or there are more than 9,999;
-                nothing was added.
+            LimitExceededError: A message is too large; the others were added. Or
+                there are more than 9,999; nothing was added.
         """
         del state, kwargs
         log = self._log_of(session_id)

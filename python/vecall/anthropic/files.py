@@ -23,6 +23,7 @@ _MOST_LINES = 999_999
 _WIDTH = len(str(_MOST_LINES))
 _LEVELS = 2  # of directories that a view shows
 _MOST_FILES = 4_000  # that one command reads; two operations each for a rename
+_MOST_BYTES = 1_048_576  # of a file; commands read and change it on the caller's thread
 _TEXTS = {  # the fields of a command that are texts
     "view": ("path",),
     "create": ("path", "file_text"),
@@ -38,6 +39,17 @@ _ATTEMPTS = 50  # of a command that meets another one
 
 class FileError(Exception):
     """A command that cannot be done; the message is for the model."""
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text) if len(text) > _MOST_BYTES else len(text.encode())
+    except UnicodeEncodeError:  # the SDK could not send it back
+        msg = "A file must not have a lone surrogate."
+        raise FileError(msg) from None
+    if size > _MOST_BYTES:
+        msg = f"A file has at most {_MOST_BYTES} bytes."
+        raise FileError(msg)
 
 
 class Files:
@@ -111,6 +123,7 @@ class Files:
             msg = f"File {path} already exists"
             raise FileError(msg)
         self._require_directories(names, path)
+        _check_text(text)
         self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
@@ -192,6 +205,7 @@ class Files:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _write(self, file: Item, text: str) -> None:
+        _check_text(text)
         put = Put(file.namespace, file.key, text, if_version=file.version)
         self._items.write([put], **self._whose)
 

@@ -10,9 +10,11 @@ from vecall._core import ProcessEnd
 from vecall.coding_agents.log import log_path
 
 SECONDS = 2.0
-"""The most that a hook takes, from the start of its process to its end."""
+"""The most that a hook takes, from the start of its process to its end, unless Python
+takes longer than that to start."""
 
 _MARGIN = 0.1
+_LEAST_S = 0.5  # for the work itself, or a busy machine would never remember anything
 _PRINTING_S = 0.05
 
 
@@ -28,7 +30,7 @@ class Deadline:
 
     def __init__(self, verb: str) -> None:
         """Start to wait."""
-        seconds = max(SECONDS - _MARGIN - _process_age(), 0.1)
+        seconds = max(SECONDS - _MARGIN - _process_age(), _LEAST_S)
         self._at = time.monotonic() + seconds
         line = f"{verb}: ended at its deadline"
         try:

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-from vecall.coding_agents import answers, deadline, log
+from vecall.coding_agents import answers, log
+from vecall.coding_agents.deadline import Deadline
 from vecall.coding_agents.options import Options, add_options, options_of
 from vecall.coding_agents.payload import Payload, PayloadError, read_payload
 from vecall.coding_agents.project import project_user
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 def _run(arguments: Sequence[str], verb: str) -> None:
     parsed = parser().parse_args(arguments)
     options = options_of(parsed)
-    end = deadline.Deadline(verb)
+    end = Deadline(verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(log.LogHandler(verb))
     logging.getLogger("vecall").propagate = False
@@ -127,7 +128,7 @@ def _retain(payload: Payload, options: Options, left: Callable[[], float]) -> st
     if path is None or payload.session_id is None:
         msg = "the input names no session with a transcript"
         raise PayloadError(msg)
-    turns, unread = read_turns(path, lambda: left() - deadline.SECONDS / 4)
+    turns, unread = read_turns(path, left)
     if unread:
         log.write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:

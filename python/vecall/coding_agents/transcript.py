@@ -111,7 +111,8 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
 
     Args:
         path: The transcript.
-        left: Returns the seconds that are left for reading. At 0 it ends.
+        left: Returns the seconds that are left. Half of them are for reading, so that
+            what was read can be stored.
 
     Raises:
         TranscriptError: The path is not that of a regular file.
@@ -125,9 +126,10 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
         if not stat.S_ISREG(about.st_mode):
             msg = "the transcript is not a regular file"
             raise TranscriptError(msg)
+        storing = left() / 2
         unread = at = _seek_end(stream, about.st_size)
         while line := stream.readline():
-            if left() < 0:
+            if left() < storing:
                 unread += max(about.st_size - at, 0)
                 break
             if len(line) <= MOST_LINE_BYTES and line.strip():

@@ -42,7 +42,7 @@ def why_words_only(model: str | None, *, read_only: bool = False) -> str | None:
 
 
 def automatic(
-    model: str | None = None, *, has_memories: bool = False, read_only: bool = False
+    model: str | None = None, has_memories: bool = False, *, read_only: bool = False
 ) -> Embedder | None:
     """Return the embedder for a file, and log one INFO line that names it.
 

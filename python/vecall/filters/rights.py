@@ -12,6 +12,7 @@ from vecall.filters.trust import (
     reaches,
     tiers_from,
 )
+from vecall.scalars import make_exact
 from vecall.types import Filter, several
 
 QUARANTINED = "quarantined"
@@ -53,6 +54,7 @@ class Rights:
 
     def __post_init__(self) -> None:
         """Check the values."""
+        make_exact(self)
         if self.min_trust is not None:
             check_tier(self.min_trust, "min_trust")
         for name in ("review", "read_only"):
@@ -102,6 +104,11 @@ class Rights:
             review=self.review and other.review,
             read_only=self.read_only or other.read_only,
         )
+
+    def require_all(self) -> None:
+        """Refuse a call that concerns all memories; see the other two."""
+        self.require_all_tiers()
+        self.require_review()
 
     def require_all_tiers(self) -> None:
         """Refuse a call that concerns memories of every trust.

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from vecall.errors import InvalidArgumentError
-from vecall.ingest.item_arguments import checked_place, value_text, vectors_of
+from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
 from vecall.store import (
@@ -149,10 +149,12 @@ class LineReader:
         )
         if "value" not in values:
             values = {**values, "value": None}  # null is left out of an export
+        value = stored_value(values["value"], "item.value", self._limits)
         read: dict[str, Any] = {
             "ns": ns,
             "key": key,
-            "value": value_text(values["value"], "item.value", self._limits),
+            "value": value.text,
+            "pieces": value.pieces,
             "created_at": self._past_time(values, "created_at"),
             "updated_at": self._past_time(values, "updated_at"),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,8 +18,17 @@ from vecall.errors import (
 )
 from vecall.item_types import Drop, Put
 from vecall.limits import Limits
-from vecall.scalars import exact, json_default, odd_value
-from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
+from vecall.scalars import exact, odd_value
+from vecall.store import (
+    LARGE,
+    MOST_VECTORS,
+    ItemDrop,
+    ItemPut,
+    StoredValue,
+    encode_namespace,
+    in_pieces,
+    json_text,
+)
 from vecall.timestamps import ttl_seconds
 from vecall.vectors import usable
 
@@ -28,6 +37,7 @@ Paced = Callable[[Iterable[object]], Iterator[object]]
 MOST_OPERATIONS = 10_000
 MOST_FOUND = 10_000
 _MAX_DIM = 65_536
+_COST = 2  # the fewest characters of a value in JSON, with a comma
 _MAX_VERSION = (1 << 32) - 1
 
 
@@ -41,6 +51,10 @@ class ItemBatch(NamedTuple):
 
     operations: list[ItemPut | ItemDrop]
     dim: int
+
+
+class TooLongError(Exception):
+    """The operations are too many, or their values too large, for an event loop."""
 
 
 def checked_list(given: object, name: str, of: str) -> list[Any]:
@@ -65,7 +79,10 @@ def checked_list(given: object, name: str, of: str) -> list[Any]:
 
 
 def checked_batch(
-    operations: Sequence[object], limits: Limits, paced: Paced = iter
+    operations: Sequence[object],
+    limits: Limits,
+    paced: Paced = iter,
+    most: float = math.inf,
 ) -> ItemBatch:
     """Return the records of puts and drops.
 
@@ -73,8 +90,10 @@ def checked_batch(
         operations: The puts and drops.
         limits: The limits on values and names.
         paced: Iterates over them; may pause in between.
+        most: The most characters of values, about.
 
     Raises:
+        TooLongError: The values are larger than `most`.
         InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
         InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
         DimensionError: Vectors of different dimensions.
@@ -82,6 +101,7 @@ def checked_batch(
     """
     records: list[ItemPut | ItemDrop] = []
     dim = 0
+    left = most
     for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
@@ -98,9 +118,10 @@ def checked_batch(
             raise DimensionError(msg)
         dim = dim if vectors is None else vectors.shape[1]
         ttl = None if each.ttl is None else ttl_seconds(each.ttl)
-        value = value_text(each.value, f"{name}.value", limits)
+        value = stored_value(each.value, f"{name}.value", limits, left)
+        left -= len(value.text)
         data = b"" if vectors is None else vectors.tobytes()
-        records.append(ItemPut(*place, value, data, ttl, version))
+        records.append(ItemPut(*place, value.text, data, ttl, version, value.pieces))
     return ItemBatch(records, dim)
 
 
@@ -204,50 +225,95 @@ def _label(label: object, name: str, most: int) -> str:
     return label
 
 
-def value_text(value: object, name: str, limits: Limits) -> str:
-    """Return a value as JSON, with the order of its keys.
+def stored_value(
+    value: object, name: str, limits: Limits, most: float = math.inf
+) -> StoredValue:
+    """Return a value as it is stored, with the order of its keys.
+
+    Args:
+        value: The value.
+        name: Its name in the call.
+        limits: The limits on its size.
+        most: The most characters of it, about.
 
     Raises:
         InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
-            string, a lone surrogate, or a cycle.
-        LimitExceededError: Longer than `max_item_bytes`.
+            string, or a cycle.
+        LimitExceededError: Larger than a limit.
+        TooLongError: Larger than `most`.
     """
     rule = (
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
         "lists, and mappings with string keys"
     )
+    walk = _Walk(min(most, limits.max_item_bytes + _COST))
     try:
-        text = json.dumps(
-            plain(value),
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-            default=json_default,
-        )
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError):
+        copy = walk.plain(value)
+        if walk.size <= LARGE:
+            stored = StoredValue(json_text(copy))
+            least = min(limits.max_item_bytes, limits.max_item_outline_bytes)
+            if 4 * len(stored.text) <= least:  # also in UTF-8
+                return stored
+        else:
+            stored = in_pieces(copy)
+    except TooLongError:
+        if walk.most == most:
+            raise
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
+    except (TypeError, ValueError, RecursionError, RuntimeError):
         msg = f"{rule}; {odd_value(value)}"
         raise InvalidTypeError(msg) from None
-    if size > limits.max_item_bytes:
-        msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
-        raise LimitExceededError(msg)
-    return text
+    if stored.nbytes > limits.max_item_bytes:
+        raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
+    if stored.outline_bytes > limits.max_item_outline_bytes:
+        most = limits.max_item_outline_bytes
+        raise _too_large(name, "max_item_outline_bytes", most)
+    return stored
 
 
-def plain(value: Any) -> Any:
-    """Return a JSON value with plain dicts and lists.
+def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
+    return LimitExceededError(f"{name}: at most {limit} = {most} as JSON")
 
-    Raises:
-        TypeError: A key of a mapping is not a string.
-        RecursionError: Nested too deeply.
+
+class _Walk:
+    """Copies a JSON value.
+
+    Attributes:
+        most: The most characters.
+        size: A lower bound of the characters of its JSON so far.
     """
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value
+
+    __slots__ = ("most", "size")
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.size = 0
+
+    def plain(self, value: Any) -> Any:
+        """Return a JSON value with plain dicts and lists.
+
+        Raises:
+            TypeError: A key of a mapping is not a string.
+            RecursionError: Nested too deeply.
+            TooLongError: More than `most`.
+        """
+        kind = type(value)
+        self.size += _COST + (len(value) if isinstance(value, str) else 0)
+        if self.size > self.most:
+            raise TooLongError
+        if kind is str or kind is int or kind is float:
+            return value
+        if kind is dict or isinstance(value, Mapping):
+            found = {}
+            for key, each in value.items():
+                if not isinstance(key, str):
+                    raise TypeError
+                self.size += len(key) + _COST
+                found[key] = self.plain(each)
+            return found
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in value]
+        return value
 
 
 def _version(version: object, name: str) -> int | None:

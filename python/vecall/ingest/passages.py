@@ -29,8 +29,10 @@ class Passages(list[Draft]):
 
 def is_too_long(text: str, limits: Limits) -> bool:
     """Return whether a text is too long for one memory."""
-    most = limits.max_text_bytes
-    return len(text) > most or (not text.isascii() and len(text.encode()) > most)
+    most, count = limits.max_text_bytes, len(text)
+    if 4 * count <= most or (count <= most and text.isascii()):
+        return False
+    return count > most or len(text.encode()) > most
 
 
 def texts_of(text: str, limits: Limits) -> list[str]:

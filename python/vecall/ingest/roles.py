@@ -40,16 +40,22 @@ class Speaker(NamedTuple):
     program: str | None = None
 
 
-_SOMEBODY = Speaker()
+_SPOKEN = Speaker()
+_BY_ROLE = {role: Speaker(None, named) for role, named in _PROGRAMS.items()}.get
 
 
 def speaker_of(event: object) -> Speaker:
     """Return who said a message: by its role, that of its content, or its type."""
+    if type(event) is dict and "role" not in event and "type" not in event:
+        content = event.get("content")  # most turns: a text, and who said it
+        if content is None or type(content) is str:
+            author = event.get("author")
+            return _SPOKEN if type(author) is not str else _BY_ROLE(author, _SPOKEN)
     role = get_field(event, "role")
     if not isinstance(role, str):
         role = get_role(get_field(event, "content"))
     if role is not None:
-        return _speaker(_PROGRAMS.get(role))
+        return _BY_ROLE(role, _SPOKEN)
     type_ = get_field(event, "type")
     if isinstance(type_, str):
         if type_ in _PROGRAMS or type_ in _SPEAKERS:
@@ -57,11 +63,7 @@ def speaker_of(event: object) -> Speaker:
         if type_ in _ITEMS or type_.endswith(_ITEM_ENDS):
             return Speaker(None, _ITEMS.get(type_, "calls"))
     author = get_field(event, "author")
-    return _speaker(_PROGRAMS.get(author)) if isinstance(author, str) else _SOMEBODY
-
-
-def _speaker(program: str | None) -> Speaker:
-    return _SOMEBODY if program is None else Speaker(None, program)
+    return _BY_ROLE(author, _SPOKEN) if isinstance(author, str) else _SPOKEN
 
 
 def unwrapped(event: Any) -> Any:

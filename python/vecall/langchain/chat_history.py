@@ -55,18 +55,18 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
         return _messages_of(values)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none.
+        """Add messages at the end, all or none but what is too large.
 
         Raises:
             InvalidTypeError: A message has a value that JSON does not have; nothing was
                 added.
-            LimitExceededError: A message is too large, or there are more than 9,999;
-                nothing was added.
+            LimitExceededError: A message is too large; the others were added. Or
+                there are more than 9,999; nothing was added.
         """
         self._log.block(self._log.extend(_values_of(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none; see `add_messages`."""
+        """Add messages at the end; see `add_messages`."""
         await self._log.run(self._log.extend(_values_of(messages)))
 
     def clear(self) -> None:

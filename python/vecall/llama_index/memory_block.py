@@ -10,6 +10,7 @@ from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
 
+from vecall.errors import VecallError
 from vecall.prompts.budget import estimate_tokens
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, UnaskedFloor
@@ -97,8 +98,14 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)
+        failure: VecallError | None = None
         for session, events in by_session.items():
-            await self._user.add_events(events, session_id=session)
+            try:
+                await self._user.add_events(events, session_id=session)
+            except VecallError as error:  # the other sessions do not pay for it
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     async def atruncate(self, content: Any, tokens_to_truncate: int) -> Any:
         """Drop the last bullets until so many tokens are saved.

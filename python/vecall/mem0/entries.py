@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,11 @@ from typing import Any
 
 from vecall.content import text_parts
 from vecall.errors import InvalidArgumentError
+from vecall.ingest.roles import speaker_of
 from vecall.mem0.ids import Owner, Scope, packed
 from vecall.types import MemoryEntry, Revision
+
+_log = logging.getLogger("vecall")
 
 PREFIX = "meta."
 """Before each key of the caller's metadata, so that no key has a meaning for vecall."""
@@ -41,10 +45,11 @@ class Message:
 def messages_of(given: object) -> list[Message]:
     """Return the messages of a text, a message or a list of messages.
 
-    Messages of the role "system" are left out, as in mem0.
+    Messages without text and those of a system or a tool are left out. Of a content in
+    parts the texts count.
 
     Raises:
-        InvalidArgumentError: Another type, or a message without role or text.
+        InvalidArgumentError: Another type, or messages of which all lack a role.
     """
     if isinstance(given, str):
         return [Message("user", given)]
@@ -52,32 +57,23 @@ def messages_of(given: object) -> list[Message]:
     if not isinstance(listed, Sequence):
         msg = "messages: expected a text, a message or a list of messages"
         raise InvalidArgumentError(msg)
-    messages = []
+    messages, invalid = [], 0
     for each in listed:
         role = each.get("role") if isinstance(each, Mapping) else None
         if not isinstance(role, str):
-            msg = "messages: expected mappings with role and content"
-            raise InvalidArgumentError(msg)
-        if role == "system":
+            invalid += 1
             continue
         content, actor = each.get("content"), each.get("name")
-        text = content if isinstance(content, str) else "\n".join(_parts(content))
-        if not text.strip():
-            msg = "messages: a message has no text; images are not supported"
+        text = content if isinstance(content, str) else "\n".join(text_parts(content))
+        if text.strip() and speaker_of(each).program is None:
+            said_by = actor if isinstance(actor, str) else None
+            messages.append(Message(role, text, said_by))
+    if invalid:
+        if not messages:
+            msg = "messages: expected mappings with role and content"
             raise InvalidArgumentError(msg)
-        messages.append(Message(role, text, actor if isinstance(actor, str) else None))
+        _log.warning("messages: %d of %d have no role", invalid, len(listed))
     return messages
-
-
-def _parts(content: object) -> list[str]:
-    if isinstance(content, Mapping):
-        content = [content]
-    if not isinstance(content, Sequence) or not all(
-        isinstance(part, Mapping) and part.get("type") == "text" for part in content
-    ):
-        msg = "messages: the content must be text; images are not supported"
-        raise InvalidArgumentError(msg)
-    return text_parts({"parts": list(content)})
 
 
 def entry_of(

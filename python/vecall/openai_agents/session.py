@@ -58,12 +58,12 @@ class VecallSession:
         return await self._log.run(self._log.read(most))
 
     async def add_items(self, items: list[Any]) -> None:
-        """Add items at the end, all or none.
+        """Add items at the end, all or none but what is too large.
 
         Raises:
             InvalidTypeError: An item is not a JSON value; nothing was added.
-            LimitExceededError: An item is too large, or there are more than 9,999;
-                nothing was added.
+            LimitExceededError: An item is too large; the others were added. Or
+                there are more than 9,999; nothing was added.
         """
         await self._log.run(self._log.extend(items))
 

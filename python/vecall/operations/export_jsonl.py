@@ -99,6 +99,11 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate in an item
+            text = json.dumps(line, separators=(",", ":"))
     try:
         file.write(text.replace("\x7f", "\\u007f"))
         file.write("\n")

@@ -33,7 +33,10 @@ T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
 _JOBS_AHEAD = 64
+_BYTES_AT_ONCE = 8 << 20  # of lines
 _LINE_TEXTS = 16  # the limit of a line, in multiples of max_text_bytes
+_LINE_ITEMS = 6  # of an item's, in multiples of max_item_bytes; escapes are long
+_ITEM = b'{"item"'
 
 
 class LineSource(Protocol):
@@ -115,7 +118,7 @@ def import_(
             raise ConfigError(msg) from error
     with opened if isinstance(source, Path) else nullcontext(source) as file:
         reader = LineReader(limits, storage.expiry_clock.wall())
-        lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
+        lines = _Lines(file, limits)
         export_model = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
         if how.vectors and export_model is not None:
@@ -153,9 +156,11 @@ def _agree(storage: Storage, export_model: EmbeddingModel) -> int:
 class _Lines:
     """The lines of a file, up to the first invalid line."""
 
-    def __init__(self, file: LineSource, limit: int) -> None:
+    def __init__(self, file: LineSource, limits: Limits) -> None:
         self._file = file
-        self._limit = limit
+        self._limit = _LINE_TEXTS * limits.max_text_bytes
+        self._item_limit = max(self._limit, _LINE_ITEMS * limits.max_item_bytes)
+        self.size = 0  # of the current line
         self._number = 0
         self._item: Any = None
         self._is_long = False
@@ -163,9 +168,14 @@ class _Lines:
 
     def next(self) -> bool:
         """Go to the next line; return False at the end."""
-        line = self._file.readline(self._limit + 1)
+        limit = self._limit
+        line = self._file.readline(limit + 1)
+        if len(line) > limit and line.startswith(_ITEM):
+            limit = self._item_limit
+            line += self._file.readline(limit + 1 - len(line))
         self._number += 1
-        self._is_long = len(line) > self._limit
+        self.size = len(line)
+        self._is_long = len(line) > limit
         try:
             readable = line and not self._is_long
             self._item = json.loads(line) if readable else None
@@ -196,6 +206,7 @@ def _jobs(
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
     batch: list[tuple[str, dict[str, Any]]] = []
+    size = 0
     while lines.next():
         try:
             kind, several = lines.read(reader.line)
@@ -210,7 +221,7 @@ def _jobs(
         if kind == "part":
             if job is not None:
                 yield job
-            batch = []
+            batch, size = [], 0
             job = ImportLines(
                 values["app"],
                 values["user"],
@@ -221,9 +232,10 @@ def _jobs(
             )
         elif job is not None:
             batch += [(kind, each) for each in several]
-            if len(batch) >= _LINES_AT_ONCE:
+            size += lines.size
+            if len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
                 yield job
-                batch = []
+                batch, size = [], 0
                 job = ImportLines(
                     job.app, job.user, job.created_at, batch, model, how.restore
                 )

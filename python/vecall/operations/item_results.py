@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from vecall.errors import DimensionError, EmbeddingMismatchError
 from vecall.item_types import Item
-from vecall.store import ItemRow, ItemState, decode_namespace
-
-_PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
+from vecall.store import ItemRow, ItemState, decode_namespace, parsed_value
 
 
-def parsed(text: str) -> Any:
-    """Return the value of a stored text."""
-    return _PARSE(text)[0]
+def parsed(row: ItemRow) -> Any:
+    """Return the value of a row."""
+    return parsed_value(row.value, row.pieces)
 
 
 def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
@@ -37,7 +34,7 @@ def item_of(
     return Item(
         decode_namespace(row.ns),
         row.key,
-        parsed(row.value) if value is ... else value,
+        parsed(row) if value is ... else value,
         row.version,
         row.created_at,
         row.updated_at,

@@ -14,11 +14,11 @@ import numpy as np
 
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import (
-    InvalidArgumentError,
-)
+from vecall.errors import InvalidArgumentError
 from vecall.filters.json_conditions import Test, compiled
 from vecall.ingest.item_arguments import (
+    ItemBatch,
+    TooLongError,
     check_embedder,
     checked_batch,
     checked_count,
@@ -31,7 +31,7 @@ from vecall.item_types import Item
 from vecall.operations.after_fork import keep_inherited
 from vecall.operations.item_refresh import ItemRefresh
 from vecall.operations.item_results import item_of, items_of, parsed, require_fit
-from vecall.operations.runtime import Runtime
+from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime
 from vecall.store import (
     ItemDrop,
     ItemRow,
@@ -41,6 +41,7 @@ from vecall.store import (
     WriteItems,
     decode_namespace,
     namespace_range,
+    number_of_pieces,
 )
 from vecall.telemetry import observed
 from vecall.validation import checked_bool
@@ -50,6 +51,7 @@ T = TypeVar("T")
 
 _INLINE = 4  # items that a call on an event loop reads without another thread
 _INLINE_CHARACTERS = 65_536  # of values that it parses without another thread
+_INLINE_WRITTEN = 32_768  # characters of values that it encodes without another thread
 _READ_AT_ONCE = 200
 _DROPS_AT_ONCE = 1_000
 
@@ -88,8 +90,7 @@ class ItemOperations:
         key = self._key(app, user, write=True)
         given = checked_list(operations, "operations", "Put and Drop")
         check_embedder(embedder)
-        runtime = self._runtime
-        batch = await runtime.read_through(checked_batch, given, runtime.limits)
+        batch = await self._checked(given)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
@@ -122,18 +123,29 @@ class ItemOperations:
         threads = self._runtime.threads
         is_page = len(places) <= _READ_AT_ONCE
         run: Any = threads.short if is_page else partial(threads.long, key)
-        rows: list[ItemRow | None]
-        if is_fast:
-            rows = self._read(key, places)
-        else:
+        rows = self._read(key, places, pieces=False) if is_fast else []
+        is_small = is_fast and not _any_large(rows)
+        if not is_small:
             rows = await self._on(run, self._read, key, places)
         if is_page:
             now = self._now()
             if refresh:
                 self._refresh(key, [row for row in rows if row is not None], now)
-            if sum(len(row.value) for row in rows if row) <= _INLINE_CHARACTERS:
+            size = sum(len(row.value) for row in rows if row)
+            if size <= _INLINE_CHARACTERS and (is_small or not _any_large(rows)):
                 return items_of(rows, now)
         return await self._on(run, self._items, key, rows, refresh and not is_page)
+
+    async def _checked(self, given: list[Any]) -> ItemBatch:
+        """Return checked operations; an event loop checks few and small ones."""
+        runtime = self._runtime
+        if not in_event_loop() or len(given) > INLINE_PARSE_LIMIT:
+            return await runtime.read_through(checked_batch, given, runtime.limits)
+        try:
+            return checked_batch(given, runtime.limits, most=_INLINE_WRITTEN)
+        except TooLongError:
+            short, limits = runtime.threads.short, runtime.limits
+            return await self._on(short, checked_batch, given, limits, in_slices)
 
     def _items(
         self, key: Key, rows: Sequence[ItemRow | None], refresh: bool
@@ -153,17 +165,17 @@ class ItemOperations:
         return result
 
     def _read(
-        self, key: Key, places: Sequence[tuple[str, str]]
+        self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
     ) -> list[ItemRow | None]:
         storage = self._runtime.storage
-        if len(places) == 1:
+        if len(places) == 1 and not pieces:
             rows = [storage.item_at(*key, *places[0])]
         else:
             with storage.read(*key) as reads:
                 state = reads.item_state(*key)
                 if state is None:
                     return [None] * len(places)
-                rows = reads.items_at(state.part, places)
+                rows = reads.items_at(state.part, places, pieces=pieces)
         now = self._now()
         return [self._current(key, row, now) if row else None for row in rows]
 
@@ -247,7 +259,7 @@ class ItemOperations:
         def accepts(row: ItemRow) -> bool:
             if self._current(key, row, now) is None:
                 return False
-            value = parsed(row.value)
+            value = parsed(row)
             if test is not None and not test(value):
                 return False
             values[row.rid] = value
@@ -382,7 +394,7 @@ class ItemOperations:
                 return
             for row in in_slices(reads.newest_items(state.part, low, high)):
                 if self._current(key, row, now):
-                    value = parsed(row.value)
+                    value = parsed(row)
                     if test(value):
                         yield row, value
 
@@ -411,3 +423,7 @@ class ItemOperations:
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self._runtime.read_only:
             self._refreshing.refresh(key, rows, now)
+
+
+def _any_large(rows: Sequence[ItemRow | None]) -> bool:
+    return any(row is not None and number_of_pieces(row.value) for row in rows)

@@ -111,8 +111,7 @@ class Runtime:
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.is_automatic = isinstance(embedder, str)
         self.closed = False
-        self.is_finished = False
-        """Whether `close` has finished."""
+        self.is_finished = False  # whether `close` has finished
         self._closing = threading.RLock()  # reentrant: a signal handler may call close
         self.telemetry = Telemetry()
         self.file_model: str | None = None
@@ -242,9 +241,7 @@ class Runtime:
             with self.storage.read() as reads:
                 stored, filled = reads.active_model(), reads.has_memories()
             name = None if stored is None else stored.name
-            self._embedder = automatic(
-                name, has_memories=filled, read_only=self.read_only
-            )
+            self._embedder = automatic(name, filled, read_only=self.read_only)
             self._check_floors()
         return self._embedder
 
@@ -356,8 +353,7 @@ class Runtime:
     def check_whole(self) -> None:
         """Raise RightsError if the rights hide memories, ClosedError if closed."""
         self.check_open()
-        self.rights.require_all_tiers()
-        self.rights.require_review()
+        self.rights.require_all()
 
     def check_embedder(self, embedder: Embedder) -> None:
         """Raise ConfigError if the file cannot be migrated to an embedder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -33,7 +34,8 @@ class VecallMemory(AbstractCapability[Any]):
     inserted before that prompt. The block is part of the request only, not of the
     message history. If the run has a message history, turns of its conversation are
     left out: the request has them already. After the run, its user prompts and its text
-    output become memories of the conversation. Recalled text is not stored again. If
+    output become memories of the conversation; of a run that fails or is cancelled, its
+    prompt. Recalled text is not stored again. If
     recall or storing fails, the run continues, and a warning without content is logged.
 
     Args:
@@ -72,6 +74,7 @@ class VecallMemory(AbstractCapability[Any]):
         self._remember = remember
         self._preload = preload
         self._max_tokens = max_tokens
+        self._finished: set[str | None] = set()  # runs whose turns were stored
         self._min_confidence = checked_floor(min_confidence)
         if isinstance(app_name, str) and isinstance(user_id, str):
             memory.user(app_name, user_id)  # checks the names
@@ -127,25 +130,41 @@ class VecallMemory(AbstractCapability[Any]):
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         """Store the run's user prompts and its text output as memories."""
-        if not self._remember:
-            return result
+        self._finished.add(ctx.run_id)
+        prompts = [_prompt_of(message) for message in result.new_messages()]
+        turns = [("user", text) for text in prompts if text]
+        if isinstance(result.output, str):
+            turns.append(("assistant", result.output))
+        await self._store(ctx, turns)
+        return result
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        """Run, and store the user prompt if the run does not come to its end."""
         try:
-            prompts = [_prompt_of(message) for message in result.new_messages()]
-            turns = [("user", text) for text in prompts if text]
-            if isinstance(result.output, str) and result.output.strip():
-                turns.append(("assistant", result.output))
-            now = time.time()
-            events = [
-                Event(text, author=author, timestamp=now + at / 1e6)
-                for at, (author, text) in enumerate(turns)
-            ]
+            return await handler()
+        except (Exception, asyncio.CancelledError):
+            if ctx.run_id not in self._finished:
+                text = _text_of(ctx.prompt)
+                await self._store(ctx, [("user", text)])
+            raise
+        finally:
+            self._finished.discard(ctx.run_id)
+
+    async def _store(self, ctx: RunContext[Any], turns: list[tuple[str, str]]) -> None:
+        events = [
+            Event(text, author=author, timestamp=time.time() + at / 1e6)
+            for at, (author, text) in enumerate(turns)
+            if text.strip()
+        ]
+        if not self._remember or not events:
+            return
+        try:
             app, user = self._owner(ctx)
             await self._memory.user(app, user).add_events(
                 events, session_id=_conversation_of(ctx)
             )
         except Exception as error:
             _log.warning("turns were not remembered: %s", type(error).__name__)
-        return result
 
 
 def _conversation_of(ctx: RunContext[Any]) -> str | None:
@@ -156,10 +175,15 @@ def _prompt_of(message: Any) -> str | None:
     """Return the text of a request's user prompts; None for another message."""
     if not isinstance(message, ModelRequest):
         return None
-    texts: list[str] = []
-    for part in message.parts:
-        if isinstance(part, UserPromptPart):
-            content = part.content
-            pieces = [content] if isinstance(content, str) else content
-            texts += [piece for piece in pieces if isinstance(piece, str)]
+    texts = [
+        _text_of(part.content)
+        for part in message.parts
+        if isinstance(part, UserPromptPart)
+    ]
     return "\n".join(texts) if any(text.strip() for text in texts) else None
+
+
+def _text_of(content: Any) -> str:
+    """Return the texts of a user prompt, joined by newlines."""
+    parts = [content] if isinstance(content, str) else content or ()
+    return "\n".join(part for part in parts if isinstance(part, str))

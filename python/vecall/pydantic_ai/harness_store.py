@@ -154,7 +154,7 @@ class VecallMemoryStore:
             ChangedError: The file is in another version.
             ReusedOperationError: The operation had other arguments.
             InvalidArgumentError: An invalid path, content or metadata.
-            LimitExceededError: The content is over 1 MiB.
+            LimitExceededError: The content is over `Limits.max_item_bytes`.
         """
         untyped: object = content
         if not isinstance(untyped, str):

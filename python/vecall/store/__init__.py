@@ -20,7 +20,6 @@ from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.findings import Finding
 from vecall.store.item_records import (
-    DAMAGED_ITEM,
     MOST_VECTORS,
     ItemDrop,
     ItemPut,
@@ -31,6 +30,15 @@ from vecall.store.item_records import (
     decode_namespace,
     encode_namespace,
     namespace_range,
+)
+from vecall.store.item_values import (
+    DAMAGED_ITEM,
+    LARGE,
+    StoredValue,
+    in_pieces,
+    json_text,
+    number_of_pieces,
+    parsed_value,
 )
 from vecall.store.maintenance.clock_reset import reset_clock
 from vecall.store.maintenance.doctor import examine, repair
@@ -104,6 +112,7 @@ __all__ = [
     "ALWAYS",
     "DAMAGED_ITEM",
     "HIDDEN_APP",
+    "LARGE",
     "LASTS_S",
     "MOST_VECTORS",
     "AddMemories",
@@ -152,6 +161,7 @@ __all__ = [
     "State",
     "Storage",
     "StorageReads",
+    "StoredValue",
     "Sweep",
     "SweepItems",
     "SwitchModels",
@@ -177,15 +187,19 @@ __all__ = [
     "free_lines",
     "header_model",
     "hidden_names",
+    "in_pieces",
     "initialize_database",
     "is_hidden",
     "is_well_formed",
     "json_object",
+    "json_text",
     "memory_id",
     "migrate_database",
     "name_traces",
     "namespace_range",
+    "number_of_pieces",
     "open_storage",
+    "parsed_value",
     "passage_id",
     "passages_among",
     "passing_metadata",

@@ -211,7 +211,7 @@ class _Copier:
             self.report.copied[names.part] = copied.names
         self.report.users += 1
         self.report.memories += copied.names.live
-        self.report.items += len(copied.tables["item"])
+        self.report.items += copied.items
         self.report.bytes += copied.nbytes
 
     def _write(self, target: Storage, copied: PartitionCopy) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from vecall.errors import CorruptFileError
 from vecall.scalars import exact_arguments
 from vecall.store.checksums import old_spellings
+from vecall.store.item_values import DAMAGED_ITEM, PIECES
 
 _END, _AFTER_END = "\x1f", "\x20"
 _ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
@@ -75,11 +76,12 @@ class ItemPut:
     Attributes:
         namespace: The stored text of its namespace.
         key: Its key.
-        value: Its value as JSON.
+        value: Its value as it is stored.
         vectors: Its vectors as float32, one after the other; b"" for none.
         ttl: TTL in seconds; None is no expiry.
         if_version: The version that is replaced; 0 if there must be none; None
             replaces any.
+        pieces: The pieces of a large value.
     """
 
     namespace: str
@@ -88,6 +90,7 @@ class ItemPut:
     vectors: bytes = b""
     ttl: float | None = None
     if_version: int | None = None
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +161,14 @@ class ItemRow(NamedTuple):
         rid: Its row number, `part << 32 | version`.
         ns: The stored text of its namespace.
         key: Its key.
-        value: Its value as JSON.
+        value: Its value as it is stored.
         created_at: When the key was first written, in seconds since 1970.
         updated_at: When this version was written, in seconds since 1970.
         ttl: TTL in seconds.
         expires_at: When it expires, on the expiry clock.
         vecs: Its vectors with their checksum; None if it has none or they were not
             read.
+        pieces: The pieces of a large value, if they were read.
     """
 
     rid: int
@@ -176,6 +180,7 @@ class ItemRow(NamedTuple):
     ttl: float | None
     expires_at: float | None
     vecs: bytes | None = None
+    pieces: tuple[str, ...] = ()
 
     @property
     def version(self) -> int:
@@ -199,7 +204,9 @@ _WAS_NUMPY = (2, 4, 5, 6, 7)  # the key and the times
 
 
 def item_checksum(row: ItemRow) -> int:
-    """Return the CRC-32 of an item without its vectors."""
+    """Return the CRC-32 of an item without its vectors, or of a piece."""
+    if row.ns == PIECES:  # its other columns follow from its number
+        return zlib.crc32(row.value.encode(), zlib.crc32(str(row.rid).encode()))
     return zlib.crc32(repr(exact_arguments(row[:8])).encode())
 
 
@@ -257,8 +264,3 @@ def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
 def _crc_of(rid: int, vectors: bytes) -> bytes:
     crc = zlib.crc32(vectors, zlib.crc32(str(rid).encode()))
     return crc.to_bytes(_CRC_BYTES, "little")
-
-
-DAMAGED_ITEM = (
-    "the file is damaged: an item fails its checks; `vecall doctor` says more"
-)

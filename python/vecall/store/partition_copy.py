@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from vecall.store.item_records import ITEM_COLUMNS
+from vecall.store.item_values import PIECES
 from vecall.store.rows import COLUMNS
 
 
@@ -106,6 +107,11 @@ class PartitionCopy:
                     )
                 )
         self.digest = digest.hexdigest()
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return sum(row[1] != PIECES for row in self.tables["item"])
 
     @property
     def nbytes(self) -> int:

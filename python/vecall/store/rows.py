@@ -32,7 +32,11 @@ def memory_id(*parts: str | float | None) -> str:
         if part is None:
             digest.update(b"-")
             continue
-        data = canonical(part).encode("utf-8", "surrogatepass")
+        given = canonical(part)
+        try:
+            data = given.encode()
+        except UnicodeEncodeError:
+            data = given.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(data))
         digest.update(data)
     return digest.hexdigest()

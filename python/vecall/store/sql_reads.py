@@ -235,9 +235,9 @@ class SqlReads(Generic[T]):
         return export.export_lines(self._connection, part, model)
 
     def items_at(
-        self, part: int, places: Sequence[tuple[str, str]]
+        self, part: int, places: Sequence[tuple[str, str]], *, pieces: bool = True
     ) -> list[ItemRow | None]:
-        return item_reads.items_at(self._connection, part, places)
+        return item_reads.items_at(self._connection, part, places, pieces=pieces)
 
     def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:
         return item_reads.items_by_number(self._connection, part, rids)

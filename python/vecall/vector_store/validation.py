@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.limits import Limits
+from vecall.scalars import exact
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter
 from vecall.validation import check_filter, check_name
@@ -141,6 +142,7 @@ def check_metadata(given: object, limits: Limits) -> Described:
 
 def _plain(value: object, depth: int) -> object:
     """Return a copy made of JSON values; a cycle ends at the depth."""
+    value = exact(value)
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -159,7 +161,7 @@ def _plain(value: object, depth: int) -> object:
     if not all(isinstance(name, str) for name in value):
         msg = "metadata: expected strings as keys"
         raise InvalidTypeError(msg)
-    return {name: _plain(item, depth - 1) for name, item in value.items()}
+    return {exact(name): _plain(item, depth - 1) for name, item in value.items()}
 
 
 def unit_vector(embedding: object) -> NDArray[np.float32]:

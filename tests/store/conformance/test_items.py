@@ -242,3 +242,33 @@ def test_an_export_has_all_items(storage: Storage) -> None:
     assert (lines[0]["dim"], lines[0]["embedder"]) == (2, "e")
     assert lines[1]["ttl"] == 50.0
     assert not any("vecs" in line for line in bare)
+
+
+def test_a_large_value_goes_with_its_pieces(storage: Storage) -> None:
+    """Replaced, dropped, swept or forgotten; no read shows a piece as an item."""
+    pieces = ("one", "two \u00e9", "x" * 70_000)
+    large = ItemPut(NOTES, "l", "@3,0:[null,[[[],3,false]]]", pieces=pieces)
+    small = ItemPut(NOTES, "s", "1")
+    (first, second) = write(storage, large, small)
+    assert (first, second) == (4, 5)
+    for replaced in (large, small):
+        assert [(row.key, row.pieces) for row in stored(storage)] == [
+            ("s", ()),
+            ("l", pieces),
+        ][:: 1 if replaced is large else -1]
+        write(storage, replaced)
+    part = state_of(storage).part
+    with storage.read(APP, "a") as reads:
+        (head,) = reads.items_at(part, [(NOTES, "l")], pieces=False)
+        (whole,) = reads.items_at(part, [(NOTES, "l")])
+        assert head is not None
+        assert whole == head._replace(pieces=pieces)
+        numbered = reads.items_by_number(part, range(part << 32, (part << 32) + 99))
+        assert [(row.key, row.pieces) for row in numbered] == [("l", pieces), ("s", ())]
+        assert reads.count_items(part, *EVERY, 0.0) == 2
+        assert reads.item_namespaces(part, *EVERY, 0.0) == [NOTES]
+        assert [e.key for e in reads.item_vectors(part, None, 0)] == ["l", "s"]
+        assert [e["key"] for e in reads.export_items(part, False)] == ["l", "s"]
+    write(storage, ItemDrop(NOTES, "l"))
+    with storage.read(APP, "a") as reads:
+        assert [e.key for e in reads.item_vectors(part, None, 0)] == ["s"]

@@ -75,9 +75,8 @@ CREATE TABLE embed_cache (
 
 
 def _to_1(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_1.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
+    for statement in filter(str.strip, _SCHEMA_1.split(";\n")):
+        connection.execute(statement)
     _write_facts(connection, 1)
 
 
@@ -137,10 +136,7 @@ CREATE INDEX hist_expires ON hist (expires_at) WHERE expires_at IS NOT NULL;
 
 
 def _to_3(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_3.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-    connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
+    _run(connection, _SCHEMA_3, 3)
 
 
 # Indexes for the rows of one user begin with the partition, so that other users' rows
@@ -183,10 +179,14 @@ CREATE INDEX item_ends ON item(expires_at)WHERE expires_at NOTNULL;
 
 
 def _to_4(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_4.split(";\n"):
+    _run(connection, _SCHEMA_4, 4)
+
+
+def _run(connection: sqlite3.Connection, statements: str, schema: int) -> None:
+    for statement in statements.split(";\n"):
         if statement.strip():
             connection.execute(statement)
-    connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema'")
+    connection.execute(f"UPDATE meta SET value = '{schema}' WHERE key = 'schema'")
 
 
 # Random bits of a user's newest change, and of the last change of each transaction: an
@@ -206,10 +206,11 @@ WHERE (part, seq) IN (SELECT id, seq FROM part);
 
 
 def _to_5(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_5.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-    connection.execute("UPDATE meta SET value = '5' WHERE key = 'schema'")
+    _run(connection, _SCHEMA_5, 5)
+
+
+def _to_6(connection: sqlite3.Connection) -> None:  # older versions know no pieces
+    _run(connection, "", 6)
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -226,6 +227,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _to_3,
     _to_4,
     _to_5,
+    _to_6,
 )
 
 NEWEST = len(_MIGRATIONS)

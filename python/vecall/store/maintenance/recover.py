@@ -24,6 +24,7 @@ from vecall.store.file.database import Database
 from vecall.store.file.filesystem import require_new
 from vecall.store.file.schema import require_plain_tables
 from vecall.store.item_records import checked_vectors
+from vecall.store.item_values import PIECES
 from vecall.store.models import active_model, adopt
 from vecall.store.reads.export import exported_memory
 from vecall.store.reads.item_reads import items_by_number, state_of
@@ -178,7 +179,9 @@ def _item_lines(
     for direction in ("", "DESC"):
         with suppress(sqlite3.Error):
             for (rid,) in connection.execute(
-                f"SELECT rid FROM item NOT INDEXED ORDER BY rid {direction}"
+                f"SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? "
+                f"ORDER BY rid {direction}",
+                (PIECES,),
             ):
                 rids.add(rid)
     found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)

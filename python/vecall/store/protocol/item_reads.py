@@ -14,7 +14,9 @@ class ItemReads(Protocol):
     The row number of an item is `part << 32 | version`. Every write takes the next
     version of its partition, and none is used twice, so a row number stands for one
     content for ever. A reader that knows all versions up to one finds later writes by
-    their larger numbers. It finds deletions because the row numbers are missing.
+    their larger numbers. It finds deletions because the row numbers are missing. The
+    pieces of a large value have the versions before that of its item; no read returns
+    them as items.
 
     Expired items are still returned, except where `now` is an argument. Ranges of
     namespaces are in code point order, as `namespace_range` returns them.
@@ -25,9 +27,15 @@ class ItemReads(Protocol):
         ...
 
     def items_at(
-        self, part: int, places: Sequence[tuple[str, str]]
+        self, part: int, places: Sequence[tuple[str, str]], *, pieces: bool = True
     ) -> list[ItemRow | None]:
-        """Return the item of each (namespace, key), without vectors."""
+        """Return the item of each (namespace, key), without vectors.
+
+        Args:
+            part: The partition.
+            places: Namespaces and keys.
+            pieces: Whether the pieces of large values are read.
+        """
         ...
 
     def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:

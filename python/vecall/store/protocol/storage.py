@@ -260,7 +260,9 @@ class Storage(Protocol):
         ...
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        """Return an item of a user, without vectors, as of now; None if there is none.
+        """Return an item of a user as of now; None if there is none.
+
+        Vectors and the pieces of a large value are not read.
 
         Args:
             app: The app.

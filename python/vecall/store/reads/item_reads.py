@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from vecall.errors import CorruptFileError
 from vecall.store.item_records import (
-    DAMAGED_ITEM,
     ITEM_COLUMNS,
     ItemRow,
     ItemState,
@@ -19,6 +17,12 @@ from vecall.store.item_records import (
     checked_vectors,
     decode_namespace,
     item_checksum,
+)
+from vecall.store.item_values import (
+    DAMAGED_ITEM,
+    PIECES,
+    number_of_pieces,
+    parsed_value,
 )
 from vecall.store.partition_lookup import WRONG_USER
 from vecall.store.reads.partition_reads import CheckedRows
@@ -89,6 +93,8 @@ def item_at(
 ) -> tuple[bool, ItemRow | None]:
     """Return whether a user is known, and an item of the user, by one statement.
 
+    The pieces of a large value are not read.
+
     Raises:
         CorruptFileError: An index leads to another user or item, or the item fails its
             checksum.
@@ -109,14 +115,44 @@ def _of_part(part: int, row: Sequence[Any]) -> ItemRow:
 
 
 def items_at(
-    connection: Transaction, part: int, places: Sequence[tuple[str, str]]
+    connection: Transaction,
+    part: int,
+    places: Sequence[tuple[str, str]],
+    *,
+    pieces: bool = True,
 ) -> list[ItemRow | None]:
     """Return the item of each (namespace, key), without vectors."""
     found: list[ItemRow | None] = []
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
-        found.append(None if row is None else _of_part(part, row))
+        item = None if row is None else _of_part(part, row)
+        found.append(_whole(connection, item) if item and pieces else item)
     return found
+
+
+def _whole(connection: Transaction, row: ItemRow) -> ItemRow:
+    """Return an item with the pieces of its value, if it is a large one.
+
+    Raises:
+        CorruptFileError: A piece is missing, or fails its checksum.
+    """
+    count = number_of_pieces(row.value)
+    if not count:
+        return row
+    first = row.rid - count
+    rows = connection.execute(
+        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid >= ? AND rid < ? ORDER BY rid",
+        (first, row.rid),
+    )
+    pieces: list[str] = []
+    while batch := rows.fetchmany(1):
+        piece = checked_item(batch[0][:-1], batch[0][-1])
+        if piece.ns != PIECES or piece.rid != first + len(pieces):
+            raise CorruptFileError(DAMAGED_ITEM)
+        pieces.append(piece.value)
+    if len(pieces) != count:
+        raise CorruptFileError(DAMAGED_ITEM)
+    return row._replace(pieces=tuple(pieces))
 
 
 def items_by_number(
@@ -130,7 +166,11 @@ def items_by_number(
         [],
         rids,
     )
-    return [checked_item(row[:8], row[8], row[9]) for row in rows if row[10] == part]
+    return [
+        _whole(connection, checked_item(row[:8], row[8], row[9]))
+        for row in rows
+        if row[10] == part and row[1] != PIECES
+    ]
 
 
 def newest_items(
@@ -147,7 +187,7 @@ def newest_items(
         [*values, first],
     ).fetchall()
     for row in newest:
-        yield _within_range(_of_part(part, row), low, high)
+        yield _whole(connection, _within_range(_of_part(part, row), low, high))
     if len(newest) < first:
         return
     others = connection.execute(
@@ -161,7 +201,7 @@ def newest_items(
         rows = {row[0]: row for row in select_in(connection, query, [], some)}
         for rid in some:
             found = _of_part(part, rows.get(rid, (None,)))
-            yield _within_range(found, low, high)
+            yield _whole(connection, _within_range(found, low, high))
 
 
 def item_vectors(
@@ -183,7 +223,7 @@ def item_vectors(
         )
     while batch := rows.fetchmany(_AT_ONCE):
         for rid, ns, key, vecs, of_part in batch:
-            if of_part == part:  # else damaged and set aside
+            if of_part == part and ns != PIECES:  # else damaged and set aside
                 yield ItemVectors(rid, ns, key, checked_vectors(rid, vecs, dim))
 
 
@@ -219,7 +259,7 @@ def item_namespaces(
         "SELECT ns FROM seen WHERE ns IS NOT NULL",
         [part, low, *most, *times, part, *most, *times],
     )
-    return [ns for (ns,) in rows]
+    return [ns for (ns,) in rows if ns != PIECES]
 
 
 def count_items(
@@ -240,12 +280,12 @@ def export_items(
     state = state_of(connection, part)
     rows = connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part = ? AND rid >= ? "
-        "AND rid <= ? ORDER BY rid",
-        (part, part << 32, (part << 32) | 0xFFFFFFFF),
+        "AND rid <= ? AND ns <> ? ORDER BY rid",
+        (part, part << 32, (part << 32) | 0xFFFFFFFF, PIECES),
     )
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
-            row = checked_item(values, crc)
+            row = _whole(connection, checked_item(values, crc))
             yield exported_item(row, vecs if vectors else None, state)
 
 
@@ -254,7 +294,7 @@ def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[st
     line: dict[str, Any] = {
         "ns": list(decode_namespace(row.ns)),
         "key": row.key,
-        "value": json.loads(row.value),
+        "value": parsed_value(row.value, row.pieces),
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "ttl": row.ttl,
@@ -269,30 +309,51 @@ def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[st
 
 
 def checked_items(connection: Transaction) -> CheckedRows:
-    """Check every item, its value and its vectors."""
+    """Check every item, its value and its vectors.
+
+    A piece whose item is gone or damaged is damaged, too.
+    """
     dims: dict[int, int] = {}
     checked, damaged = 0, []
     old: list[tuple[int, int]] = []
+    pieces: list[ItemRow] = []  # since the last item
     rows = connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part > 0 ORDER BY rid"
     )
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
-            checked += 1
             try:
                 row = checked_item(values, crc)
+                if row.ns == PIECES:
+                    pieces.append(row)
+                    continue
+                own = _own_pieces(row, pieces)
                 part = row.rid >> 32
                 if part not in dims:
                     dims[part] = state_of(connection, part).dim
                 checked_vectors(row.rid, vecs, dims[part])
                 decode_namespace(row.ns)
-                json.loads(row.value)
+                parsed_value(row.value, own)
             except (CorruptFileError, ValueError, TypeError):
                 damaged.append(values[0])
-                continue
-            if (new := item_checksum(row)) != crc:
-                old.append((new, row.rid))
-    return CheckedRows(checked, damaged, old)
+                checked += values[1] != PIECES
+            else:
+                checked += 1
+                del pieces[len(pieces) - len(own) :]
+                if (new := item_checksum(row)) != crc:
+                    old.append((new, row.rid))
+            damaged += [piece.rid for piece in pieces]
+            pieces.clear()
+    return CheckedRows(checked, damaged + [piece.rid for piece in pieces], old)
+
+
+def _own_pieces(row: ItemRow, pieces: Sequence[ItemRow]) -> list[str]:
+    """Return the pieces of an item, which have the numbers before its own."""
+    count = number_of_pieces(row.value)
+    own = pieces[len(pieces) - count :] if 0 < count <= len(pieces) else []
+    if [piece.rid for piece in own] != list(range(row.rid - count, row.rid)):
+        raise CorruptFileError(DAMAGED_ITEM)
+    return [piece.value for piece in own]
 
 
 def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
@@ -304,7 +365,7 @@ def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
 
 def _within(part: int, low: str, high: str | None) -> tuple[str, list[Any]]:
     if not low:
-        return "part = ?", [part]
+        return "part = ? AND ns <> ?", [part, PIECES]
     if high is None:
         return "part = ? AND ns >= ?", [part, low]
     return "part = ? AND ns >= ? AND ns < ?", [part, low, high]

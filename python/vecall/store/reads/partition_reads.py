@@ -9,6 +9,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import HIDDEN_APP, IS_KEY
+from vecall.store.item_values import PIECES
 from vecall.store.results import ChangedRows
 from vecall.store.rows import COLUMNS, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
@@ -279,8 +280,12 @@ def totals(
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
         + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0")
-        + (", (SELECT count(*) FROM item WHERE part > 0)" if items else ", 0"),
-        (HIDDEN_APP,),
+        + (
+            ", (SELECT count(*) FROM item WHERE part > 0 AND ns <> ?)"
+            if items
+            else ", 0"
+        ),
+        (HIDDEN_APP, *([PIECES] if items else [])),
     )
     rows, bare, sessions, deleted, archived, held, turns, documents = counted.fetchone()
     return {

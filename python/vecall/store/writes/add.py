@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, nextafter
-from typing import Any, Literal
+from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, NotFoundError
@@ -25,6 +25,7 @@ from vecall.store.writes.delete import (
 )
 from vecall.store.writes.hidden_rows import NONE, set_aside
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
+from vecall.store.writes.left_out import Away, leave_out_deleted
 from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_diff import (
@@ -52,9 +53,6 @@ from vecall.store.writes.row_state import (
 from vecall.store.writes.session_buffer import mark_turns_done
 from vecall.store.writes.session_positions import LAST_POSITION, Positions, positions_of
 from vecall.store.writes.waiting_counts import Waits
-
-Away = Literal["deleted", "expired", "evicted", "taken"]
-"""Why a draft is not stored."""
 
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
@@ -146,7 +144,10 @@ class AddMemories:
         folded = rows_to_fold(partition, self.fold)
         if folded is None:
             return partition.unchanged([])
-        drafts = self._wanted(partition, keys)
+        drafts = {draft.id: draft for draft in self.drafts}
+        self.left_out |= leave_out_deleted(
+            partition, drafts, keys, self.restore, self.again
+        )
         stored = find_stored(partition, list(drafts))
         hidden = NONE
         if self.rights is not FULL:
@@ -155,7 +156,7 @@ class AddMemories:
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         self._check_versions(partition, stored)
         outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
-        changed = changed_turns(drafts, stored) - outdated
+        changed = set() if self.edit else changed_turns(drafts, stored) - outdated
         removed = hidden.deleted + self._remove_others(partition, changed)
         known = {**stored, **hidden.same} if hidden.same else stored
         positions = positions_of(partition, drafts.values(), known)
@@ -207,36 +208,6 @@ class AddMemories:
             for draft in in_slices(self.drafts)
         )
 
-    def _wanted(
-        self, partition: PartitionWriter, keys: Sequence[bytes]
-    ) -> dict[str, Draft]:
-        """The drafts by id, without those that stay deleted.
-
-        Re-ingesting a session does not bring back turns that were deleted, evicted or
-        expired. A fact that expired or was evicted is stored again. A fact that was
-        deleted is stored again only with `again`.
-        """
-        drafts = {draft.id: draft for draft in self.drafts}
-        connection = partition.connection
-        ids = list(drafts)
-        for id_, form, why in tombstones(connection, partition.id, ids, keys):
-            draft = drafts.get(id_)
-            if draft is None:
-                continue
-            if self.restore or (not draft.ordered and (self.again or why is not None)):
-                connection.execute(
-                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
-                )
-            else:
-                self.left_out[id_] = why or "deleted"
-                del drafts[id_]
-        for id_ in list(drafts) if self.left_out else ():
-            turn = drafts[id_].passage_of
-            if turn in self.left_out:  # then its passages are left out, too
-                self.left_out[id_] = self.left_out[turn]
-                del drafts[id_]
-        return drafts
-
     def _check_versions(
         self, partition: PartitionWriter, stored: dict[str, ExistingRow]
     ) -> None:
@@ -284,12 +255,11 @@ class AddMemories:
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 self.left_out[id_] = "expired"
                 del drafts[id_]
-        outdated = {
+        return {
             id_
             for id_, digests in old.items()
             if id_ in drafts and was_overwritten(drafts[id_], digests)
         }
-        return outdated | {d.id for d in drafts.values() if d.passage_of in outdated}
 
     def _remove_others(
         self, partition: PartitionWriter, changed: set[str]
@@ -298,7 +268,7 @@ class AddMemories:
         if self.replace is None and not changed:
             return []
         ids = {draft.id for draft in self.drafts}
-        stale = delete_stale_passages(partition, changed, ids) if changed else []
+        stale = delete_stale_passages(partition, changed, ids, self.rights)
         if self.replace is None:
             return stale
         turns = rows_of_session(partition, self.replace, self.rights)

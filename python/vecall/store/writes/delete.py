@@ -202,7 +202,10 @@ def rows_of_session(
 
 
 def delete_stale_passages(
-    partition: PartitionWriter, turns: Collection[str], kept: Collection[str]
+    partition: PartitionWriter,
+    turns: Collection[str],
+    kept: Collection[str],
+    rights: Rights = FULL,
 ) -> list[int]:
     """Delete the passages that turns no longer have; return their rows.
 
@@ -212,11 +215,15 @@ def delete_stale_passages(
         partition: The user's partition.
         turns: The ids of the turns.
         kept: The ids of the passages that they have now.
+        rights: Other passages than those that the caller sees stay.
     """
+    if not turns:
+        return []
     connection, part = partition.connection, partition.id
     ids = with_passages(connection, part, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
-    found = select_in(connection, f"{_DOOMED} AND id IN", [part], stale)
+    query = f"{_DOOMED}{visible(rights)} AND id IN"
+    found = select_in(connection, query, [part], stale)
     rows = [RowToDelete(*row) for row in found]
     delete_rows(partition, rows)
     return [row.rid for row in rows]

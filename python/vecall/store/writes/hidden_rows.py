@@ -10,6 +10,7 @@ from vecall.store.rows import Draft
 from vecall.store.sql import select_in
 from vecall.store.visible import above_floor
 from vecall.store.writes.delete import RowToDelete, delete_rows
+from vecall.store.writes.left_out import leave_out_passages
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_diff import ExistingRow, same_content
 
@@ -22,7 +23,7 @@ class HiddenRows(NamedTuple):
         replaced: Quarantined ones whose draft is written as a new memory, by id. Their
             text stays in the history.
         taken: The ids of those below the floor that say something else. They stay as
-            they are, so their drafts cannot be stored.
+            they are, so their drafts cannot be stored; nor are those of their passages.
         deleted: The rows of expired ones.
     """
 
@@ -77,6 +78,8 @@ def set_aside(
         else:
             hidden.taken.append(id_)
             del drafts[id_]
+    gone = leave_out_passages(drafts, dict.fromkeys(hidden.taken, "taken"))
+    hidden.taken.extend(gone)
     return hidden
 
 

@@ -26,10 +26,15 @@ from vecall.store.item_records import (
     item_checksum,
     with_checksum,
 )
+from vecall.store.item_values import PIECES
 from vecall.store.reads.item_reads import items_at, state_of
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
-from vecall.store.writes.item_rows import delete_expired_items, save_item_state
+from vecall.store.writes.item_rows import (
+    delete_expired_items,
+    delete_item,
+    save_item_state,
+)
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _MAX_SEQ = (1 << 32) - 1
@@ -61,7 +66,10 @@ class WriteItems:
     def estimated_bytes(self) -> int:
         """The bytes of the written values and vectors."""
         return sum(
-            len(each.value) + len(each.vectors) + _OVERHEAD
+            len(each.value)
+            + len(each.vectors)
+            + sum(map(len, each.pieces))
+            + _OVERHEAD * (1 + len(each.pieces))
             for each in self.operations
             if isinstance(each, ItemPut)
         )
@@ -80,7 +88,7 @@ class WriteItems:
         state = before = self._agreed(connection, state_of(connection, partition.id))
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
-            found = items_at(connection, partition.id, [place])[0]
+            found = items_at(connection, partition.id, [place], pieces=False)[0]
             is_expired = (
                 found is not None
                 and found.expires_at is not None
@@ -96,7 +104,7 @@ class WriteItems:
             else:
                 _require_version(at, each.if_version, version, False)
             if found is not None:
-                connection.execute("DELETE FROM item WHERE rid = ?", (found.rid,))
+                delete_item(connection, found)
                 state = state._replace(gone=state.gone + 1)
             if isinstance(each, ItemPut):
                 created = found.created_at if found and version else partition.now
@@ -121,10 +129,7 @@ class WriteItems:
 def _put(
     partition: PartitionWriter, state: ItemState, put: ItemPut, created_at: float
 ) -> ItemState:
-    if state.seq >= _MAX_SEQ:
-        msg = "one user's items: at most 2^32 - 1 writes"
-        raise LimitExceededError(msg)
-    state = state._replace(seq=state.seq + 1)
+    state = _after(state, put.pieces)
     row = ItemRow(
         (partition.id << 32) | state.seq,
         put.namespace,
@@ -134,22 +139,42 @@ def _put(
         partition.now,
         put.ttl,
         None if put.ttl is None else partition.expiry_now + put.ttl,
+        pieces=put.pieces,
     )
     insert_item(partition, row, put.vectors)
     return state
 
 
+def _after(state: ItemState, pieces: Sequence[str]) -> ItemState:
+    """Return the state after the write of an item; each of its pieces has a version."""
+    seq = state.seq + len(pieces) + 1
+    if seq > _MAX_SEQ:
+        msg = "one user's items: at most 2^32 - 1 writes"
+        raise LimitExceededError(msg)
+    return state._replace(seq=seq)
+
+
 def insert_item(partition: PartitionWriter, row: ItemRow, vectors: bytes) -> None:
-    """Insert a row with its checksums."""
+    """Insert a row and its pieces with their checksums.
+
+    The pieces have the versions before that of the row.
+    """
+    first = row.rid - len(row.pieces)
+    for at, piece in enumerate(row.pieces):
+        key = f"{(first + at) & _MAX_SEQ:08x}"
+        _insert(
+            partition, ItemRow(first + at, PIECES, key, piece, 0.0, 0.0, None, None)
+        )
+    _insert(partition, row, with_checksum(row.rid, vectors))
+
+
+def _insert(
+    partition: PartitionWriter, row: ItemRow, vecs: bytes | None = None
+) -> None:
     partition.connection.execute(
         f"INSERT INTO item ({ITEM_COLUMNS}, part, vecs, crc) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *row[:8],
-            partition.id,
-            with_checksum(row.rid, vectors),
-            item_checksum(row),
-        ),
+        (*row[:8], partition.id, vecs, item_checksum(row)),
     )
 
 
@@ -262,16 +287,17 @@ class ImportedItems:
         if expires_at is not None and expires_at <= partition.expiry_now:
             return
         place = (values["ns"], values["key"])
-        found = items_at(partition.connection, partition.id, [place])[0]
+        found = items_at(partition.connection, partition.id, [place], pieces=False)[0]
         if found is not None and found.updated_at >= values["updated_at"]:
             return
         vectors = values.get("vecs", b"")
         dim = values.get("dim", 0) if vectors else 0
         state = agreed(self._state, dim, values.get("embedder"))
         if found is not None:
-            partition.connection.execute("DELETE FROM item WHERE rid = ?", (found.rid,))
+            delete_item(partition.connection, found)
             state = state._replace(gone=state.gone + 1)
-        self._state = state = state._replace(seq=state.seq + 1)
+        pieces = values.get("pieces", ())
+        self._state = state = _after(state, pieces)
         row = ItemRow(
             (partition.id << 32) | state.seq,
             *place,
@@ -280,6 +306,7 @@ class ImportedItems:
             values["updated_at"],
             values.get("ttl"),
             expires_at,
+            pieces=pieces,
         )
         insert_item(partition, row, vectors)
         self._count += 1
