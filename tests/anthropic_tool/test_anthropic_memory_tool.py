@@ -236,6 +236,8 @@ def test_commands_at_the_same_time_lose_nothing(tmp_path):
 def test_a_text_that_is_too_large_is_an_error_of_the_tool(tool):
     with pytest.raises(ToolError, match="at most 1048576 bytes"):
         create(tool, "large", "zebra" * 300_000)
+    with pytest.raises(ToolError, match="lone surrogate"):
+        create(tool, "odd", "zebra \ud800")
     assert listed(tool) == []
 
 

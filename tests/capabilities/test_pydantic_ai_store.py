@@ -243,8 +243,7 @@ def test_a_path_that_could_name_another_one_is_refused(open_service, path):
 @pytest.mark.parametrize(
     ("content", "metadata", "error"),
     [
-        ("\ud800", None, InvalidArgumentError),
-        ("x" * 2**20, None, LimitExceededError),
+        ("x" * 2**25, None, LimitExceededError),
         ("x", {"a": "b" * 4_090}, LimitExceededError),
         ("x", {"a": 1}, TypeError),
         ("x", {1: "a"}, TypeError),

@@ -41,8 +41,13 @@ class FileError(Exception):
     """A command that cannot be done; the message is for the model."""
 
 
-def _check_size(text: str) -> None:
-    if len(text) > _MOST_BYTES or len(text.encode(errors="replace")) > _MOST_BYTES:
+def _check_text(text: str) -> None:
+    try:
+        size = len(text) if len(text) > _MOST_BYTES else len(text.encode())
+    except UnicodeEncodeError:  # the SDK could not send it back
+        msg = "A file must not have a lone surrogate."
+        raise FileError(msg) from None
+    if size > _MOST_BYTES:
         msg = f"A file has at most {_MOST_BYTES} bytes."
         raise FileError(msg)
 
@@ -118,7 +123,7 @@ class Files:
             msg = f"File {path} already exists"
             raise FileError(msg)
         self._require_directories(names, path)
-        _check_size(text)
+        _check_text(text)
         self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
@@ -200,7 +205,7 @@ class Files:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _write(self, file: Item, text: str) -> None:
-        _check_size(text)
+        _check_text(text)
         put = Put(file.namespace, file.key, text, if_version=file.version)
         self._items.write([put], **self._whose)
 
