@@ -17,14 +17,14 @@ def table():
     """The cells of the page's table by door and turn."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    # The first table; those of frameworks have their own tests.
-    head = next(row for row in rows if row[0] == "door")
-    return {
-        (door, turn): cell
-        for door, *cells in rows
-        if door in OWN_DOORS
-        for turn, cell in zip(head[1:], cells, strict=True)
-    }
+    found = {}
+    for name, *cells in rows:
+        if name == "door":
+            turns = cells
+        elif name in OWN_DOORS:
+            for turn, cell in zip(turns, cells, strict=True):
+                found[name, turn] = cell
+    return found
 
 
 def is_missing(door):
