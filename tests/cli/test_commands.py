@@ -7,6 +7,7 @@ import json
 import pytest
 from vecall import MemoryService
 from vecall.cli.main import main
+from vecall.embedders import has_local
 
 ALICE = {"app_name": "hotel", "user_id": "alice"}
 TURNS = [
@@ -244,3 +245,12 @@ def test_help_names_every_command(capsys):
     shown = capsys.readouterr().out
     for command in ("demo", "import", "search", "stats", "eval"):
         assert command in shown
+
+
+def test_the_statistics_say_why_a_file_is_searched_by_words(run, file):
+    run("import", file, "--embedder", "none")
+    assert run("stats", "--json")["words_only"] is not None
+    assert "words only" in run("stats")
+    if has_local():
+        run("search", "room", "--app", "hotel", "--user", "alice")
+        assert run("stats", "--json")["words_only"] is None

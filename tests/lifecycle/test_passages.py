@@ -191,14 +191,17 @@ def test_archive_and_restore_are_of_the_whole_turn(sync):
     assert joined(sync) == LONG
 
 
-def test_a_correction_replaces_the_turn_and_is_not_undone(sync):
+def test_a_correction_is_of_one_passage_and_is_not_undone(sync):
+    """Whoever corrects what a search found has read no other passage."""
     (id_,) = sync.add_session_to_memory(session(turn(LONG)))
     sync.update_memory(**ALICE, memory_id=id_, custom_metadata={"a": 1})
     assert joined(sync) == LONG
-    sync.update_memory(**ALICE, memory_id=id_, content="one line")
-    assert joined(sync) == "one line"
-    sync.add_session_to_memory(session(turn(LONG)))
-    assert joined(sync) == "one line"
+    corrected = LONG
+    for number, passage in enumerate(stored(sync)[:2]):
+        corrected = corrected.replace(passage.text, f"line {number}")
+        sync.update_memory(**ALICE, memory_id=passage.id, content=f"line {number}")
+        sync.add_session_to_memory(session(turn(LONG)))
+        assert joined(sync) == corrected
     with pytest.raises(LimitExceededError, match="max_text_bytes"):
         sync.update_memory(**ALICE, memory_id=id_, content=LONG)
 

@@ -156,7 +156,7 @@ class AddMemories:
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         self._check_versions(partition, stored)
         outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
-        changed = changed_turns(drafts, stored) - outdated
+        changed = set() if self.edit else changed_turns(drafts, stored) - outdated
         removed = hidden.deleted + self._remove_others(partition, changed)
         known = {**stored, **hidden.same} if hidden.same else stored
         positions = positions_of(partition, drafts.values(), known)
@@ -255,12 +255,11 @@ class AddMemories:
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 self.left_out[id_] = "expired"
                 del drafts[id_]
-        outdated = {
+        return {
             id_
             for id_, digests in old.items()
             if id_ in drafts and was_overwritten(drafts[id_], digests)
         }
-        return outdated | {d.id for d in drafts.values() if d.passage_of in outdated}
 
     def _remove_others(
         self, partition: PartitionWriter, changed: set[str]
