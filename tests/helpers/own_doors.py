@@ -178,7 +178,7 @@ def retain_hook(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> None:
         claude_line(f"u{at}", each["role"], each.get("content"))
         for at, each in enumerate(conversation(turn))
     ]
-    turns = read_turns(write_lines(folder / "t.jsonl", lines))
+    turns = read_turns(write_lines(folder / "t.jsonl", lines)).turns
     refused = retain(memory, Owner("hotel", "alice"), "s", turns, lambda: 9.0)
     assert refused == (0, 0)
 

@@ -221,6 +221,7 @@ def test_the_command_shows_what_it_would_do_and_does_it_on_request(tmp_path, cap
         add(service, "likes \x1b[31mtea", "a", timestamp=1.0)
         add(service, "Likes \x1b[31mtea", "b", timestamp=2.0)
     asked = ["consolidate", "--path", str(path), "--app", "app", "--user", "alice"]
+    asked += ["--embedder", "none"]
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "Likes [31mtea" in shown

@@ -62,7 +62,7 @@ class Slices:
     An event loop releases the GIL at each socket read or write, and then waits for the
     rest of a slice. Work with `gives_way` uses at most half of the time, so a burst of
     requests takes at most twice as long. Without it, each socket operation takes up to
-    one slice longer.
+    one slice longer. Work of a `FairPool` always gives way.
 
     Args:
         gives_way: If other threads are busy, pause as long as the slice took, up to
@@ -81,9 +81,10 @@ class Slices:
         if worked < _SLICE_S:
             return
         time.sleep(_PAUSE_S)
-        if self._gives_way and time.perf_counter() - now > _ALONE_S:
-            time.sleep(min(worked, _REST_S))
         work = _of_thread.work
+        gives_way = self._gives_way or work is not None
+        if gives_way and time.perf_counter() - now > _ALONE_S:
+            time.sleep(min(worked, _REST_S))
         if work is not None:
             work.pause()
         self._begin = time.perf_counter()
