@@ -14,6 +14,7 @@ from vecall import InvalidArgumentError, MemoryService, render
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
+from agents import Agent, Model, RunConfig, Runner
 from vecall.openai_agents import IngestingSession, VecallSession
 
 WHO = tuple(ALICE.values())
@@ -182,3 +183,29 @@ def test_an_inner_session_that_fails_is_heard_and_nothing_is_remembered(open_ser
     with pytest.raises(OSError, match="no space"):
         asyncio.run(session.add_items([item("zebra")]))
     assert memory.sync.list_memories(**ALICE) == []
+
+
+def test_the_input_of_a_run_that_fails_is_remembered(open_service):
+    """The SDK hands it to the session before it calls the model."""
+
+    class Fails(Model):
+        async def get_response(self, *_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError
+
+        def stream_response(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+    memory = open_service()
+    inner = VecallSession("s", memory, **ALICE)
+    session = IngestingSession(inner, memory, **ALICE)
+    agent = Agent("agent", model=Fails())
+    run = Runner.run(
+        agent,
+        "I keep a zebra",
+        session=session,
+        run_config=RunConfig(tracing_disabled=True),
+    )
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run)
+    entries = memory.sync.list_memories(**ALICE)
+    assert [entry.text for entry in entries] == ["I keep a zebra"]
