@@ -1,5 +1,7 @@
 """Is a line in the middle or at the end of a long turn found?
 
+    python -m bench.recall.long_turns
+
 Four logs of 10,000 lines, each with one line of prose, lie among 100 short memories.
 The prose is asked for by three of its words. `cut` stores the first 262,144 bytes of a
 log; the other rows store the whole log in passages.
@@ -11,6 +13,8 @@ import random
 
 from vecall import MemoryEntry, MemoryService
 from vecall.ingest import passages
+
+from bench.common import arguments
 
 _WORDS = "meeting agenda budget slide team review quarter plan task owner".split()
 _FACTS = [
@@ -58,6 +62,7 @@ def found(size: int | None, place: float) -> tuple[int, int]:
 
 def main() -> None:
     """Print a row for each size of passages."""
+    arguments.parse_none(__doc__)
     print("| passages | beginning | middle | end | memories of four logs |")
     print("|---|---|---|---|---|")
     for size in _SIZES:

@@ -64,6 +64,7 @@ def near(texts):
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", ["words", "vectors", "matches", "cosine"])
 def test_a_result_is_sorted_by_what_it_shows(kind):
     """The confidence never rises, and a floor never hides the best memory."""
