@@ -16,6 +16,7 @@ _TESTS = {
         lifecycle/test_deletion_purge.py::test_forgetting_leaves_neither_name_nor_id
         lifecycle/test_deletion_purge.py::test_nothing_deleted_is_in_any_file_after_a_purge
         lifecycle/test_erasing.py
+        lifecycle/test_erased_name_remains.py
         lifecycle/test_expiry_sweep.py::test_nothing_is_written_while_nothing_is_due
         lifecycle/test_forget_proposals.py::test_what_was_proposed_goes_and_stays_away
         lifecycle/test_history.py::test_a_past_that_expired_does_not_let
@@ -58,6 +59,7 @@ _TESTS = {
         cli/test_commands.py::test_names_can_come_from_the_command_line
         cli/test_commands.py::test_a_search_
         cli/test_commands.py::test_stats_count_what_is_there
+        cli/test_commands.py::test_the_statistics_say
         cli/test_commands.py::test_the_demo_makes_a_file_of_its_own
         cli/test_commands.py::test_an_import_keeps_every_documented_field
         cli/test_errors.py::test_an_error_names_the_file_as_it_was_typed
@@ -81,6 +83,7 @@ _TESTS = {
         server/test_admin.py::test_one_backup_is_made_at_a_time
         server/test_admin.py::test_who_may_do_what_an_admin_may
         service/test_read_only.py::test_each_writing_method_writes
+        service/test_loop_steps.py::test_no_call_takes
         service/test_read_only.py::test_a_service_that_only_reads_answers
         service/test_telemetry.py::test_each_operation_is_one_span
         service/test_telemetry.py::test_nothing_that_a_caller_handed_in_is_told
@@ -100,6 +103,8 @@ _TESTS = {
         service/test_dropped_services.py::test_the_writer_survives_an_error
         store/test_damage.py
         store/test_doctor.py
+        store/test_committed_rows_load.py
+        store/test_old_checksums.py
         store/test_export_failures.py
         store/test_export_import_states.py::test_no_damage
         lifecycle/test_clock.py::test_a_damaged_mark_in_a_file
