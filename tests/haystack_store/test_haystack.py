@@ -21,7 +21,7 @@ from haystack.testing import document_store as blocking
 from haystack.testing import document_store_async as asynchronous
 from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
-from vecall import InvalidArgumentError, InvalidTypeError
+from vecall import ConfigError, InvalidArgumentError, InvalidTypeError
 from vecall.haystack import VecallDocumentStore, VecallEmbeddingRetriever
 
 GUIDE = ROOT / "docs/guide/haystack.md"
@@ -242,3 +242,10 @@ def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(
         lambda place, **names: VecallDocumentStore(tmp_path / "m.db", **names), tmp_path
     )
+
+
+def test_what_is_no_path_makes_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="path"):
+        VecallDocumentStore(object())
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -247,9 +248,12 @@ def haystack_store(memory: MemoryService, turn: AwkwardTurn) -> tuple[Any, Any]:
         Document(id=f"{at}", content=text, embedding=[1.0, 2.0])
         for at, text in enumerate(said(turn))
     ]
-    store = VecallDocumentStore(memory)
-    store.write_documents(given)
-    return given, store.filter_documents()
+    with TemporaryDirectory() as folder:
+        store = VecallDocumentStore(f"{folder}/m.db")
+        store.write_documents(given)
+        found = store.filter_documents()
+        store.close()
+    return given, found
 
 
 def llama_index_store(memory: MemoryService, turn: AwkwardTurn) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from vecall.haystack.filters import check_filters, where_of
 from vecall.haystack.metadata import MetadataQueries
 from vecall.item_collection import ItemCollection, embedding_of
 from vecall.item_types import Item, Put
+from vecall.validation import check_storage_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,7 @@ class VecallDocumentStore(MetadataQueries):
         user_id: str = "default",
     ) -> None:
         """Open nothing yet."""
+        check_storage_path(path)  # its text would be a file's name, whatever it is
         self._given = {
             "path": str(path),
             "collection": collection,
