@@ -120,3 +120,22 @@ def test_loaded_vectors_that_the_file_has_lost_are_noticed(tmp_path):
             connection.execute("UPDATE item SET vecs = NULL WHERE key = 'b'")
         with pytest.raises(CorruptFileError):
             items.find(NOTES, vector=[1.0, 0.0], **ALICE)
+
+
+def test_a_search_that_failed_while_it_loaded_leaves_nothing_half_loaded(tmp_path):
+    path = tmp_path / "m.db"
+    puts = [Put(NOTES, f"k{n}", n, [1.0, n]) for n in range(5)]
+    with MemoryService(path, embedder=None) as service:
+        service.items.sync.write(puts, **ALICE)
+    with closing(sqlite3.connect(path)) as file, file:
+        (right,) = file.execute("SELECT vecs FROM item WHERE key = 'k3'").fetchone()
+        file.execute("UPDATE item SET vecs = zeroblob(8) WHERE key = 'k3'")
+    with MemoryService(path, embedder=None) as service:
+        items = service.items.sync
+        for _ in range(3):
+            with pytest.raises(CorruptFileError):
+                items.find(NOTES, vector=[1.0, 0.0], **ALICE)
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("UPDATE item SET vecs = ? WHERE key = 'k3'", (right,))
+        found = items.find(NOTES, vector=[1.0, 0.0], **ALICE)
+        assert [item.key for item in found] == [f"k{n}" for n in range(5)]

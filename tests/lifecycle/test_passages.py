@@ -287,3 +287,16 @@ def test_random_changes_of_a_session_leave_exactly_the_texts_of_its_turns(sync, 
             name = each.event_id or ""
             of_turn[name] = of_turn.get(name, "") + each.text
         assert of_turn == {n: t for n, t in said.items() if n not in deleted}
+
+
+def test_what_supersedes_a_long_text_archives_all_of_it_and_restoring_brings_it_back(
+    sync,
+):
+    (old,) = sync.add_memory(**ALICE, memories=[LONG])
+    newer = MemoryEntry("short and new", id="n", supersedes=old)
+    sync.add_memory(**ALICE, memories=[newer])
+    assert joined(sync) == "short and new"
+    assert "".join(each.text for each in stored(sync, state="archived")) == LONG
+    assert len(sync.memory_history(**ALICE, memory_id="n")) > 2
+    sync.restore_memory(**ALICE, memory_id=old)
+    assert LONG in joined(sync)

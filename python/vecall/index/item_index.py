@@ -78,6 +78,12 @@ class ItemOwner:
         self.known_names = 0  # in `names`, ranges included
         self.counted = 0  # of its bytes, in those of the cache
 
+    def forget(self) -> None:
+        """Begin anew: the next search loads what it needs. The lock is held."""
+        self.part = self.items = self.vector_bytes = 0
+        self.engine = None
+        self.loaded = OrderedDict()
+
     @property
     def nbytes(self) -> int:
         """Bytes in memory; the caller holds the lock."""
@@ -139,9 +145,13 @@ class ItemSearch:
             Exact cosine and item; of equal cosines the later write comes first.
         """
         owner = self._owner
-        _follow(owner, reads, state)
-        for name in names:
-            _load(owner, reads, name)
+        try:
+            _follow(owner, reads, state)
+            for name in names:
+                _load(owner, reads, name)
+        except BaseException:  # what is loaded in part would count as all there is
+            owner.forget()
+            raise
         found = _nearest(owner, reads, names, query, wanted, accepts)
         _evict(owner, self._budget)
         return found
@@ -292,6 +302,7 @@ def _nearest(
     """Ask the engine for more and more until enough items are accepted."""
     decided: dict[int, ItemRow | None] = {}
     k = wanted + _MORE + 1  # the last one shows that those before it are complete
+    most = sum(owner.loaded[name].vectors for name in names)
     while True:
         candidates, is_whole = _candidates(owner, names, query, k)
         good: list[ItemRow] = []
@@ -301,7 +312,7 @@ def _nearest(
             good += [row for v, _ in some if (row := decided[v]) is not None]
             if len(good) >= wanted + _MORE:
                 break
-        if is_whole or len(good) >= wanted + _MORE:
+        if is_whole or k >= most or len(good) >= wanted + _MORE:
             scored = list(zip(_cosines(good, owner.dim, query), good, strict=True))
             scored.sort(key=lambda each: (-each[0], -each[1].rid))
             return scored[:wanted]

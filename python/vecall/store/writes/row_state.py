@@ -9,10 +9,11 @@ from vecall.errors import NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.erased_names import tombstones
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Row, RowWithVector, checksum
+from vecall.store.rows import Row, RowWithVector, checksum, passages_from
 from vecall.store.sql import insert_many, select_in
 from vecall.store.visible import visible
 from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.passages import with_passages
 
 State = Literal["live", "archived", "quarantined"]
 
@@ -117,11 +118,16 @@ def supersede(
     if not known.issuperset(older):
         msg = "supersedes: this user has no such memory"
         raise NotFoundError(msg)
+    if not older:
+        return []
     query = f"SELECT id, rid FROM mem WHERE part = ? AND state = 'live'{seen} AND id IN"
-    live = select_in(partition.connection, query, [partition.id], older)
+    ids = with_passages(connection, partition.id, older)
+    live = select_in(partition.connection, query, [partition.id], ids)
+    turns = {passages_from(id_)[0]: id_ for id_ in older}
     removed = []
     for id_, rid in list(live):
-        removed += archive(partition, [rid], "superseded", newer[id_])
+        of = id_ if id_ in newer else turns[id_[: id_.find(".") + 1]]
+        removed += archive(partition, [rid], "superseded", newer[of])
     return removed
 
 
