@@ -6,7 +6,15 @@ import random
 
 import pytest
 from helpers.services import ALICE
-from vecall import Event, LimitExceededError, Limits, MemoryEntry, Quota
+from vecall import (
+    Event,
+    LimitExceededError,
+    Limits,
+    MemoryEntry,
+    Quota,
+    WritePolicy,
+    redact,
+)
 from vecall.ingest.passages import split
 from vecall.store import memory_id
 
@@ -300,3 +308,17 @@ def test_what_supersedes_a_long_text_archives_all_of_it_and_restoring_brings_it_
     assert len(sync.memory_history(**ALICE, memory_id="n")) > 2
     sync.restore_memory(**ALICE, memory_id=old)
     assert LONG in joined(sync)
+
+
+def test_a_hook_that_makes_passages_longer_loses_none_of_the_text(
+    open_service, tmp_path
+):
+    def mark(write):
+        return redact(f"[seen by the hook] {write.memory.text}")
+
+    writes = WritePolicy(on_write=mark)
+    service = open_service(tmp_path / "m.db", limits=SHORT, writes=writes)
+    service.sync.add_memory(**ALICE, memories=[LONG])
+    kept = joined(service.sync)
+    assert all(f"line {number} of" in kept for number in range(12))
+    assert kept.count("[seen by the hook]") == len(split(LONG, 64))

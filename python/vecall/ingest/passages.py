@@ -42,11 +42,18 @@ def texts_of(text: str, limits: Limits) -> list[str]:
     return split(text, min(PASSAGE_BYTES, limits.max_text_bytes))
 
 
-def in_passages(draft: Draft, limits: Limits) -> Draft | Passages:
+def in_passages(
+    draft: Draft, limits: Limits, *, is_first: bool = False
+) -> Draft | Passages:
     """Return a draft unchanged, or its passages if its text is too long.
 
     The parts of its content and the memory that it supersedes are of the first passage
     alone, or of none.
+
+    Args:
+        draft: A turn, a fact or a passage.
+        limits: The maximum size of a text.
+        is_first: Whether it is the first passage of several.
     """
     if not is_too_long(draft.text, limits):
         return draft
@@ -54,7 +61,8 @@ def in_passages(draft: Draft, limits: Limits) -> Draft | Passages:
     found = Passages([replace(draft, text=first, content=None)])
     for number, text in enumerate(others, 2):
         # A passage that a hook has made too long has parts of its own.
-        part = f"{draft.id}.{number}" if draft.passage_of else None
+        own = passage_id(draft.id, 1) if is_first else draft.id
+        part = f"{own}.{number}" if is_first or draft.passage_of else None
         found.append(
             replace(
                 draft,

@@ -68,7 +68,12 @@ class WriteReviewer:
         )
         if results is drafts:
             return drafts
-        passed = [in_passages(draft, self._limits) for draft in results if draft]
+        turns = {draft.passage_of for draft in drafts}
+        passed = [
+            in_passages(draft, self._limits, is_first=draft.id in turns)
+            for draft in results
+            if draft
+        ]
         return each_draft(passed)
 
     async def review_each(
