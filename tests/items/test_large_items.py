@@ -257,3 +257,11 @@ def test_a_photo_of_20_mb_pauses_no_event_loop(open_service, tmp_path):
     found = asyncio.run(watched())
     assert found == {"image_url": photo}
     assert longest < 0.03
+
+
+def test_many_long_strings_below_a_long_key_cost_the_key_once(open_service):
+    items = open_service(None).items.sync
+    value = {"k" * 20_000: ["x" * 16_385] * 100}
+    items.write([Put(("n",), "k", value)], **ALICE)
+    (found,) = items.get([(("n",), "k")], **ALICE)
+    assert found.value == value

@@ -2,15 +2,16 @@
 
 The row of a large value has a text that is not JSON: "@", the number of pieces, ",",
 how many of the last ones hold the outline, ":", and the outline if none do. The outline
-is JSON: the value with null in place of its long strings, and for each of these its
-path, its number of pieces, and whether they are escaped. A piece is a row of its own,
-under a namespace that no caller can name.
+is JSON: the value with null in place of its long strings, and for each of these which
+null of the value it is, from 0, its number of pieces, and whether they are escaped. A
+piece is a row of its own, under a namespace that no caller can name.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -89,9 +90,9 @@ def in_pieces(value: Any) -> StoredValue:
 
     No step of it takes longer for a longer string, apart from the copy of a piece.
     """
-    places: list[list[Any]] = []
-    pieces: list[str] = []
-    outline = json_text([_outlined(value, [], places, pieces), places])
+    found = _Pieces()
+    outline = json_text([found.outlined(value), found.places])
+    pieces = found.pieces
     last = _cut(outline) if len(outline) > LARGE else []
     pieces += last
     if not pieces:
@@ -100,26 +101,44 @@ def in_pieces(value: Any) -> StoredValue:
     return StoredValue(head if last else head + outline, tuple(pieces))
 
 
-def _outlined(
-    value: Any, path: list[Any], places: list[list[Any]], pieces: list[str]
-) -> Any:
-    """Return a value without its long strings, and collect these."""
-    if isinstance(value, str):
-        if len(value) <= _LONG:
+class _Pieces:
+    """The long strings of a value, and which null of the outline each of them is."""
+
+    def __init__(self) -> None:
+        self.places: list[list[int]] = []
+        self.pieces: list[str] = []
+        self._nulls = 0
+
+    def outlined(self, value: Any) -> Any:
+        """Return a value without its long strings, and collect these."""
+        if isinstance(value, dict):
+            return {name: self.outlined(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.outlined(each) for each in value]
+        if isinstance(value, str):
+            if len(value) <= _LONG:
+                return value
+            parts, is_escaped = _storable(_cut(value))
+            self.places.append([self._nulls, len(parts), int(is_escaped)])
+            self.pieces += parts
+        elif value is not None:
             return value
-        parts, is_escaped = _storable(_cut(value))
-        places.append([list(path), len(parts), is_escaped])
-        pieces += parts
+        self._nulls += 1
         return None
-    if not isinstance(value, dict | list):
-        return value
-    steps = value.items() if isinstance(value, dict) else enumerate(value)
-    found: list[Any] = []
-    for step, each in steps:
-        path.append(step)
-        found.append(_outlined(each, path, places, pieces))
-        path.pop()
-    return dict(zip(value, found, strict=True)) if isinstance(value, dict) else found
+
+
+def _filled(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
+    """Return an outline with texts in place of some of its nulls, by their numbers."""
+    if outline is None:
+        return texts.pop(next(nulls), None)
+    if isinstance(outline, list | dict):
+        steps: Any = enumerate(outline)
+        if isinstance(outline, dict):
+            steps = list(outline.items())
+        for step, each in steps:
+            if each is None or isinstance(each, list | dict):
+                outline[step] = _filled(each, texts, nulls)
+    return outline
 
 
 def _cut(text: str) -> list[str]:
@@ -175,18 +194,17 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
         raise CorruptFileError(DAMAGED_ITEM)
     outline = "".join(pieces[-last:]) if last else text.partition(":")[2]
     try:
-        holder, places = _PARSE(outline)[0]
+        value, places = _PARSE(outline)[0]
         parts = iter(pieces)
-        whole = [holder]
-        for path, number, is_escaped in places:
-            some = list(islice(parts, number))
+        texts: dict[int, str] = {}
+        for number, length, is_escaped in places:
+            some = list(islice(parts, length))
             if is_escaped:
                 some = [json.loads(f'"{part}"') for part in some]
-            place: Any = whole
-            step: Any = 0
-            for following in path:
-                place, step = place[step], following
-            place[step] = "".join(some)
+            texts[number] = "".join(some)
+        filled = _filled(value, texts, itertools.count())
     except (ValueError, TypeError, LookupError, RecursionError):
         raise CorruptFileError(DAMAGED_ITEM) from None
-    return whole[0]
+    if texts:
+        raise CorruptFileError(DAMAGED_ITEM)
+    return filled
