@@ -12,9 +12,11 @@ from vecall import (
     Limits,
     MemoryEntry,
     Quota,
+    Rights,
     WritePolicy,
     redact,
 )
+from vecall.hooks import ALLOW, QUARANTINE
 from vecall.ingest.passages import split
 from vecall.store import memory_id
 
@@ -323,3 +325,28 @@ def test_a_hook_that_makes_passages_longer_loses_none_of_the_text(
     assert kept.count("[seen by the hook, and found good] ") == len(split(LONG, 64))
     words = kept.replace("[seen by the hook, and found good] ", "").split()
     assert sorted(words) == sorted(LONG.split())
+
+
+def test_a_text_whose_beginning_was_evicted_is_replaced_as_a_whole(
+    open_service, tmp_path
+):
+    writes = WritePolicy(quota=Quota(memories=3, eviction="oldest"))
+    sync = open_service(tmp_path / "m.db", limits=SHORT, writes=writes).sync
+    sync.add_memory(**ALICE, memories=[MemoryEntry(LONG, id="L")])
+    assert "line 0" not in joined(sync)
+    sync.add_memory(**ALICE, memories=[MemoryEntry("short and new", id="L")])
+    assert joined(sync) == "short and new"
+
+
+def test_a_text_whose_beginning_is_held_for_review_is_replaced_as_a_whole(
+    open_service, tmp_path
+):
+    def hold(write):
+        return QUARANTINE if "line 0" in write.memory.text else ALLOW
+
+    writes = WritePolicy(on_write=hold)
+    service = open_service(tmp_path / "m.db", limits=SHORT, writes=writes)
+    user = service.restricted(Rights(review=False)).sync
+    user.add_memory(**ALICE, memories=[MemoryEntry(LONG, id="L")])
+    user.add_memory(**ALICE, memories=[MemoryEntry("short and new", id="L")])
+    assert joined(service.sync) == "short and new"

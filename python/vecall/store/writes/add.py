@@ -145,7 +145,7 @@ class AddMemories:
         if folded is None:
             return partition.unchanged([])
         drafts = {draft.id: draft for draft in self.drafts}
-        self.left_out |= leave_out_deleted(
+        self.left_out, back = leave_out_deleted(
             partition, drafts, keys, self.restore, self.again
         )
         stored = find_stored(partition, list(drafts))
@@ -156,8 +156,8 @@ class AddMemories:
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         self._check_versions(partition, stored)
         outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
-        changed = set() if self.edit else changed_turns(drafts, stored) - outdated
-        removed = hidden.deleted + self._remove_others(partition, changed)
+        back |= hidden.replaced.keys() | changed_turns(drafts, stored)
+        removed = hidden.deleted + self._remove_others(partition, back - outdated)
         known = {**stored, **hidden.same} if hidden.same else stored
         positions = positions_of(partition, drafts.values(), known)
         moves = positions.moved
@@ -264,8 +264,11 @@ class AddMemories:
     def _remove_others(
         self, partition: PartitionWriter, changed: set[str]
     ) -> list[int]:
-        """Delete old passages of changed turns, and others of a replaced session."""
-        if self.replace is None and not changed:
+        """Delete old passages of changed turns, and others of a replaced session.
+
+        The other passages of a turn stay when one is corrected.
+        """
+        if self.edit or (self.replace is None and not changed):
             return []
         ids = {draft.id for draft in self.drafts}
         stale = delete_stale_passages(partition, changed, ids, self.rights)

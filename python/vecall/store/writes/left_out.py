@@ -19,8 +19,8 @@ def leave_out_deleted(
     keys: Sequence[bytes],
     restore: bool,
     again: bool,
-) -> dict[str, Away]:
-    """Remove the drafts that stay deleted; return why, by id.
+) -> tuple[dict[str, Away], set[str]]:
+    """Remove the drafts that stay deleted.
 
     Re-ingesting a session does not bring back turns that were deleted, evicted or
     expired. A fact that expired or was evicted is stored again. A fact that was deleted
@@ -32,7 +32,11 @@ def leave_out_deleted(
         keys: What `keys_of` returned in this transaction.
         restore: Store every draft.
         again: Also store facts that were deleted.
+
+    Returns:
+        Why drafts are left out, by id; and the ids of those that are stored again.
     """
+    back: set[str] = set()
     left_out: dict[str, Away] = {}
     connection = partition.connection
     ids = list(drafts)
@@ -44,10 +48,11 @@ def leave_out_deleted(
             connection.execute(
                 "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
             )
+            back.add(id_)
         else:
             left_out[id_] = why or "deleted"
             del drafts[id_]
-    return left_out | leave_out_passages(drafts, left_out)
+    return left_out | leave_out_passages(drafts, left_out), back
 
 
 def leave_out_passages(
