@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.memories import ALICE
-from vecall import MemoryService, WritePolicy
+from vecall import Event, MemoryService, Session, WritePolicy
 
 SECRET = "the discount code is wombat"
 ARGUMENTS = '{"city": "Oslo"}'
@@ -68,7 +68,6 @@ PROGRAMS = {
         "calls",
         f"(response) f {SECRET}",
     ),
-    "an author": ({"author": "tool", "text": SECRET}, "calls", f"(response) {SECRET}"),
     "google-adk's content": (
         {"author": "x", "content": {"role": "system", "parts": [{"text": SECRET}]}},
         "system",
@@ -128,6 +127,33 @@ def test_what_people_and_agents_say_is_stored_without_photos_and_results(event):
     (memory,) = found
     assert "zebra" in memory.text
     assert SECRET not in memory.text
+
+
+@pytest.mark.parametrize("name", ["system", "developer", "tool", "function"])
+def test_the_author_is_a_name_and_no_role(name):
+    """An agent may have any name; only a role or a type tells what is no speech."""
+    said = {"parts": [{"text": "I fixed it."}]}
+    adk = {"invocationId": "i", "actions": {}}
+    events = [
+        Event("I fixed it.", author=name),
+        {"author": name, "text": "I fixed it."},
+        {"author": name, "content": said},
+        {"author": name, "content": said, **adk},
+        SimpleNamespace(author=name, content=SimpleNamespace(**said)),
+    ]
+    for event in events:
+        added, (memory,) = stored([event])
+        assert (memory.author, memory.text) == (name, "I fixed it.")
+        assert added.left_out == ()
+
+
+@pytest.mark.parametrize("name", ["system", "developer", "tool", "function"])
+def test_a_session_has_what_an_agent_of_any_name_said(name):
+    events = [Event("Fix it.", author="user"), Event("I fixed it.", author=name)]
+    with MemoryService(embedder=None) as service:
+        service.sync.add_session_to_memory(Session("hotel", "alice", "s", events))
+        found = service.sync.list_memories(app_name="hotel", user_id="alice")
+    assert [each.text for each in found] == ["Fix it.", "I fixed it."]
 
 
 def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():

@@ -45,12 +45,14 @@ _BY_ROLE = {role: Speaker(None, named) for role, named in _PROGRAMS.items()}.get
 
 
 def speaker_of(event: object) -> Speaker:
-    """Return who said a message: by its role, that of its content, or its type."""
+    """Return who said a message: by its role, that of its content, or its type.
+
+    An author is a name, also of agents that are called "developer" or "tool".
+    """
     if type(event) is dict and "role" not in event and "type" not in event:
         content = event.get("content")  # most turns: a text, and who said it
         if content is None or type(content) is str:
-            author = event.get("author")
-            return _SPOKEN if type(author) is not str else _BY_ROLE(author, _SPOKEN)
+            return _SPOKEN
     role = get_field(event, "role")
     if not isinstance(role, str):
         role = get_role(get_field(event, "content"))
@@ -62,8 +64,7 @@ def speaker_of(event: object) -> Speaker:
             return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
         if type_ in _ITEMS or type_.endswith(_ITEM_ENDS):
             return Speaker(None, _ITEMS.get(type_, "calls"))
-    author = get_field(event, "author")
-    return _BY_ROLE(author, _SPOKEN) if isinstance(author, str) else _SPOKEN
+    return _SPOKEN
 
 
 def unwrapped(event: Any) -> Any:
