@@ -156,6 +156,39 @@ def test_a_session_has_what_an_agent_of_any_name_said(name):
     assert [each.text for each in found] == ["Fix it.", "I fixed it."]
 
 
+@pytest.mark.parametrize(
+    "type_", ["user_request", "bot_response", "model_output", "phone_call", "my_tools"]
+)
+@pytest.mark.parametrize("author", [{}, {"author": "Ann"}], ids=["nobody", "Ann"])
+def test_a_type_of_an_application_says_nothing_about_a_turn(type_, author):
+    added, found = stored([block(type_, content="I live in Oslo.", **author)])
+    assert [each.text for each in found] == ["I live in Oslo."]
+    assert added.left_out == ()
+
+
+@pytest.mark.parametrize("said_by", [{"author": "Ann"}, {"role": "user"}], ids=repr)
+def test_a_turn_that_somebody_said_may_have_the_type_of_an_item(said_by):
+    turn = block("computer_call", content="My computer is old.", **said_by)
+    assert [each.text for each in stored([turn])[1]] == ["My computer is old."]
+
+
+ITEMS = """
+apply_patch_call apply_patch_call_output code_interpreter_call computer_call
+computer_call_output custom_tool_call custom_tool_call_output file_search_call
+image_generation_call item_reference local_shell_call local_shell_call_output
+mcp_approval_request mcp_approval_response mcp_call mcp_list_tools shell_call
+shell_call_output tool_search_call tool_search_output web_search_call
+""".split()
+
+
+@pytest.mark.parametrize("type_", ITEMS)
+def test_an_item_of_a_program_is_left_out_with_whatever_fields_it_has(type_):
+    item = block(type_, id="i", status="completed", action={"query": SECRET})
+    added, found = stored([{"text": "zebra"}, item])
+    assert [each.text for each in found] == ["zebra"]
+    assert [each.reason for each in added.left_out] == ["role"]
+
+
 def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
     events = [block("human", content="a"), block("ai", content="b")]
     events += [SimpleNamespace(type="human", content="c")]

@@ -23,9 +23,16 @@ _PROGRAMS = {
 _SPEAKERS = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 """The authors of LangChain's types of messages."""
 
-_ITEMS = {"reasoning": "thoughts", "compaction": "thoughts", "item_reference": "calls"}
-_ITEM_ENDS = ("_call", "_output", "_request", "_response", "_tools")
-"""Types of the items of OpenAI's responses that are no messages."""
+_ITEMS = dict.fromkeys(
+    "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call "
+    "computer_call computer_call_output custom_tool_call custom_tool_call_output "
+    "file_search_call function_call function_call_output image_generation_call "
+    "item_reference local_shell_call local_shell_call_output mcp_approval_request "
+    "mcp_approval_response mcp_call mcp_list_tools program program_output shell_call "
+    "shell_call_output tool_search_call tool_search_output web_search_call".split(),
+    "calls",
+) | dict.fromkeys(("compaction", "reasoning"), "thoughts")
+"""What `include` calls the items of OpenAI's responses that are no messages."""
 
 
 class Speaker(NamedTuple):
@@ -62,8 +69,8 @@ def speaker_of(event: object) -> Speaker:
     if isinstance(type_, str):
         if type_ in _PROGRAMS or type_ in _SPEAKERS:
             return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
-        if type_ in _ITEMS or type_.endswith(_ITEM_ENDS):
-            return Speaker(None, _ITEMS.get(type_, "calls"))
+        if type_ in _ITEMS and not isinstance(get_field(event, "author"), str):
+            return Speaker(None, _ITEMS[type_])
     return _SPOKEN
 
 
