@@ -226,3 +226,28 @@ def test_a_role_tells_what_nobody_said_and_an_author_does_not(
     found = service.memory.sync.list_memories(**ALICE)
     texts = {each.text for each in found}
     assert texts == {"I fixed the door.", "I keep a zebra."}
+
+
+@pytest.mark.parametrize("door", ["google-adk", "vecall"])
+def test_the_contents_of_a_history_of_google_genai_are_turns(
+    service: VecallMemoryService, door: str
+) -> None:
+    """As objects and as every dump of them; each turn is stored once."""
+    said = {"user": "I live in Oslo.", "model": "Noted."}
+    history = [
+        types.Content(role=role, parts=[types.Part(text=text)])
+        for role, text in said.items()
+    ]
+    for turns in (
+        history,
+        [each.model_dump() for each in history],
+        [each.model_dump(mode="json", by_alias=True) for each in history],
+        [each.model_dump(exclude_none=True) for each in history],
+    ):
+        if door == "vecall":
+            service.memory.sync.add_events_to_memory(**ALICE, events=turns)
+        else:
+            asyncio.run(service.add_events_to_memory(**ALICE, events=turns))
+        found = service.memory.sync.list_memories(**ALICE)
+        assert {each.author: each.text for each in found} == said
+        assert len(found) == 2

@@ -189,6 +189,77 @@ def test_an_item_of_a_program_is_left_out_with_whatever_fields_it_has(type_):
     assert [each.reason for each in added.left_out] == ["role"]
 
 
+GEMINI = {
+    "user": [{"text": "I live in Oslo."}],
+    "model": [{"text": "Noted."}, {"function_call": {"name": "f", "args": {}}}],
+}
+"""A history of google-genai: contents by themselves."""
+
+
+def as_objects(contents):
+    return [
+        SimpleNamespace(role=role, parts=[SimpleNamespace(**part) for part in parts])
+        for role, parts in contents.items()
+    ]
+
+
+def as_dicts(contents):
+    return [{"role": role, "parts": parts} for role, parts in contents.items()]
+
+
+@pytest.mark.parametrize("shape", [as_objects, as_dicts])
+def test_a_turn_of_geminis_history_is_its_own_content(shape):
+    added, found = stored(shape(GEMINI))
+    said = [(each.author, each.text) for each in found]
+    assert said == [("user", "I live in Oslo."), ("model", "Noted.")]
+    assert added.left_out == ()
+    _, (_, noted) = stored(shape(GEMINI), "calls")
+    assert noted.text == "Noted.\n(call) f {}"
+
+
+@pytest.mark.parametrize("shape", [as_objects, as_dicts])
+def test_calls_and_instructions_in_geminis_history_are_no_turns(shape):
+    call = {"function_call": {"name": "f", "args": {}}}
+    answer = {"function_response": {"name": "f", "response": {"a": SECRET}}}
+    events = shape({"model": [call], "function": [answer], "user": [answer]})
+    events += shape({"system": [{"text": SECRET}]})
+    added, found = stored(events)
+    assert found == []
+    reasons = [each.reason for each in added.left_out]
+    assert reasons == ["no_text", "role", "no_text", "role"]
+    shown = f'(response) f {{"a": "{SECRET}"}}'
+    texts = [each.text for each in stored(events[1:2], "calls")[1]]
+    assert texts == [shown]
+
+
+def test_a_turn_of_geminis_history_is_found_again_when_it_is_given_again():
+    with MemoryService(embedder=None) as service:
+        for shape in (as_objects, as_dicts):
+            service.sync.add_events_to_memory(**ALICE, events=shape(GEMINI))
+        found = service.sync.list_memories(**ALICE)
+    assert [each.text for each in found] == ["I live in Oslo.", "Noted."]
+
+
+def test_a_request_for_a_sign_in_in_geminis_history_is_no_turn():
+    call = {"function_call": {"name": "adk_request_credential", "args": {}}}
+    event = {"role": "model", "parts": [{"text": "Sign in."}, call]}
+    added, found = stored([event], "calls")
+    assert found == []
+    assert [each.reason for each in added.left_out] == ["no_text"]
+
+
+@pytest.mark.parametrize(
+    "event", [{"content": "zebra", "parts": [{"text": "okapi"}]}, {"parts": "okapi"}]
+)
+def test_parts_beside_a_content_or_of_a_wrong_type_are_refused(event):
+    """They cost no other turn."""
+    added, found = stored([{"role": "user", **event}, {"text": "teal"}])
+    assert [each.text for each in found] == ["teal"]
+    (left,) = added.left_out
+    assert left.reason == "invalid"
+    assert "event.parts" in left.detail
+
+
 def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
     events = [block("human", content="a"), block("ai", content="b")]
     events += [SimpleNamespace(type="human", content="c")]

@@ -178,6 +178,7 @@ export interface NewEvent {
   session_id?: Name;
   app_name?: Name;
   user_id?: Name;
+  parts?: null | readonly JsonObject[];
   partial?: JsonValue;
   actions?: JsonValue;
   input_transcription?: JsonValue;

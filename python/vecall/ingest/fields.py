@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vecall.content import camel_case
+from vecall.content import camel_case, get_field
 from vecall.errors import InvalidArgumentError
 from vecall.scalars import is_field_name
 
@@ -58,7 +58,7 @@ ENTRY = _fields(
 """An explicit memory."""
 
 EVENT = _fields(
-    f"{_SAID} partial actions input_transcription output_transcription "
+    f"{_SAID} parts partial actions input_transcription output_transcription "
     "invocation_id branch",
     {**_ALIASES, "event_id": "id"},
     # Of chat messages as model providers exchange them.
@@ -133,6 +133,16 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
     given = fields.get(name)
     if given is not None and given != expected:
         msg = f"{where}.{name}: is not the {name} of the call"
+        raise InvalidArgumentError(msg)
+
+
+def check_parts(event: object) -> None:
+    """Raise InvalidArgumentError for parts beside a content, or that are no list."""
+    parts = get_field(event, "parts")
+    if parts is None:
+        return
+    if not isinstance(parts, list | tuple) or get_field(event, "content") is not None:
+        msg = "event.parts: expected a list of parts, and no content beside it"
         raise InvalidArgumentError(msg)
 
 
