@@ -267,6 +267,16 @@ def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
     assert authors == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("kind", ["Human", "AI", "System", "Tool", "Function"])
+def test_a_chunk_of_a_message_of_langchain_counts_as_the_message(kind):
+    read = []
+    for type_ in (f"{kind}MessageChunk", kind.lower()):
+        added, found = stored([{"text": "okapi"}, block(type_, content="zebra")])
+        told = [(each.author, each.text) for each in found]
+        read.append((told, [each.reason for each in added.left_out]))
+    assert read[0] == read[1]
+
+
 def test_calls_beside_a_text_are_stored_with_it_on_request():
     said = {"role": "assistant", "content": "One moment."}
     openai = {**said, "tool_calls": [TOOL_CALL]}

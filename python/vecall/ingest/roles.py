@@ -20,8 +20,11 @@ _PROGRAMS = {
 }
 """What `include` calls the messages of a role."""
 
-_SPEAKERS = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+_SPEAKERS = {"human": "user", "ai": "assistant"}
 """The authors of LangChain's types of messages."""
+
+_CHUNK = "MessageChunk"
+"""The end of the types of LangChain's pieces of messages, as "AIMessageChunk"."""
 
 _ITEMS = dict.fromkeys(
     "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call "
@@ -67,6 +70,8 @@ def speaker_of(event: object) -> Speaker:
         return _BY_ROLE(role, _SPOKEN)
     type_ = get_field(event, "type")
     if isinstance(type_, str):
+        if type_.endswith(_CHUNK):
+            type_ = type_.removesuffix(_CHUNK).lower()
         if type_ in _PROGRAMS or type_ in _SPEAKERS:
             return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
         if type_ in _ITEMS and not isinstance(get_field(event, "author"), str):
