@@ -260,6 +260,31 @@ def test_parts_beside_a_content_or_of_a_wrong_type_are_refused(event):
     assert "event.parts" in left.detail
 
 
+@pytest.mark.parametrize("include", [(), ("calls",)], ids=["alone", "calls"])
+def test_an_item_may_have_fields_that_no_turn_has(include):
+    own = {"async_": None, "caller": None, "namespace": None, "created_by": None}
+    items = [
+        block("function_call", id="f", call_id="c", **CALL, **own),
+        block("custom_tool_call", id="t", name="f", input=ARGUMENTS, **own),
+        block("mcp_call", id="m", server_label="s", output=SECRET, **CALL),
+    ]
+    added, found = stored([{"text": "zebra"}, *items], *include)
+    texts = [each.text for each in found]
+    assert texts == ["zebra"] + [CALL_TEXT] * (3 if include else 0)
+    assert {each.reason for each in added.left_out} == (set() if include else {"role"})
+
+
+def test_the_fields_that_the_dumps_of_providers_have_beside_a_text_do_no_harm():
+    names = ("diagnostics", "context_management", "input_transformations")
+    anthropic = {name: {"x": 1} for name in names}
+    langchain = {"tool_call_chunks": [], "chunk_position": "last"}
+    events = [
+        {"role": "assistant", "content": "zebra", "type": "message", **anthropic},
+        block("AIMessageChunk", content="okapi", **langchain),
+    ]
+    assert [each.text for each in stored(events)[1]] == ["zebra", "okapi"]
+
+
 def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
     events = [block("human", content="a"), block("ai", content="b")]
     events += [SimpleNamespace(type="human", content="c")]

@@ -206,6 +206,11 @@ export interface NewEvent {
   usage?: JsonValue;
   model?: JsonValue;
   container?: JsonValue;
+  diagnostics?: JsonValue;
+  context_management?: JsonValue;
+  input_transformations?: JsonValue;
+  tool_call_chunks?: JsonValue;
+  chunk_position?: JsonValue;
   additional_kwargs?: JsonValue;
   response_metadata?: JsonValue;
   example?: JsonValue;

@@ -74,9 +74,20 @@ def speaker_of(event: object) -> Speaker:
             type_ = type_.removesuffix(_CHUNK).lower()
         if type_ in _PROGRAMS or type_ in _SPEAKERS:
             return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
-        if type_ in _ITEMS and not isinstance(get_field(event, "author"), str):
+        if is_item(event):
             return Speaker(None, _ITEMS[type_])
     return _SPOKEN
+
+
+def is_item(event: object) -> bool:
+    """Whether this is an item of OpenAI's responses, which nobody said."""
+    type_ = get_field(event, "type")
+    return (
+        isinstance(type_, str)
+        and type_ in _ITEMS
+        and not isinstance(get_field(event, "author"), str)
+        and not isinstance(get_field(event, "role"), str)
+    )
 
 
 def unwrapped(event: Any) -> Any:
