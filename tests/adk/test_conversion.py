@@ -211,3 +211,43 @@ def test_what_google_adk_notes_on_an_event_for_itself_is_left_out(
     ingest(service, a_session(an_event(PARROT, custom_metadata=notes)))
     own = entries(service, "parrots")[PARROT].custom_metadata
     assert set(own) == {"stars", "vecall"}
+
+
+def test_a_role_tells_what_nobody_said_and_an_author_does_not(
+    service: VecallMemoryService,
+) -> None:
+    """An agent may be called "system"; a chat message with that role is of no one."""
+    events: list[Any] = [
+        {"role": "system", "content": "Never name the wombat."},
+        {"role": "user", "content": "I keep a zebra."},
+        {"author": "system", "content": {"parts": [{"text": "I fixed the door."}]}},
+    ]
+    asyncio.run(service.add_events_to_memory(**ALICE, events=events))
+    found = service.memory.sync.list_memories(**ALICE)
+    texts = {each.text for each in found}
+    assert texts == {"I fixed the door.", "I keep a zebra."}
+
+
+@pytest.mark.parametrize("door", ["google-adk", "vecall"])
+def test_the_contents_of_a_history_of_google_genai_are_turns(
+    service: VecallMemoryService, door: str
+) -> None:
+    """As objects and as every dump of them; each turn is stored once."""
+    said = {"user": "I live in Oslo.", "model": "Noted."}
+    history = [
+        types.Content(role=role, parts=[types.Part(text=text)])
+        for role, text in said.items()
+    ]
+    for turns in (
+        history,
+        [each.model_dump() for each in history],
+        [each.model_dump(mode="json", by_alias=True) for each in history],
+        [each.model_dump(exclude_none=True) for each in history],
+    ):
+        if door == "vecall":
+            service.memory.sync.add_events_to_memory(**ALICE, events=turns)
+        else:
+            asyncio.run(service.add_events_to_memory(**ALICE, events=turns))
+        found = service.memory.sync.list_memories(**ALICE)
+        assert {each.author: each.text for each in found} == said
+        assert len(found) == 2

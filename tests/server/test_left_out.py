@@ -40,6 +40,18 @@ def test_a_chat_message_keeps_who_said_it_and_when(opened):
     assert two["custom_metadata"] == {"a": 1}
 
 
+def test_a_turn_of_geminis_history_is_its_own_content(opened):
+    turns = [
+        {"role": "user", "parts": [{"text": "I keep a zebra."}]},
+        {"role": "model", "parts": [{"text": "Noted."}, {"functionCall": {}}]},
+    ]
+    answer = opened.ask("POST", EVENTS, json={"messages": turns})
+    assert "left_out" not in answer.json()
+    stored = opened.ask("GET", MEMORIES).json()["memories"]
+    said = [(each["author"], each["content"]) for each in stored]
+    assert said == [("user", "I keep a zebra."), ("model", "Noted.")]
+
+
 @pytest.mark.parametrize(
     ("bad", "detail"),
     [

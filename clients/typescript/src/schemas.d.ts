@@ -178,6 +178,7 @@ export interface NewEvent {
   session_id?: Name;
   app_name?: Name;
   user_id?: Name;
+  parts?: null | readonly JsonObject[];
   partial?: JsonValue;
   actions?: JsonValue;
   input_transcription?: JsonValue;
@@ -205,6 +206,11 @@ export interface NewEvent {
   usage?: JsonValue;
   model?: JsonValue;
   container?: JsonValue;
+  diagnostics?: JsonValue;
+  context_management?: JsonValue;
+  input_transformations?: JsonValue;
+  tool_call_chunks?: JsonValue;
+  chunk_position?: JsonValue;
   additional_kwargs?: JsonValue;
   response_metadata?: JsonValue;
   example?: JsonValue;

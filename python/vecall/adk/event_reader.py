@@ -73,6 +73,7 @@ def to_event(event: object) -> dict[str, Any]:
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
+    role = get_field(event, "role")
     event = by_name(event, EVENT, "events")
     fields: dict[str, Any] = {
         "partial": get_field(event, "partial"),
@@ -82,6 +83,8 @@ def to_event(event: object) -> dict[str, Any]:
     for name in ("id", "author"):
         value = get_field(event, name)
         fields[name] = value if isinstance(value, str) and value else None
+    if isinstance(role, str) and fields["author"] in (None, role):
+        fields["role"] = role  # of a chat message; it tells who said it
     compaction = get_field(get_field(event, "actions"), "compaction")
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}

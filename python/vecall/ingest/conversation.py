@@ -86,7 +86,7 @@ def ids_of(events: Iterable[object]) -> list[str]:
 
 
 def said_in(event: object) -> object:
-    """Return an event's content, text or transcription.
+    """Return an event's content, text or transcription; itself if it has the parts.
 
     None for requests for a credential or confirmation, and for the answers to them.
     """
@@ -94,7 +94,9 @@ def said_in(event: object) -> object:
     if content is None:
         content = get_field(event, "text")
     if content is None:
-        return _heard(event)
+        if get_field(event, "parts") is None:
+            return _heard(event)
+        content = event  # a content by itself, as in Gemini's histories
     return None if _is_internal(content) else content
 
 

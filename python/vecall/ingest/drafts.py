@@ -20,7 +20,14 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededE
 from vecall.ingest.call_metadata import CallMetadata, merged
 from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall.ingest.custom_metadata import metadata_json, metadata_of
-from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name, require_same
+from vecall.ingest.fields import (
+    ENTRY,
+    EVENT,
+    SESSION,
+    by_name,
+    check_parts,
+    require_same,
+)
 from vecall.ingest.inner_parts import inner_reader, program_texts, tool_calls
 from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
 from vecall.ingest.roles import speaker_of, unwrapped
@@ -203,7 +210,7 @@ def _event_draft(
         kind=_optional(get_field(event, "kind")) or EPISODE,
         source=_optional(get_field(event, "source")),
         trust=_optional(get_field(event, "trust")),
-        content=_content_json(content, texts),
+        content=_content_json(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=None
         if importance is None
@@ -218,7 +225,7 @@ def _texts_of(
     """Return the texts of a turn: what was said, and what `include` names."""
     texts = text_parts(content, inner_reader(include))
     if program is not None:
-        return program_texts(message, program, texts)
+        return program_texts(message, program, content, texts)
     return texts + tool_calls(message) if "calls" in include else texts
 
 
@@ -236,6 +243,7 @@ def _check_event(event: object, content: object) -> None:
     if content is not None and not _is_readable(content):
         msg = "event.content: expected a text, or a content with parts"
         raise InvalidTypeError(msg)
+    check_parts(event)
 
 
 def _is_readable(content: object) -> bool:

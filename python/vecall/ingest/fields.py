@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vecall.content import camel_case
+from vecall.content import camel_case, get_field
 from vecall.errors import InvalidArgumentError
+from vecall.ingest.roles import is_item
 from vecall.scalars import is_field_name
 
 
@@ -58,13 +59,15 @@ ENTRY = _fields(
 """An explicit memory."""
 
 EVENT = _fields(
-    f"{_SAID} partial actions input_transcription output_transcription "
+    f"{_SAID} parts partial actions input_transcription output_transcription "
     "invocation_id branch",
     {**_ALIASES, "event_id": "id"},
     # Of chat messages as model providers exchange them.
     "type name tool_calls tool_call_id function_call refusal annotations audio status "
     "call_id arguments summary encrypted_content reasoning_content phase "
     "stop_reason stop_sequence stop_details usage model container "
+    "diagnostics context_management input_transformations "
+    "tool_call_chunks chunk_position "
     "additional_kwargs response_metadata example invalid_tool_calls artifact "
     # Of google-adk's events.
     "turn_complete turn_complete_reason interaction_status finish_reason error_code "
@@ -88,7 +91,8 @@ def by_name(source: object, known: Fields, where: str) -> object:
 
     None counts as absent. A `created_at` with an `updated_at` is the storage time; it
     counts as the timestamp only without another one. Unknown fields of a google-adk
-    dump, recognised by an invocation id and actions, are ignored.
+    dump, recognised by an invocation id and actions, are ignored, as are those of an
+    item of OpenAI's responses.
 
     Args:
         source: The caller's value.
@@ -107,7 +111,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
     for name, value in source.items():
         field = spellings.get(name, "") if isinstance(name, str) else ""
         if field == "":
-            if known is EVENT and _is_adk_event(source):
+            if known is EVENT and (_is_adk_event(source) or is_item(source)):
                 continue
             raise InvalidArgumentError(_unknown(name, known, where))
         if field is None or value is None:
@@ -133,6 +137,16 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
     given = fields.get(name)
     if given is not None and given != expected:
         msg = f"{where}.{name}: is not the {name} of the call"
+        raise InvalidArgumentError(msg)
+
+
+def check_parts(event: object) -> None:
+    """Raise InvalidArgumentError for parts beside a content, or that are no list."""
+    parts = get_field(event, "parts")
+    if parts is None:
+        return
+    if not isinstance(parts, list | tuple) or get_field(event, "content") is not None:
+        msg = "event.parts: expected a list of parts, and no content beside it"
         raise InvalidArgumentError(msg)
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from vecall.content import get_field, is_thought
+from vecall.content import get_field, is_thought, parts_of
 from vecall.errors import ConfigError
 from vecall.prompts.strip import without_recalled
 
@@ -66,13 +66,16 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
     return text_of
 
 
-def program_texts(message: object, program: str, texts: list[str]) -> list[str]:
+def program_texts(
+    message: object, program: str, content: object, texts: list[str]
+) -> list[str]:
     """Return the texts of a message that nobody said, and that `include` names.
 
     Args:
         message: A message of a system, a developer or a tool, or an item of OpenAI's
             responses.
         program: What `include` calls it.
+        content: Its content.
         texts: The texts of its content.
     """
     if program == "system":
@@ -80,12 +83,14 @@ def program_texts(message: object, program: str, texts: list[str]) -> list[str]:
     if program == "thoughts":
         summary = get_field(message, "summary")
         return [_marked("thought", "", each) for each in _texts(summary) or texts]
+    calls = [text for text in map(_call, parts_of(content)) if text]
+    told = [text for text in texts if text not in calls]
     found = _item(message)
-    if found is None and texts:
+    if found is None and told:
         name = get_field(message, "name")
         if not isinstance(name, str) or name not in MEMORY_TOOLS:
-            found = _marked("response", name, "\n".join(texts))
-    return [found] if found else []
+            found = _marked("response", name, "\n".join(told))
+    return [found, *calls] if found else calls
 
 
 def tool_calls(message: object) -> list[str]:

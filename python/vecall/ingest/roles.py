@@ -20,12 +20,22 @@ _PROGRAMS = {
 }
 """What `include` calls the messages of a role."""
 
-_SPEAKERS = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+_SPEAKERS = {"human": "user", "ai": "assistant"}
 """The authors of LangChain's types of messages."""
 
-_ITEMS = {"reasoning": "thoughts", "compaction": "thoughts", "item_reference": "calls"}
-_ITEM_ENDS = ("_call", "_output", "_request", "_response", "_tools")
-"""Types of the items of OpenAI's responses that are no messages."""
+_CHUNK = "MessageChunk"
+"""The end of the types of LangChain's pieces of messages, as "AIMessageChunk"."""
+
+_ITEMS = dict.fromkeys(
+    "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call "
+    "computer_call computer_call_output custom_tool_call custom_tool_call_output "
+    "file_search_call function_call function_call_output image_generation_call "
+    "item_reference local_shell_call local_shell_call_output mcp_approval_request "
+    "mcp_approval_response mcp_call mcp_list_tools program program_output shell_call "
+    "shell_call_output tool_search_call tool_search_output web_search_call".split(),
+    "calls",
+) | dict.fromkeys(("compaction", "reasoning"), "thoughts")
+"""What `include` calls the items of OpenAI's responses that are no messages."""
 
 
 class Speaker(NamedTuple):
@@ -45,12 +55,14 @@ _BY_ROLE = {role: Speaker(None, named) for role, named in _PROGRAMS.items()}.get
 
 
 def speaker_of(event: object) -> Speaker:
-    """Return who said a message: by its role, that of its content, or its type."""
+    """Return who said a message: by its role, that of its content, or its type.
+
+    An author is a name, also of agents that are called "developer" or "tool".
+    """
     if type(event) is dict and "role" not in event and "type" not in event:
         content = event.get("content")  # most turns: a text, and who said it
         if content is None or type(content) is str:
-            author = event.get("author")
-            return _SPOKEN if type(author) is not str else _BY_ROLE(author, _SPOKEN)
+            return _SPOKEN
     role = get_field(event, "role")
     if not isinstance(role, str):
         role = get_role(get_field(event, "content"))
@@ -58,12 +70,24 @@ def speaker_of(event: object) -> Speaker:
         return _BY_ROLE(role, _SPOKEN)
     type_ = get_field(event, "type")
     if isinstance(type_, str):
+        if type_.endswith(_CHUNK):
+            type_ = type_.removesuffix(_CHUNK).lower()
         if type_ in _PROGRAMS or type_ in _SPEAKERS:
             return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
-        if type_ in _ITEMS or type_.endswith(_ITEM_ENDS):
-            return Speaker(None, _ITEMS.get(type_, "calls"))
-    author = get_field(event, "author")
-    return _BY_ROLE(author, _SPOKEN) if isinstance(author, str) else _SPOKEN
+        if is_item(event):
+            return Speaker(None, _ITEMS[type_])
+    return _SPOKEN
+
+
+def is_item(event: object) -> bool:
+    """Whether this is an item of OpenAI's responses, which nobody said."""
+    type_ = get_field(event, "type")
+    return (
+        isinstance(type_, str)
+        and type_ in _ITEMS
+        and not isinstance(get_field(event, "author"), str)
+        and not isinstance(get_field(event, "role"), str)
+    )
 
 
 def unwrapped(event: Any) -> Any:

@@ -139,6 +139,7 @@ _NEW_EVENT = closed(
         **_TOLD,
         **_OF,
         "content": {"anyOf": [_NULL, _WORD, *_NEW_PARTS]},
+        "parts": _or_null(_PART_LIST),
         "id": _or_null(_WORD),
         "event_id": _or_null(_WORD),
     }
