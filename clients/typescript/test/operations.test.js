@@ -213,12 +213,13 @@ test("texts come back as they were sent", async () => {
 test("what the server cannot store is refused with its rule, without the text", async () => {
   const user = await newUser();
   const secret = "zebra";
+  const custom_metadata = { note: secret.repeat(60_000) };
   const error = await failure(
-    user.addMemories({ memories: [secret.repeat(60_000)] }),
+    user.addMemories({ memories: [{ content: "a", custom_metadata }] }),
     secret,
   );
   assert.equal(error.code, "invalid");
-  assert.match(error.message, /max_text_bytes/);
+  assert.match(error.message, /max_metadata_bytes/);
   const large = await failure(user.addMemories({ memories: [secret.repeat(1_000_000)] }), secret);
   assert.equal(large.code, "too_large");
 });
