@@ -343,9 +343,8 @@ class Searcher:
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)
-            if floor is not None and (
-                memory.confidence is None or memory.confidence < floor
-            ):
+            # A floor of 0 lets a memory pass for which the scorer knows none.
+            if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
