@@ -87,7 +87,7 @@ def run_search(options: argparse.Namespace) -> int:
         kind_prefix=options.kind_prefix,
         metadata=_metadata(options.metadata),
     )
-    with opened(options.path, options.embedder) as memory:
+    with opened(options.path, options.embedder, read_only=True) as memory:
         times = []
         for _ in range(2):  # the first search loads the user and embeds the query
             begin = time.perf_counter()
