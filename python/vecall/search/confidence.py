@@ -162,6 +162,8 @@ class Scoring:
             self.known_model = calibration.counts_in_full(model_id)
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
+        self.is_custom = scorer is not None
+        """Whether a scorer replaces the confidences."""
 
     def confidence(self, hit: Hit, answer: QueryStats, size: int) -> float:
         """Return the probability that a hit is relevant; its text has `size` chars."""
