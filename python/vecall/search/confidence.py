@@ -110,8 +110,8 @@ class Descending:
     """Makes the confidences of a result agree with its order.
 
     A memory has at most the confidence of the one before it, and exactly that one if
-    their scores are equal. A confidence depends on the memories before it only, so it
-    does not depend on `top_k`.
+    their scores are equal. A confidence depends on the memories before it only, so
+    `top_k` does not change it up to 50, the number of the engine's candidates.
     """
 
     __slots__ = ("_confidence", "_score")
