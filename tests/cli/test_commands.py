@@ -274,5 +274,14 @@ def test_a_command_that_only_shows_gives_a_file_no_model(
         assert len(memory.sync.search_memory(**ALICE, query="room").memories) > 1
 
 
+def test_the_statistics_of_a_file_with_vectors_of_another_model_say_no_words_only(
+    run, file
+):
+    run("import", file, "--embedder", f"{__name__}:flat")
+    told = run("stats", "--json")
+    assert told["embedded"] == told["memories"] > 0
+    assert told["words_only"] is None
+
+
 def flat(texts):
     return [[1.0, 2.0, 3.0] for _ in texts]
