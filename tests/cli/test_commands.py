@@ -252,5 +252,36 @@ def test_the_statistics_say_why_a_file_is_searched_by_words(run, file):
     assert run("stats", "--json")["words_only"] is not None
     assert "words only" in run("stats")
     if has_local():
-        run("search", "room", "--app", "hotel", "--user", "alice")
+        run("import", file)
         assert run("stats", "--json")["words_only"] is None
+
+
+@pytest.mark.parametrize(
+    "command", [("search", "room"), ("consolidate",), ("consolidate", "--json")]
+)
+@pytest.mark.parametrize("embedder", ["auto", f"{__name__}:flat"])
+def test_a_command_that_only_shows_gives_a_file_no_model(
+    run, file, tmp_path, capsys, command, embedder
+):
+    """The owner's next program may bring its own embedder."""
+    run("import", file, "--embedder", "none")
+    who = ("--app", "hotel", "--user", "alice")
+    assert main([*command, *who, "--embedder", embedder]) == 0
+    said = capsys.readouterr()
+    assert said.out
+    assert said.err.count("\n") <= 1, "at most one note"
+    with MemoryService(tmp_path / "memory.db", embedder=flat) as memory:
+        assert len(memory.sync.search_memory(**ALICE, query="room").memories) > 1
+
+
+def test_the_statistics_of_a_file_with_vectors_of_another_model_say_no_words_only(
+    run, file
+):
+    run("import", file, "--embedder", f"{__name__}:flat")
+    told = run("stats", "--json")
+    assert told["embedded"] == told["memories"] > 0
+    assert told["words_only"] is None
+
+
+def flat(texts):
+    return [[1.0, 2.0, 3.0] for _ in texts]

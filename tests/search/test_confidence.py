@@ -395,3 +395,27 @@ def test_options_that_only_order_anew_keep_it(service, ranking):
     plain = {m.id: m.confidence for m in found(service, "parrot red train")}
     asked = found(service, "parrot red train", ranking=ranking)
     assert {m.id: m.confidence for m in asked} == plain
+
+
+def shortest(query, texts):
+    return [-len(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "ranking", [Ranking(half_life=60.0), Ranking(reranker=shortest)]
+)
+def test_what_is_below_the_floor_takes_no_place_in_a_reordered_result(
+    open_service, ranking
+):
+    """The sure memory is old, and the reranker puts it last."""
+    service = open_service()
+    texts = ["the cabin was cold", "is it raining", "the bus of 8", "of today"]
+    old = {"text": "The wifi password of the cabin is heron-42", "timestamp": 1000.0}
+    service.sync.add_memory(**ALICE, memories=[old, *texts])
+    asked = "What is the wifi password of the cabin?"
+    sure = found(service, asked, top_k=1)[0]
+    assert sure.text == old["text"]
+    (told,) = found(
+        service, asked, top_k=1, ranking=ranking, min_confidence=sure.confidence
+    )
+    assert told.text == old["text"]

@@ -59,7 +59,8 @@ def run_consolidate(options: argparse.Namespace) -> int:
     """Consolidate, or show the planned changes."""
     require_file(options.path)
     summarizer = _summarizer(options.summarizer)
-    with opened(options.path, options.embedder) as memory:
+    only_shown = not options.yes
+    with opened(options.path, options.embedder, read_only=only_shown) as memory:
         done = memory.sync.consolidate(
             app_name=options.app,
             user_id=options.user,
@@ -67,7 +68,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
             summarizer=summarizer,
             similarity=options.similarity,
             fold=tuple(name.strip() for name in options.fold.split(",")),
-            dry_run=not options.yes,
+            dry_run=only_shown,
         )
         if options.json:
             print_json(dataclasses.asdict(done))

@@ -74,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.simplefilter("default", UserWarning)  # a note, never an error
             warnings.simplefilter("ignore", RawTurnsWarning)
             return _run(options)
 

@@ -91,7 +91,11 @@ def refuse_database(path: str, means: str) -> None:
 
 @contextmanager
 def opened(
-    path: str, embedder: str, on_write: WriteHook | None = None
+    path: str,
+    embedder: str,
+    on_write: WriteHook | None = None,
+    *,
+    read_only: bool = False,
 ) -> Iterator[MemoryService]:
     """Open a service on a file or a database and close it after the block.
 
@@ -99,6 +103,7 @@ def opened(
         path: The file, or the URL of a database.
         embedder: The value of --embedder.
         on_write: The hook that accepts, changes or refuses each write.
+        read_only: Whether the command only reads: a file without vectors gets none.
     """
     given = chosen(embedder)
     is_new = not is_database_url(path) and not Path(path).exists()
@@ -109,7 +114,10 @@ def opened(
     with (
         naming(shown(path)),
         MemoryService(
-            path, embedder=given, writes=WritePolicy(on_write=on_write)
+            path,
+            embedder=given,
+            read_only=read_only,
+            writes=WritePolicy(on_write=on_write),
         ) as memory,
     ):
         yield memory

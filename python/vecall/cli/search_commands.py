@@ -87,7 +87,7 @@ def run_search(options: argparse.Namespace) -> int:
         kind_prefix=options.kind_prefix,
         metadata=_metadata(options.metadata),
     )
-    with opened(options.path, options.embedder) as memory:
+    with opened(options.path, options.embedder, read_only=True) as memory:
         times = []
         for _ in range(2):  # the first search loads the user and embeds the query
             begin = time.perf_counter()
@@ -147,9 +147,14 @@ def run_stats(options: argparse.Namespace) -> int:
 
 
 def _words_only(facts: dict[str, Any]) -> str | None:
-    """Return why searches with `--embedder auto` use words alone, if they do."""
+    """Return why searches use words alone; None if all memories have vectors.
+
+    A file of another model is searched by vectors too, by programs with its embedder.
+    """
+    if facts.get("embedded", 0) >= facts.get("memories", 0):
+        return None
     why = why_words_only(facts["model"])
-    if why is None and facts["model"] is None and facts.get("memories"):
+    if why is None and facts["model"] is None:
         why = "no service with an embedder has opened it"
     return why
 

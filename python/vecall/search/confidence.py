@@ -110,8 +110,8 @@ class Descending:
     """Makes the confidences of a result agree with its order.
 
     A memory has at most the confidence of the one before it, and exactly that one if
-    their scores are equal. A confidence depends on the memories before it only, so it
-    does not depend on `top_k`.
+    their scores are equal. A confidence depends on the memories before it only, so
+    `top_k` does not change it up to 50, the number of the engine's candidates.
     """
 
     __slots__ = ("_confidence", "_score")
@@ -162,6 +162,8 @@ class Scoring:
             self.known_model = calibration.counts_in_full(model_id)
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
+        self.is_custom = scorer is not None
+        """Whether a scorer replaces the confidences."""
 
     def confidence(self, hit: Hit, answer: QueryStats, size: int) -> float:
         """Return the probability that a hit is relevant; its text has `size` chars."""

@@ -209,6 +209,10 @@ class Searcher:
                 [row.text for row in rows],
             )
             _reorder.apply_reranker(hits, numbers)
+        floor = request.min_confidence
+        if floor and not self._scoring.is_custom:
+            # Before the cut: what is below the floor takes no place in the result.
+            found = [(hit, row) for hit, row in found if hit.confidence >= floor]
         found.sort(key=_by_score)
         if ranking.compares_texts:
             work = partial(_reorder.choose, found, ranking, request.top_k)
@@ -343,9 +347,8 @@ class Searcher:
                 hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.rescore(memory, request.query)
-            if floor is not None and (
-                memory.confidence is None or memory.confidence < floor
-            ):
+            # A floor of 0 lets a memory pass for which the scorer knows none.
+            if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)

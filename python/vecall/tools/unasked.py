@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.limits import UNASKED_CONFIDENCE
+from vecall.tools.any_service import takes
 from vecall.tools.fallback import search_with_fallback
-from vecall.types import UNSET, MemoryEntry, Unset, check_share
+from vecall.types import MemoryEntry, Unset, check_share
 
 UnaskedFloor = float | Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
@@ -32,8 +33,8 @@ async def search_unasked(
 ) -> list[MemoryEntry]:
     """Return the memories for a text with which nobody asked for memories.
 
-    The default floor also holds for services whose search takes none. A memory without
-    a confidence, of another library or by a scorer that knows none, passes it.
+    A floor also holds for services whose search takes none. There, and with the default
+    floor, a memory without a confidence passes, as one of another library.
 
     Args:
         memory: The memory service, of vecall or another library.
@@ -41,14 +42,19 @@ async def search_unasked(
         **arguments: The other arguments of vecall's `search_memory`.
 
     Raises:
-        ConfigError: The service's search does not support a floor or the filter.
+        ConfigError: The service's search does not support the filter.
     """
-    given = None if isinstance(floor, Unset) else floor
-    found, _ = await search_with_fallback(memory, min_confidence=given, **arguments)
-    if floor is not UNSET or getattr(memory, "min_confidence", None) is not None:
+    least = floor
+    if isinstance(floor, Unset):
+        own = getattr(memory, "min_confidence", None)
+        least = UNASKED_CONFIDENCE if own is None else None
+    elif takes(memory.search_memory, "min_confidence"):
+        arguments["min_confidence"], least = floor, None
+    found, _ = await search_with_fallback(memory, **arguments)
+    if least is None:
         return found.memories
     return [
         each
         for each in found.memories
-        if each.confidence is None or each.confidence >= UNASKED_CONFIDENCE
+        if each.confidence is None or each.confidence >= least
     ]
