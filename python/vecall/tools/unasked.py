@@ -44,12 +44,14 @@ async def search_unasked(
     Raises:
         ConfigError: The service's search does not support the filter.
     """
-    least = floor
+    least: float | None = None
     if isinstance(floor, Unset):
         own = getattr(memory, "min_confidence", None)
         least = UNASKED_CONFIDENCE if own is None else None
     elif takes(memory.search_memory, "min_confidence"):
-        arguments["min_confidence"], least = floor, None
+        arguments["min_confidence"] = floor
+    else:
+        least = floor
     found, _ = await search_with_fallback(memory, **arguments)
     if least is None:
         return found.memories
