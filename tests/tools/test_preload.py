@@ -18,6 +18,7 @@ from vecall import (
     ConfigError,
     InvalidArgumentError,
     MemoryService,
+    Ranking,
     SearchMemoryResponse,
     SearchOptions,
     VectorStoreMemoryService,
@@ -316,6 +317,18 @@ def test_a_memory_without_a_confidence_passes_the_default_floor():
         assert "zebra" in block_of(memory, "zebra")
         assert "zebra" in block_of(memory, "zebra", min_confidence=0)
         assert block_of(memory, "zebra", min_confidence=0.1) == ""
+
+
+def test_what_is_below_the_default_floor_takes_no_place_in_a_block():
+    """A half-life puts the sure memory, which is old, behind a weak match."""
+    search = SearchOptions(ranking=Ranking(half_life=60.0))
+    with MemoryService(embedder=None, search=search) as memory:
+        sure = {"text": "The wifi password of the cabin is heron", "timestamp": 1e9}
+        memory.sync.add_memory(**ALICE, memories=[sure, "the cabin was cold"])
+        asked = "What is the wifi password of the cabin?"
+        (first,) = memory.sync.search_memory(**ALICE, query=asked, top_k=1).memories
+        assert "cold" in first.text
+        assert "heron" in block_of(memory, asked, max_entries=1)
 
 
 @pytest.mark.parametrize(("floor", "passes"), [(0, True), (0.2, True), (1, False)])

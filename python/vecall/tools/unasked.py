@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.limits import UNASKED_CONFIDENCE
-from vecall.tools.any_service import takes
+from vecall.ranking.options import Ranking
+from vecall.tools.any_service import limits_of, takes
 from vecall.tools.fallback import search_with_fallback
 from vecall.types import MemoryEntry, Unset, check_share
 
@@ -44,19 +45,22 @@ async def search_unasked(
     Raises:
         ConfigError: The service's search does not support the filter.
     """
-    least: float | None = None
-    if isinstance(floor, Unset):
-        own = getattr(memory, "min_confidence", None)
-        least = UNASKED_CONFIDENCE if own is None else None
-    elif takes(memory.search_memory, "min_confidence"):
-        arguments["min_confidence"] = floor
-    else:
-        least = floor
+    least = None if isinstance(floor, Unset) else floor
+    most = arguments.get("top_k")
+    own = getattr(memory, "min_confidence", None)
+    if isinstance(floor, Unset) and own is None:
+        least = UNASKED_CONFIDENCE
+        ranking = getattr(memory, "ranking", None)
+        if most and isinstance(ranking, Ranking) and not ranking.is_plain:
+            # Sure memories may be far down; those below the floor take no place.
+            depth = min(ranking.depth, limits_of(memory).max_top_k)
+            arguments["top_k"] = max(most, depth)
+    elif least is not None and takes(memory.search_memory, "min_confidence"):
+        arguments["min_confidence"], least = floor, None
     found, _ = await search_with_fallback(memory, **arguments)
-    if least is None:
-        return found.memories
-    return [
+    passing = [
         each
         for each in found.memories
-        if each.confidence is None or each.confidence >= least
+        if least is None or each.confidence is None or each.confidence >= least
     ]
+    return passing[:most]
