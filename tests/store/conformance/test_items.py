@@ -247,7 +247,7 @@ def test_an_export_has_all_items(storage: Storage) -> None:
 def test_a_large_value_goes_with_its_pieces(storage: Storage) -> None:
     """Replaced, dropped, swept or forgotten; no read shows a piece as an item."""
     pieces = ("one", "two \u00e9", "x" * 70_000)
-    large = ItemPut(NOTES, "l", "@3,0:[null,[[[],3,false]]]", pieces=pieces)
+    large = ItemPut(NOTES, "l", "@3,0:[null,[[0,3,0]]]", pieces=pieces)
     small = ItemPut(NOTES, "s", "1")
     (first, second) = write(storage, large, small)
     assert (first, second) == (4, 5)
