@@ -59,7 +59,8 @@ _TESTS = {
         cli/test_commands.py::test_names_can_come_from_the_command_line
         cli/test_commands.py::test_a_search_
         cli/test_commands.py::test_stats_count_what_is_there
-        cli/test_commands.py::test_the_statistics_say
+        cli/test_commands.py::test_the_statistics_
+        cli/test_commands.py::test_a_command_that_only_shows
         cli/test_commands.py::test_the_demo_makes_a_file_of_its_own
         cli/test_commands.py::test_an_import_keeps_every_documented_field
         cli/test_errors.py::test_an_error_names_the_file_as_it_was_typed
