@@ -113,10 +113,12 @@ def sent(port: int, bearer: str, request: Request) -> tuple[str, float]:
 def attack(port: int, bearer: str, pattern: str, connections: int) -> None:
     """Send a pattern until the input ends; runs in a process of its own."""
     ended, answers = threading.Event(), Counter[str]()
+    method, path, body = patterns()[pattern]
+    data = b"" if body is None else json.dumps(body).encode()
 
     def again(_: int) -> None:
         while not ended.is_set():
-            answers[sent(port, bearer, patterns()[pattern])[0]] += 1
+            answers[ask(port, path, bearer, data, method)[0]] += 1
 
     with ThreadPoolExecutor(connections) as pool:
         running = pool.map(again, range(connections))

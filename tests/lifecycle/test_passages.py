@@ -201,6 +201,18 @@ def test_archive_and_restore_are_of_the_whole_turn(sync):
     assert joined(sync) == LONG
 
 
+@pytest.mark.parametrize("longer", [numbered(14), "other\n" + numbered(12)])
+def test_an_archived_turn_that_comes_again_is_live_whole_or_not_at_all(sync, longer):
+    """As a short one: it stays archived until its text is another one."""
+    (id_,) = sync.add_session_to_memory(session(turn(LONG)))
+    sync.archive_memory(**ALICE, memory_id=id_)
+    sync.add_session_to_memory(session(turn(LONG)))
+    assert stored(sync) == []
+    sync.add_session_to_memory(session(turn(longer)))
+    assert joined(sync) == longer
+    assert stored(sync, state="archived") == []
+
+
 def test_a_correction_is_of_one_passage_and_is_not_undone(sync):
     """Whoever corrects what a search found has read no other passage."""
     (id_,) = sync.add_session_to_memory(session(turn(LONG)))

@@ -56,3 +56,39 @@ def test_writes_that_wait_together_share_one_sync(open_service, tmp_path):
 
     asyncio.run(work())
     assert len(texts(service, "zebra")) == 100
+
+
+def test_users_take_turns_and_a_large_write_makes_another_user_wait_once(
+    open_service, tmp_path
+):
+    """Four large writes of one user, then a small one of another: it is the second."""
+    path = tmp_path / "m.db"
+    service = open_service(path)
+    done: list[str] = []
+
+    async def add(name: str, user: str, texts: list[str]) -> None:
+        await service.add_memory(app_name="app", user_id=user, memories=texts)
+        done.append(name)
+
+    async def work() -> None:
+        with child(HOLDER, path) as holder:
+            assert said(holder) == "held"
+            first = asyncio.ensure_future(add("first", "c", ["first"]))
+            await asyncio.sleep(0.2)  # it has the writer now, and waits for the file
+            long = [f"bread {n} " + "x" * 10_000 for n in range(8)]
+            adds = [
+                asyncio.ensure_future(
+                    add(f"large {n}", "a", [f"{n} {t}" for t in long])
+                )
+                for n in range(4)
+            ]
+            await asyncio.sleep(0.2)
+            adds.append(asyncio.ensure_future(add("small", "b", ["tea"])))
+            await asyncio.sleep(0.2)
+            tell(holder, "go")
+            assert said(holder) == "free"
+            await asyncio.gather(first, *adds)
+
+    asyncio.run(work())
+    large = [f"large {n}" for n in range(4)]
+    assert done == ["first", large[0], "small", *large[1:]]

@@ -8,6 +8,7 @@ from helpers.memories import ALICE
 from helpers.sessions import session
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import VectorStoreMemoryService
+from vecall.store import passage_id
 
 LONG = "\n".join(f"zebra {number} of a long text" for number in range(12_000))
 SAID = {"id": "t", "author": "user", "text": LONG, "invocation_id": "i"}
@@ -57,3 +58,16 @@ def test_a_turn_that_cannot_be_read_costs_no_other(store, sync):
     )
     assert [each.reason for each in added.left_out] == ["invalid", "role"]
     assert texts(store) == ["a"]
+
+
+@pytest.mark.parametrize("alone", [[2], [3, 4], [2, 3, 4, 5]])
+def test_a_turn_is_deleted_whole_after_passages_of_it_were_deleted_alone(
+    store, sync, alone
+):
+    (id_,) = sync.add_session_to_memory(session(SAID))
+    count = len(store.rows)
+    for number in alone:
+        sync.delete_memory(**ALICE, memory_id=passage_id(id_, number))
+    assert len(store.rows) == count - len(alone)
+    sync.delete_memory(**ALICE, memory_id=id_)
+    assert store.rows == []

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 _SLICE_S = 0.001
+_SHORT_SLICE_S = 0.00025  # of work that gives way to busy threads
 _PAUSE_S = 0.00002
 _ALONE_S = 0.0002  # a longer pause means that another thread held the GIL
 _REST_S = 0.005  # the longest pause
@@ -72,18 +73,21 @@ class Slices:
     def __init__(self, *, gives_way: bool = False) -> None:
         """Start the first slice."""
         self._gives_way = gives_way
+        self._length = _SLICE_S
         self._begin = time.perf_counter()
 
     def pause_if_due(self) -> None:
         """Pause if the current slice has lasted at least 1 ms."""
         now = time.perf_counter()
         worked = now - self._begin
-        if worked < _SLICE_S:
+        if worked < self._length:
             return
         time.sleep(_PAUSE_S)
         work = _of_thread.work
+        self._length = _SLICE_S
         gives_way = self._gives_way or work is not None
         if gives_way and time.perf_counter() - now > _ALONE_S:
+            self._length = _SHORT_SLICE_S
             time.sleep(min(worked, _REST_S))
         if work is not None:
             work.pause()

@@ -79,6 +79,7 @@ class PartitionCache:
         self._snapshots = snapshots
         self._threads = threads
         self.submit = threads.short
+        self.submit_page = threads.page
         self.submit_scan = threads.long
         self._newest = newest
         self._items = items

@@ -21,6 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT = 2  # reads of single rows and pages: a millisecond each
+_PAGE = 200  # rows of a short read
 _LONG = 2  # scans at once: the rows of one user, or totals of the file
 _USERS = 6  # whose scans are under way, in turn
 
@@ -68,6 +69,19 @@ class ReadThreads:
             ClosedError: The service was closed.
         """
         return _submit(partial(self._long.submit, owner), work, *args, **kwargs)
+
+    def page(
+        self,
+        owner: Hashable,
+        rows: int,
+        work: Callable[P, T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Future[T]:
+        """Run work that reads up to a number of a user's rows: `short` or `long`."""
+        if rows <= _PAGE:
+            return self.short(work, *args, **kwargs)
+        return self.long(owner, work, *args, **kwargs)
 
     def small_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs

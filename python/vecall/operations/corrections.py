@@ -118,7 +118,7 @@ class Corrections:
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        return replace(entry_from_row(now, prior_of(now)), scope=scope)
+        return entry_from_row(now, prior_of(now), scope=scope)
 
     async def _write_changed(
         self,
@@ -196,7 +196,7 @@ class Corrections:
         check_name(memory_id, "memory_id", self._memory.limits)
         partitions = self._memory.search_index.partitions
         found: list[Revision] = await Join(
-            partitions.submit(self._past, *key, memory_id)
+            partitions.submit_scan(key, self._past, *key, memory_id)
         )
         return found
 
@@ -239,17 +239,19 @@ class Corrections:
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
         found: list[MemoryEntry] = await Join(
-            self._submit_for(key, conditions)(
+            self._submit_for(key, limit, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
         return found
 
-    def _submit_for(self, key: Key, conditions: Filter) -> Callable[..., Future[Any]]:
+    def _submit_for(
+        self, key: Key, limit: int, conditions: Filter
+    ) -> Callable[..., Future[Any]]:
         """Return how to read: metadata are read row by row, which may take long."""
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
-            return partitions.submit
+            return partial(partitions.submit_page, key, limit)
         return partial(partitions.submit_scan, key)
 
     def _conditions(self, state: str, filter_: object) -> Filter:
@@ -306,8 +308,7 @@ class Corrections:
                 *key, state, cursor, limit, now, conditions, self._memory.rights
             )
         return [
-            replace(entry_from_row(row, prior_of(row)), scope=scope)
-            for row in in_slices(rows)
+            entry_from_row(row, prior_of(row), scope=scope) for row in in_slices(rows)
         ]
 
     @observed("archive")

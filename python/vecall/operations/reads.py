@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from vecall.concurrency.join import Join
@@ -17,8 +16,6 @@ from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
 from vecall.types import MemoryEntry
 from vecall.validation import check_name, check_turns, checked_bool
-
-_PAGE = 200  # ids; more are read in turn with the scans of other users
 
 
 def _one(_: MemoryEntry) -> int:
@@ -46,11 +43,13 @@ class Reads:
         key = self._runtime.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._runtime.limits)
         found: MemoryEntry = await Join(
-            self._runtime.search_index.partitions.submit(self._get, *key, memory_id)
+            self._runtime.search_index.partitions.submit(
+                self._get, *key, memory_id, scope
+            )
         )
-        return replace(found, scope=scope)
+        return found
 
-    def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
+    def _get(self, app: str, user: str, memory_id: str, scope: str) -> MemoryEntry:
         storage = self._runtime.storage
         with storage.read(app, user) as reads:
             row = reads.find(
@@ -63,7 +62,7 @@ class Reads:
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return entry_from_row(row, prior_of(row))
+        return entry_from_row(row, prior_of(row), scope=scope)
 
     @observed("get_many", found_count)
     async def get_many(
@@ -81,11 +80,9 @@ class Reads:
         if not ids:
             return []
         partitions = self._runtime.search_index.partitions
-        submit = partitions.submit
-        if len(ids) > _PAGE:
-            submit = partial(partitions.submit_scan, key)
+        read = partial(self._get_many, *key, ids, expired, scope)
         found: list[MemoryEntry | None] = await Join(
-            submit(self._get_many, *key, ids, expired, scope)
+            partitions.submit_page(key, len(ids), read)
         )
         return found
 
@@ -99,7 +96,7 @@ class Reads:
                 app, user, list(dict.fromkeys(ids)), now, self._runtime.rights
             )
         known = {
-            row.id: replace(entry_from_row(row, prior_of(row)), scope=scope)
+            row.id: entry_from_row(row, prior_of(row), scope=scope)
             for row in in_slices(rows)
         }
         return [known.get(id_) for id_ in ids]
@@ -127,8 +124,8 @@ class Reads:
             check_turns(turns_after, "turns_after", limits),
         )
         found: list[MemoryEntry] = await Join(
-            self._runtime.search_index.partitions.submit(
-                self._expand, *key, memory_id, *counts
+            self._runtime.search_index.partitions.submit_page(
+                key, sum(counts), self._expand, *key, memory_id, *counts
             )
         )
         return found
@@ -143,7 +140,7 @@ class Reads:
                 msg = "memory_id: this user has no such memory"
                 raise NotFoundError(msg)
             turns = reads.turns_around(row, before, after, now, rights)
-        return [entry_from_row(turn, prior_of(turn)) for turn in turns]
+        return [entry_from_row(turn, prior_of(turn)) for turn in in_slices(turns)]
 
     @observed("touch", int)
     async def touch(

@@ -47,6 +47,7 @@ def entry_from_row(
     similarity: float = math.nan,
     confidence: float | None = None,
     explanation: dict[str, float] | None = None,
+    scope: str = "user",
 ) -> MemoryEntry:
     """Return a stored row as a new entry, which shares no object with the cache.
 
@@ -81,7 +82,7 @@ def entry_from_row(
     _set_updated_at(entry, updated_at)
     _set_valid_until(entry, _time(valid_until, "valid_until"))
     _set_supersedes(entry, supersedes)
-    _set_scope(entry, "user")
+    _set_scope(entry, scope)
     return entry
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from vecall.content import get_field
 from vecall.server.ceilings import check_names, stamped
-from vecall.server.pages import answered, best, newest, one, page
+from vecall.server.pages import MANY, answered, best, newest, one, page
 from vecall.server.responses import (
     NO_LOADER,
     NO_SESSION,
@@ -30,6 +30,7 @@ DEFAULT_K = 5
 DEFAULT_PAGE = 100
 
 _TURNS = {"events", "messages"}
+_ITEMS = (*_TURNS, "memories")
 
 _BUFFER = 256 * 1024  # bytes, of an export in progress
 _MAX_EXPORTS = 16  # at the same time; more would fill the disk
@@ -39,23 +40,26 @@ async def ingest_session(call: RequestContext) -> Response:
     """Store the turns of the session that the loader returns."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
-    session = await _loaded(call, "sessionId", wanted)
-    return _added(await memory.add_session_to_memory(session), 200)
+    async with _turn_to_write(call):
+        session = await _loaded(call, "sessionId", wanted)
+        return _added(await memory.add_session_to_memory(session), 200)
 
 
 async def observe_session(call: RequestContext) -> Response:
     """Buffer the new turns of a session until the trigger fires."""
-    ids = await call.memory.observe_session(await _told(call))
+    async with _turn_to_write(call):
+        ids = await call.memory.observe_session(await _told(call))
     return json_response({"ids": ids})
 
 
 async def end_session(call: RequestContext) -> Response:
     """Make memories of the buffered turns of a session."""
-    if call.body.keys() & _TURNS or call.state.load_session is not None:
-        ids = await call.memory.end_session(await _told(call))
-    else:
-        session_id = call.names["session"]
-        ids = await call.user.end_session(session_id)
+    async with _turn_to_write(call):
+        if call.body.keys() & _TURNS or call.state.load_session is not None:
+            ids = await call.memory.end_session(await _told(call))
+        else:
+            session_id = call.names["session"]
+            ids = await call.user.end_session(session_id)
     return json_response({"ids": ids})
 
 
@@ -95,14 +99,23 @@ def _head(session: object) -> tuple[object, object, object]:
 async def add_memories(call: RequestContext) -> Response:
     """Store memories."""
     body = stamped(call.by, call.body)
-    return _added(await call.user.add(**body), 201)
+    async with _turn_to_write(call):
+        return _added(await call.user.add(**body), 201)
 
 
 async def add_events(call: RequestContext) -> Response:
     """Store turns."""
     body = stamped(call.by, call.body)
-    ids = await call.user.add_events(**body)
-    return _added(ids, 201)
+    async with _turn_to_write(call):
+        return _added(await call.user.add_events(**body), 201)
+
+
+def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
+    """Return the place of a write of many items: one at a time for each user."""
+    given = [len(call.body[name]) for name in _ITEMS if name in call.body]
+    if given and max(given) <= MANY:
+        return nullcontext()
+    return call.state.writing.place(repr((call.names["app"], call.names["user"])))
 
 
 def _added(ids: AddedIds, status: int) -> Response:

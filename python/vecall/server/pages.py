@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -20,6 +21,10 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 """Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
 
 MANY = 32  # memories: larger responses need a place and are written on a thread
+_NAMES = {
+    kind: tuple(field.name for field in dataclasses.fields(kind))
+    for kind in (MemoryEntry, Revision)
+}
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
@@ -98,8 +103,7 @@ def shown(entry: MemoryEntry) -> dict[str, Any]:
 
 
 def _plain(value: MemoryEntry | Revision) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(value)]
-    values = {name: getattr(value, name) for name in names}
+    values = {name: getattr(value, name) for name in _NAMES[type(value)]}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -110,7 +114,13 @@ async def _written(
     little = len(entries) <= MANY
     if little and sum(len(entry.text) for entry in entries) <= _WRITTEN_AT_ONCE:
         return write(iter)
-    return await asyncio.to_thread(write, in_slices)
+
+    def write_and_free() -> Response:
+        response = write(partial(in_slices, gives_way=True))
+        entries.clear()  # freeing many memories would hold up the event loop
+        return response
+
+    return await asyncio.to_thread(write_and_free)
 
 
 def _fitting(values: Iterable[object], limit: int) -> list[str]:

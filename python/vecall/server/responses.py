@@ -32,6 +32,8 @@ from vecall.errors import (
     WriteRejectedError,
 )
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 NO_MEMORY = "Memory service is not configured."
 NO_LOADER = "Session loader is not configured."
 NO_SESSION = "Session not found"
@@ -184,4 +186,4 @@ def raw_json(
 
 def as_json(value: object) -> str:
     """Return a value as JSON in ASCII, because UTF-8 cannot encode lone surrogates."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _encode(value)

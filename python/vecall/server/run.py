@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import socket
@@ -127,6 +128,10 @@ def serve(
     )
     _load(config, listener)
     logging.getLogger("uvicorn.error").addFilter(_without_trace)
+    # No garbage collection visits what is there now, the modules above all: each one
+    # would hold up all requests for some 10 ms.
+    gc.collect()
+    gc.freeze()
     with listener:
         started(f"{scheme}://{shown}:{port}")
         uvicorn.Server(config).run(sockets=[listener])

@@ -69,6 +69,7 @@ T = TypeVar("T")
 _log = logging.getLogger("vecall")
 
 _BY_VECTORS = Ranking()
+_GAP = 5  # the next passages to look for, after each that was there
 _READERS = 4  # threads that parse arguments
 
 
@@ -267,6 +268,10 @@ class VectorStoreMemory:
     ) -> int:
         """Delete memories of a user; return how many existed.
 
+        A store cannot say how many passages a turn has. With the first one go the
+        others, also if some of them were deleted by themselves before, up to four in
+        a row.
+
         Args:
             app: The app.
             user: The user.
@@ -282,13 +287,15 @@ class VectorStoreMemory:
         async def each() -> int:
             there = 0
             for id_ in ids:
-                gone = bool(await delete(id_, app_name=app, user_id=user))
-                number = 1
-                while gone:  # and the next passage of the turn, if it has one
-                    there += 1
+                is_gone = bool(await delete(id_, app_name=app, user_id=user))
+                there += is_gone
+                number, last = 1, 1 + _GAP if is_gone else 1
+                while number < last:  # the other passages of the turn
                     number += 1
-                    next_id = passage_id(id_, number)
-                    gone = bool(await delete(next_id, app_name=app, user_id=user))
+                    part = passage_id(id_, number)
+                    if await delete(part, app_name=app, user_id=user):
+                        there += 1
+                        last = number + _GAP
             return there
 
         return await self.run(each)

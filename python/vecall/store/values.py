@@ -27,7 +27,7 @@ def finite_json(text: str) -> Any:
         ValueError: Not JSON, nested too deeply, or a number is not finite.
     """
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return _decode(text)
     except (RecursionError, TypeError) as error:
         raise ValueError from error
 
@@ -214,6 +214,9 @@ def _finite(text: str) -> float:
 
 def _refuse(_: str) -> float:
     raise ValueError
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
 
 
 NO_VALUE = (

@@ -1,9 +1,10 @@
 """The writer thread of a file: group commit, then publish.
 
 Each write is committed, then applied to the engine, then acknowledged. So an
-acknowledged write is in the file, and the next search finds it. All queued writes share
-one transaction, each under its own savepoint: a failed write does not affect the
-others, and a hundred writes cost one sync.
+acknowledged write is in the file, and the next search finds it. Queued writes share a
+transaction, each under its own savepoint: a failed write does not affect the others,
+and a hundred writes cost one sync. Users take turns, and a large write has a
+transaction of its own, so that a user with many of them delays another by one or two.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,6 +27,7 @@ from vecall.store.write_job import WriteJob
 _log = logging.getLogger("vecall")
 
 _GROUP = 256  # writes in one transaction
+_GROUP_BYTES = 64 * 1024  # of one transaction with several writes: some 10 ms
 
 
 class _Pending:
@@ -33,11 +36,46 @@ class _Pending:
     def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
         self.then = then
+        self.size = 0
         self.future: Future[Change] = InterruptibleFuture()
         # Running from the start, so that a cancelled caller cannot cancel a job that
         # may already be written.
         self.future.set_running_or_notify_cancel()
         self.outcome: Change | BaseException | None = None
+
+
+class _Lines:
+    """Queued jobs by user, in order; users take turns. For the writer's thread."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[object, object], deque[_Pending]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def add(self, pending: _Pending) -> None:
+        """Add a job behind those of its user. Jobs across users are one line."""
+        job = pending.job
+        pending.size = job.estimated_bytes
+        user = getattr(job, "app", None), getattr(job, "user", None)
+        self._jobs.setdefault(user, deque()).append(pending)
+
+    def next_group(self) -> list[_Pending]:
+        """Remove and return the jobs of the next transaction, at least one."""
+        group: list[_Pending] = []
+        room = _GROUP_BYTES
+        while self._jobs and len(group) < _GROUP:
+            user = next(iter(self._jobs))
+            line = self._jobs[user]
+            if group and line[0].size > room:
+                break
+            del self._jobs[user]
+            pending = line.popleft()
+            if line:
+                self._jobs[user] = line  # the last one now
+            group.append(pending)
+            room -= pending.size
+        return group
 
 
 class _Abandoned:
@@ -107,27 +145,23 @@ class Writer:
         return end
 
     def _work(self) -> None:
+        lines = _Lines()
         last: _Abandoned | None = None
         ending = False
-        while not ending:
-            first = self._queue.get()
-            group: list[_Pending] = []
-            while True:
-                if isinstance(first, _Pending):
-                    group.append(first)
-                else:
-                    ending, last = True, first
-                    break
-                if len(group) == _GROUP:
-                    break
-                try:
-                    first = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if group:
-                self._write_surely(group)
-            first = None  # hold no reference while waiting
-            group = []
+        while lines or not ending:
+            more: _Pending | _Abandoned | None
+            try:
+                while not ending:
+                    more = self._queue.get(block=not lines)
+                    if isinstance(more, _Pending):
+                        lines.add(more)
+                    else:
+                        ending, last = True, more
+            except queue.Empty:
+                pass
+            if lines:
+                self._write_surely(lines.next_group())
+            more = None  # hold no reference while waiting
         if last is not None:
             with suppress(VecallError):
                 last.database.close()
@@ -153,12 +187,8 @@ class Writer:
                 self._commit(group)
             except StorageFullError as error:
                 # Jobs that only delete are retried, with the reserved space released.
-                self._fail(
-                    [pending for pending in group if pending.job.estimated_bytes], error
-                )
-                group = [
-                    pending for pending in group if not pending.job.estimated_bytes
-                ]
+                self._fail([pending for pending in group if pending.size], error)
+                group = [pending for pending in group if not pending.size]
                 if group:
                     self._commit_on_full_disk(group, error)
         except BaseException as error:
@@ -190,7 +220,7 @@ class Writer:
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
-        estimated_bytes = sum(pending.job.estimated_bytes for pending in group)
+        estimated_bytes = sum(pending.size for pending in group)
         if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
         with suppress(VecallError):
@@ -200,9 +230,9 @@ class Writer:
             "and deleting still works"
         )
         for pending in group:
-            if pending.job.estimated_bytes:
+            if pending.size:
                 pending.future.set_exception(StorageFullError(msg))
-        return [pending for pending in group if not pending.job.estimated_bytes]
+        return [pending for pending in group if not pending.size]
 
     def _commit(self, group: list[_Pending]) -> None:
         if not group:

@@ -293,6 +293,7 @@ class AddMemories:
         """
         inserts: list[tuple[Any, ...]] = []
         put = []
+        returning = _returning_turns(drafts, stored)
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
             pos = positions.of.get(id_)
@@ -303,7 +304,9 @@ class AddMemories:
                 pos = positions.moved.get(id_, known.pos)
             was = None if id_ in hidden else known
             expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
-            back = self.restore and known.state == "archived"
+            back = known.state == "archived" and (
+                self.restore or (draft.passage_of or id_) in returning
+            )
             if back or not is_noop(draft, known, expires_at, exact=self.edit):
                 if known.state == "live" and same_content(draft, known):
                     draft.quarantined = False  # it was released
@@ -391,3 +394,16 @@ class AddMemories:
         if old.vec is None or old.model != self.model:
             return False
         return draft.vec != old.vec and old.is_whole(draft.id)
+
+
+def _returning_turns(
+    drafts: Mapping[str, Draft], stored: Mapping[str, ExistingRow]
+) -> set[str]:
+    """Return the turns whose archived passages become live: a passage has changed."""
+    if all(row.state != "archived" for row in stored.values()):
+        return set()
+    return {
+        draft.passage_of or id_
+        for id_, draft in drafts.items()
+        if id_ not in stored or not same_content(draft, stored[id_])
+    }
