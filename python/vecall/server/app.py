@@ -21,7 +21,13 @@ from vecall.errors import ConfigError
 from vecall.limits import Limits
 from vecall.server.limits import HttpLimits, RateLimiter
 from vecall.server.openapi import openapi
-from vecall.server.request_body import BodyRules, Sender, read_json, read_query
+from vecall.server.request_body import (
+    BodyRules,
+    Sender,
+    declared_size,
+    read_json,
+    read_query,
+)
 from vecall.server.request_checks import (
     authenticate,
     authorize,
@@ -142,7 +148,9 @@ class _Application:
         except HttpError:
             await self._turns.turn(_NO_TOKEN)
             raise
-        await self._turns.turn(_NO_TOKEN if token is None else token.id)
+        sender = _NO_TOKEN if token is None else token.id
+        size = declared_size(request) if _has_body(request) else 0
+        await self._turns.turn(sender, size)
         if token is not None:
             self._admit(token, operation, names)
         query = read_query(request, self._validator, operation.query, operation.needs)

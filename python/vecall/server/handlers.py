@@ -29,6 +29,8 @@ from vecall.validation import check_name
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
 
+_LONG_QUERY = 4096  # characters, which take a millisecond
+
 _TURNS = {"events", "messages"}
 _ITEMS = (*_TURNS, "memories")
 
@@ -111,11 +113,16 @@ async def add_events(call: RequestContext) -> Response:
 
 
 def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
-    """Return the place of a write of many items: one at a time for each user."""
+    """Return the place of a write: one of many items at a time for each user."""
     given = [len(call.body[name]) for name in _ITEMS if name in call.body]
-    if given and max(given) <= MANY:
+    return _turn(call, is_large=not given or max(given) > MANY)
+
+
+def _turn(call: RequestContext, *, is_large: bool) -> AbstractAsyncContextManager[None]:
+    """Return the place of a request: one large one at a time for each user."""
+    if not is_large:
         return nullcontext()
-    return call.state.writing.place(repr((call.names["app"], call.names["user"])))
+    return call.state.turns.place(repr((call.names["app"], call.names["user"])))
 
 
 def _added(ids: AddedIds, status: int) -> Response:
@@ -147,7 +154,8 @@ async def search(call: RequestContext) -> Response:
         )
         return answer.memories
 
-    return await answered(call, k, ask, best)
+    async with _turn(call, is_large=len(body["query"]) > _LONG_QUERY):
+        return await answered(call, k, ask, best)
 
 
 async def list_memories(call: RequestContext) -> Response:
@@ -238,7 +246,8 @@ async def touch(call: RequestContext) -> Response:
 
 async def delete_where(call: RequestContext) -> Response:
     """Delete the memories that match a filter."""
-    count = await call.user.delete_where(call.body["filter"])
+    async with _turn_to_write(call):
+        count = await call.user.delete_where(call.body["filter"])
     return json_response({"deleted": count})
 
 

@@ -128,7 +128,7 @@ async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> byte
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         msg = "The body must not be compressed."
         raise HttpError(415, "unsupported_media_type", msg)
-    size = _declared(request)
+    size = declared_size(request)
     if size is not None and size <= _INLINE_PARSE_LIMIT:
         return await _read_in_time(request, rules, sender, size)
     async with sender.places.reading.place(sender.token):
@@ -165,7 +165,7 @@ async def _read_in_time(
         raise HttpError(400, "disconnected", "The body has no end.") from None
 
 
-def _declared(request: Request) -> int | None:
+def declared_size(request: Request) -> int | None:
     """Return the Content-Length of a request; None without one."""
     declared = request.headers.get("content-length")
     if declared is None:

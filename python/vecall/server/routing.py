@@ -56,7 +56,7 @@ class ServerState:
             Each export is a file.
         making: Limits concurrent exports.
         large: Limits the RAM of concurrent large responses.
-        writing: Limits concurrent writes of many items: one for each user.
+        turns: Limits large writes and long queries: one at a time for each user.
         working: Limits the threads of the memory service that one token may use.
         bodies: The places of large bodies.
         backing_up: Whether a backup is in progress.
@@ -72,7 +72,7 @@ class ServerState:
     exporting: Counter[str] = field(default_factory=Counter)
     making: Places = field(init=False)
     large: Places = field(init=False)
-    writing: Places = field(init=False)
+    turns: Places = field(init=False)
     working: Places = field(init=False)
     bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
@@ -84,7 +84,7 @@ class ServerState:
         limits = self.limits
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
-        self.writing = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
+        self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
         each = limits.requests_at_once
         self.working = Places(4 * each, each, limits.request_seconds)
         self.bodies = BodyPlaces(limits)
