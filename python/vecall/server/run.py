@@ -129,8 +129,8 @@ def serve(
     )
     _load(config, listener)
     logging.getLogger("uvicorn.error").addFilter(_without_trace)
-    # A collection visits only what comes from now on, not the modules, which takes 10 ms;
-    # and a thread that asks for the GIL gets it after 0.5 ms, not 5.
+    # A garbage collection visits only what comes from now on, not the modules, which
+    # takes 10 ms. A thread that asks for the GIL gets it after 0.5 ms, not 5.
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(0.0005)
