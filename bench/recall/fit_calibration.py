@@ -54,7 +54,7 @@ from vecall.ranking.calibration import (
     fit,
     places,
 )
-from vecall.search.confidence import Descending
+from vecall.search.confidence import descending
 from vecall.service.memory_service import MemoryService
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector import VectorMemoryService
@@ -191,9 +191,8 @@ def shown(weights: Weights, hits: Hits) -> Iterator[float]:
     """Yield the confidences that answers to the users' own questions show."""
     signals = iter(hits.signals[hits.is_own].tolist())
     for scores in hits.scores:
-        descending = Descending()
-        for score in scores:
-            yield descending.next(weights.probability(next(signals)), score)
+        chances = [weights.probability(next(signals)) for _ in scores]
+        yield from descending(chances, scores)
 
 
 Search = Callable[[Set, Groups], Hits]

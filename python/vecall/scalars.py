@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 T = TypeVar("T")
 
 _EXACT = frozenset((str, int, float, bool, type(None)))
-_NO_SCALARS = _EXACT | {list, dict, tuple, set, np.ndarray}
+_NO_SCALARS = _EXACT | {list, dict, tuple, set, MappingProxyType, np.ndarray}
 _MOST_SEEN = 100_000  # values that are looked at for an error message
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
@@ -54,14 +55,17 @@ def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     Those of a named tuple count as arguments. Other containers are left to those who
     read them.
     """
-    if _EXACT.issuperset(map(type, arguments)):
+    if _NO_SCALARS.issuperset(map(type, arguments)):
         return arguments
-    return tuple([_exact_argument(value) for value in arguments])
+    return tuple(
+        [
+            value if type(value) in _NO_SCALARS else _exact_argument(value)
+            for value in arguments
+        ]
+    )
 
 
 def _exact_argument(value: Any) -> Any:
-    if type(value) in _NO_SCALARS:
-        return value
     if isinstance(value, tuple) and hasattr(value, "_make"):
         plain = exact_arguments(value)
         return value if plain is value else value._make(plain)

@@ -78,7 +78,8 @@ class Scopes:
         if app in _OWN or user in _OWN:
             msg = "app_name, user_id: this name is reserved"
             raise InvalidArgumentError(msg)
-        scope = exact(scope)
+        if type(scope) is not str:
+            scope = exact(scope)
         if type(scope) is str and scope == "user":
             return app, user
         if type(scope) is not str or scope not in get_args(Scope):

@@ -174,6 +174,8 @@ def checked_bool(value: object, name: str) -> bool:
     Raises:
         InvalidTypeError: Another type.
     """
+    if value is True or value is False:
+        return value
     value = exact(value)
     if not isinstance(value, bool):
         msg = f"{name}: expected True or False"
@@ -188,6 +190,8 @@ def check_offset(offset: object) -> int:
         InvalidTypeError: Not an integer.
         InvalidArgumentError: Not within 0 to 10,000.
     """
+    if type(offset) is int and offset == 0:
+        return 0
     offset = exact(offset)
     if not isinstance(offset, int) or isinstance(offset, bool):
         msg = "offset: expected an integer"

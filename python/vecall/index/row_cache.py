@@ -49,7 +49,7 @@ class RowCache:
                 if entry is None or entry[-1] < valid_since:
                     found.append(None)
                     continue
-                if len(entry) > _USED:
+                if entry[0].__class__ is int:  # its number: not used before
                     entry = self._rows[rid] = (Row._make(entry[:-1]), entry[-1])
                 self._rows.move_to_end(rid)
                 found.append(entry[0])

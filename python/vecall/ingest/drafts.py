@@ -380,6 +380,8 @@ def _named(fields: object, name: str, limits: Limits) -> str | None:
 
 def _optional(value: object) -> str | None:
     """Return a non-empty string as valid UTF-8; None for other values."""
+    if value is None:
+        return None
     value = exact(value)
     return to_valid_utf8(value) if isinstance(value, str) and value else None
 

@@ -63,15 +63,12 @@ class _Analysis(threading.local):
         """Return the hashes of the stems of words, in order, without stop words."""
         own = self._language(language)
         known = own.terms
-        found = []
-        for word in words:
-            term = known.get(word)
-            if term is None:
-                term = self._of_script(word, own).term(word)
-                known[word] = term
-            if term:
-                found.append(term)
-        return found
+        found = list(map(known.get, words))
+        if None in found:
+            for place, word in enumerate(words):
+                if found[place] is None:
+                    found[place] = known[word] = self._of_script(word, own).term(word)
+        return [term for term in found if term]
 
     def part_terms(self, words: Sequence[str], language: str) -> list[int]:
         """Return the hashes of the possible parts of the long words of a query."""
@@ -97,17 +94,15 @@ class _Analysis(threading.local):
         The marks of names use English stems, whatever the language of the text.
         """
         known = self._authors
-        marks: dict[int, None] = {}
-        for word in words:
-            mark = known.get(word)
-            if mark is None:
-                if len(known) >= CACHE_WORDS:
-                    known.clear()
-                stem = self._of_script(word, self._language(ENGLISH)).stem(word)
-                mark = known[word] = author_mark(stem) if stem else STOPPED
-            if mark:
-                marks[mark] = None
-        return tuple(marks)
+        marks = list(map(known.get, words))
+        if None in marks:
+            for place, word in enumerate(words):
+                if marks[place] is None:
+                    if len(known) >= CACHE_WORDS:
+                        known.clear()
+                    stem = self._of_script(word, self._language(ENGLISH)).stem(word)
+                    marks[place] = known[word] = author_mark(stem) if stem else STOPPED
+        return tuple(dict.fromkeys(mark for mark in marks if mark))
 
     def _of_script(self, word: str, latin: Language) -> Language:
         own = None if word.isascii() else language_of_script(word)

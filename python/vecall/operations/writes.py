@@ -183,6 +183,8 @@ class Writes(Runtime):
                     written = await self._write(
                         search_index, app, user, drafts, request
                     )
+                    if not refused:
+                        return written
                     return written._replace(left_out={**refused, **written.left_out})
                 except EmbeddingMismatchError:
                     if search_index is self.search_index or any(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vecall.errors import InvalidMemoryError
-from vecall.ranking.calibration import LEAST_FACTOR, Calibration, Weights, size_signal
+from vecall.ranking.calibration import (
+    LEAST_FACTOR,
+    Calibration,
+    Weights,
+    places,
+    size_signal,
+)
 from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry
@@ -54,10 +60,11 @@ class Hit:
     lexical: float
     score_parts: list[float]  # coverage, words, vectors, neighbours, session, factor
     rank: int  # in the engine's result, from 0
-    place: float  # see `vecall.ranking.calibration.places`
     engine_score: float
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
-    confidence: float = 0.0  # set by `rate`
+    # Set by `rate`:
+    place: float = 0.0  # see `vecall.ranking.calibration.places`
+    confidence: float = 0.0
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
@@ -106,27 +113,25 @@ class Hit:
         )
 
 
-class Descending:
-    """Makes the confidences of a result agree with its order.
+def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]:
+    """Return confidences that agree with the order of a result.
 
     A memory has at most the confidence of the one before it, and exactly that one if
     their scores are equal. A confidence depends on the memories before it only, so
     `top_k` does not change it up to 50, the number of the engine's candidates.
+
+    Args:
+        chances: The probability of each memory by itself.
+        scores: The score of each memory.
     """
-
-    __slots__ = ("_confidence", "_score")
-
-    def __init__(self) -> None:
-        """Begin with the first memory."""
-        self._confidence = 1.0
-        self._score: float | None = None
-
-    def next(self, confidence: float, score: float) -> float:
-        """Return the confidence of the next memory, which has this score."""
-        if score != self._score and confidence < self._confidence:
-            self._confidence = confidence
-        self._score = score
-        return self._confidence
+    found: list[float] = []
+    confidence, before = 1.0, None
+    for chance, score in zip(chances, scores, strict=True):
+        if chance < confidence and score != before:
+            confidence = chance
+        before = score
+        found.append(confidence)
+    return found
 
 
 def prior_of(row: Row) -> float:
@@ -165,18 +170,18 @@ class Scoring:
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
-    def confidence(self, hit: Hit, answer: QueryStats, size: int) -> float:
-        """Return the probability that a hit is relevant; its text has `size` chars."""
-        hybrid = self._hybrid if answer.has_vector else None
-        weights = self._words if hybrid is None else hybrid
-        return weights.probability(hit.signals(answer, size))
-
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        descending = Descending()
-        for hit, row in found:
-            confidence = self.confidence(hit, answer, len(row.text))
-            hit.confidence = descending.next(confidence, hit.engine_score)
+        hybrid = self._hybrid if answer.has_vector else None
+        probability = (self._words if hybrid is None else hybrid).probability
+        scores = [hit.engine_score for hit, _ in found]
+        chances = []
+        for place, (hit, row) in zip(places(scores), found, strict=True):
+            hit.place = place
+            chances.append(probability(hit.signals(answer, len(row.text))))
+        confidences = descending(chances, scores)
+        for confidence, (hit, _) in zip(confidences, found, strict=True):
+            hit.confidence = confidence
 
     def confidence_of_match(
         self, share: float, best: float, place: float, size: int

@@ -56,7 +56,7 @@ def entry_from_row(
         InvalidArgumentError: The importance is not a number within [0, 1], or a time
             is not valid.
     """
-    values: tuple[Any, ...] = tuple(row)
+    values: tuple[Any, ...] = row
     (
         _, id_, session, event, _, ts, created_at, _, author, kind, source, trust, text,
         content, meta, _, _, _, valid_until, supersedes, updated_at,
@@ -65,14 +65,17 @@ def entry_from_row(
     _set_content(entry, text if content is None else stored_object(content))
     _set_id(entry, id_)
     _set_author(entry, author)
-    _set_timestamp(entry, _time(ts, "timestamp"))
+    if ts is not None and type(ts) is not float:
+        ts = to_seconds(ts, "timestamp")
+    _set_timestamp(entry, ts)
     _set_session_id(entry, session)
     _set_event_id(entry, event)
     _set_kind(entry, kind)
     _set_source(entry, source)
     _set_trust(entry, trust)
     _set_custom_metadata(entry, {} if meta is None else stored_object(meta))
-    check_share(importance, "importance")
+    if type(importance) is not float or not 0.0 <= importance <= 1.0:
+        check_share(importance, "importance")
     _set_importance(entry, importance)
     _set_score(entry, score)
     _set_similarity(entry, None if math.isnan(similarity) else similarity)
@@ -80,16 +83,12 @@ def entry_from_row(
     _set_explanation(entry, explanation)
     _set_created_at(entry, created_at)
     _set_updated_at(entry, updated_at)
-    _set_valid_until(entry, _time(valid_until, "valid_until"))
+    if valid_until is not None and type(valid_until) is not float:
+        valid_until = to_seconds(valid_until, "valid_until")
+    _set_valid_until(entry, valid_until)
     _set_supersedes(entry, supersedes)
     _set_scope(entry, scope)
     return entry
-
-
-def _time(value: float | None, name: str) -> float | None:
-    if value is None or type(value) is float:
-        return value
-    return to_seconds(value, name)
 
 
 def entry_from_draft(draft: Draft) -> MemoryEntry:

@@ -24,7 +24,6 @@ from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
-from vecall.ranking.calibration import places
 from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.search import reranking as _reorder
 from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
@@ -127,10 +126,11 @@ class Searcher:
             if vector is None:
                 vector = await self._embedding.embed_query(*request.key, query)
         hits, answer = await self._search_when_current(request, vector)
-        if any(hit.row is None for hit in hits):
-            await self._fetch(request.key, hits)
-        # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
+        if len(found) < len(hits):
+            await self._fetch(request.key, hits)
+            # A row that is still missing was deleted after the engine call.
+            found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
@@ -138,13 +138,14 @@ class Searcher:
         if len({hit.score for hit in hits}) < len(hits):
             found.sort(key=_by_score)
         ranking = request.ranking
-        if ranking.is_plain:
+        is_plain = ranking.is_plain
+        if is_plain:
             found = found[: request.top_k]
         if len(found) <= _INLINE:
             self._scoring.rate(found, answer)
         else:
             await self._apart(request, self._scoring.rate, found, answer)
-        if not ranking.is_plain:
+        if not is_plain:
             found = await self._reordered(request, found, now)
         if len(found) <= _INLINE:
             return self._response(found, answer, request, now)
@@ -320,7 +321,6 @@ class Searcher:
                 lexical.tolist(),
                 parts.tolist(),
                 range(len(rids)),
-                places(by_score),
                 by_score,
             )
         )
@@ -346,7 +346,8 @@ class Searcher:
                 hit.confidence,
                 hit.explanation(answer) if request.explain else None,
             )
-            memory = scoring.rescore(memory, request.query)
+            if scoring.is_custom:
+                memory = scoring.rescore(memory, request.query)
             # A floor of 0 lets a memory pass for which the scorer knows none.
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue

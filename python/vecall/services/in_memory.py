@@ -24,7 +24,7 @@ from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.ranking.calibration import places
-from vecall.search.confidence import Descending, importance_of
+from vecall.search.confidence import descending, importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.options import SearchOptions
 from vecall.search.search_index import SearchIndex
@@ -119,18 +119,21 @@ class _MatchingRecall(Searcher):
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
-        descending, distinct = Descending(), places([score for score, _ in found])
+        scores = [score for score, _ in found]
+        distinct, best = places(scores), max(scores, default=0.0)
+        chances = [
+            self._scoring.confidence_of_match(score, best, place, len(row.text))
+            for place, (score, row) in zip(distinct, found, strict=True)
+        ]
+        confidences = descending(chances, scores)
         for rank, (score, row) in enumerate(found):
-            best, place = found[0][0], distinct[rank]
-            chance = self._scoring.confidence_of_match(
-                score, best, place, len(row.text)
-            )
+            place = distinct[rank]
             memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 score,
                 math.nan,
-                descending.next(chance, score),
+                confidences[rank],
                 _explained(score, best, rank, place) if request.explain else None,
             )
             memory = self._scoring.rescore(memory, request.query)

@@ -37,7 +37,7 @@ from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
 from vecall.ranking.calibration import Calibration, cosine_signals, places
 from vecall.ranking.options import Ranking
-from vecall.search.confidence import Descending
+from vecall.search.confidence import descending
 from vecall.search.query_vector import checked_query_vector
 from vecall.services.vector_store_results import checked_results
 from vecall.services.vector_store_rows import (
@@ -245,18 +245,14 @@ class VectorStoreMemory:
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
         best = hits[0].score if hits else 0.0
-        chance, descending = self._weights.probability, Descending()
+        scores = [hit.score for hit in hits]
+        chances = [
+            self._weights.probability(cosine_signals(score, best, place))
+            for score, place in zip(scores, places(scores), strict=True)
+        ]
         found = [
-            from_hit(
-                hit,
-                now,
-                descending.next(
-                    chance(cosine_signals(hit.score, best, place)), hit.score
-                ),
-            )
-            for hit, place in zip(
-                hits, places([hit.score for hit in hits]), strict=True
-            )
+            from_hit(hit, now, confidence)
+            for hit, confidence in zip(hits, descending(chances, scores), strict=True)
         ]
         where = scope.where  # which a store may know only in part
         if where is None:

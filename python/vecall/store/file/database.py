@@ -306,10 +306,11 @@ class Database:
         if self.path is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
+        wal_bytes = self._wal_bytes()
         if self._min_free:  # a checkpoint may copy the WAL into the file
-            needed += self._wal_bytes()
+            needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
-        lacking = 0 if self.reserve is None else self.reserve.lacks(size)
+        lacking = 0 if self.reserve is None else self.reserve.lacks(wal_bytes + size)
         if free_bytes(self.path.parent) < needed + lacking:
             return False
         if lacking and self.reserve is not None:

@@ -33,9 +33,11 @@ class Reserve:
         """Whether it holds what the file may grow by when the WAL is written to it."""
         return file_bytes(self._name) >= file_bytes(self._wal)
 
-    def lacks(self, size: int = 0) -> int:
-        """Return how many bytes it lacks, once the WAL has grown by a size."""
-        wal_bytes = min(file_bytes(self._wal) + size, _LONGEST_WAL)
+    def lacks(self, wal_bytes: int | None = None) -> int:
+        """Return how many bytes it lacks for a WAL of a size; None: its size now."""
+        if wal_bytes is None:
+            wal_bytes = file_bytes(self._wal)
+        wal_bytes = min(wal_bytes, _LONGEST_WAL)
         wanted = _STEP - (-wal_bytes // _STEP) * _STEP
         return max(0, wanted - file_bytes(self._name))
 

@@ -58,7 +58,11 @@ class _Lines:
         job = pending.job
         pending.size = job.estimated_bytes
         user = getattr(job, "app", None), getattr(job, "user", None)
-        self._jobs.setdefault(user, deque()).append(pending)
+        line = self._jobs.get(user)
+        if line is None:
+            self._jobs[user] = deque((pending,))
+        else:
+            line.append(pending)
 
     def next_group(self) -> list[_Pending]:
         """Remove and return the jobs of the next transaction, at least one."""
@@ -149,19 +153,21 @@ class Writer:
         last: _Abandoned | None = None
         ending = False
         while lines or not ending:
-            more: _Pending | _Abandoned | None
-            try:
-                while not ending:
-                    more = self._queue.get(block=not lines)
-                    if isinstance(more, _Pending):
-                        lines.add(more)
-                    else:
-                        ending, last = True, more
-            except queue.Empty:
-                pass
-            if lines:
-                self._write_surely(lines.next_group())
+            group: list[_Pending] = []
+            # No other thread takes from the queue.
+            while not ending and not (lines and self._queue.empty()):
+                more = self._queue.get()
+                if not isinstance(more, _Pending):
+                    ending, last = True, more
+                elif lines or not self._queue.empty():
+                    lines.add(more)
+                else:  # alone, as most are
+                    more.size = more.job.estimated_bytes
+                    group.append(more)
+                    break
             more = None  # hold no reference while waiting
+            if group or lines:
+                self._write_surely(group or lines.next_group())
         if last is not None:
             with suppress(VecallError):
                 last.database.close()
