@@ -26,20 +26,27 @@ export type Time = number | string | Date;
 
 export type Scalar = string | number | bigint | boolean | null;
 
+export type Operand = string | number | bigint | boolean | null | readonly Scalar[];
+
 /** At least 1 field(s). */
 export interface Operators {
-  "$eq"?: Scalar;
-  "$ne"?: Scalar;
+  "$eq"?: Operand;
+  "$ne"?: Operand;
   "$gt"?: number | bigint | string;
   "$gte"?: number | bigint | string;
   "$lt"?: number | bigint | string;
   "$lte"?: number | bigint | string;
   /** At least 1 item(s); at most 64 items. */
-  "$in"?: readonly Scalar[];
+  "$in"?: readonly Operand[];
   /** At least 1 item(s); at most 64 items. */
-  "$nin"?: readonly Scalar[];
+  "$nin"?: readonly Operand[];
+  "$contains"?: Scalar;
+  /** At least 1 item(s); at most 64 items. */
+  "$all"?: readonly Scalar[];
+  /** At least 1 item(s); at most 64 items. */
+  "$any"?: readonly Scalar[];
   "$exists"?: boolean;
-  "$not"?: string | number | bigint | boolean | null | Operators;
+  "$not"?: Operand | Operators;
 }
 
 /**
@@ -54,7 +61,7 @@ export interface MetadataConditions {
   "$or"?: readonly MetadataConditions[];
   "$not"?: MetadataConditions;
   readonly [key: `$${string}`]: readonly MetadataConditions[] | MetadataConditions | undefined;
-  readonly [key: string]: string | number | bigint | boolean | null | Operators | readonly MetadataConditions[] | MetadataConditions | undefined;
+  readonly [key: string]: Operand | Operators | readonly MetadataConditions[] | MetadataConditions | undefined;
 }
 
 export interface Filter {

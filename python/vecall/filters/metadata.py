@@ -37,7 +37,7 @@ def scan_of(wanted: Mapping[str, Any]) -> Test:
     """
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
-    return wanted.scan(_NAME)
+    return wanted.scan()
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
@@ -70,8 +70,8 @@ def check_conditions(conditions: object, max_bytes: int) -> Conditions:
         max_bytes: The limit on their bytes as JSON.
 
     Raises:
-        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar nor a
-            mapping from operators to operands.
+        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar, nor a
+            list of them, nor a mapping from operators to operands.
         InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
             cannot represent, or not 1 to 64 values in a list.
         LimitExceededError: Longer than `max_bytes`, or nested more than 32 levels.

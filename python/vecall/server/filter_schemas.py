@@ -33,25 +33,31 @@ SCALARS: list[Schema] = [
     {"type": "null"},
 ]
 _ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_LIST: Schema = {"type": "array", "items": ref("Scalar"), "maxItems": MOST_VALUES}
+_VALUE: Schema = ref("Operand")
 _SEVERAL: Schema = {
     "type": "array",
-    "items": ref("Scalar"),
+    "items": _VALUE,
     "minItems": 1,
     "maxItems": MOST_VALUES,
 }
+_ELEMENTS: Schema = {**_LIST, "minItems": 1}
 _OPERATORS: Schema = {
     **closed(
         {
-            "$eq": ref("Scalar"),
-            "$ne": ref("Scalar"),
+            "$eq": _VALUE,
+            "$ne": _VALUE,
             "$gt": _ORDERED,
             "$gte": _ORDERED,
             "$lt": _ORDERED,
             "$lte": _ORDERED,
             "$in": _SEVERAL,
             "$nin": _SEVERAL,
+            "$contains": ref("Scalar"),
+            "$all": _ELEMENTS,
+            "$any": _ELEMENTS,
             "$exists": {"type": "boolean"},
-            "$not": {"anyOf": [*SCALARS, ref("Operators")]},
+            "$not": {"anyOf": [_VALUE, ref("Operators")]},
         }
     ),
     "minProperties": 1,
@@ -74,7 +80,7 @@ _VALUES: Schema = {
     "propertyNames": {
         "pattern": r"^(?!\$[A-Za-z])|^\$(and|or|not)(?![\s\S])",
     },
-    "additionalProperties": {"anyOf": [*SCALARS, ref("Operators")]},
+    "additionalProperties": {"anyOf": [_VALUE, ref("Operators")]},
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
@@ -85,6 +91,7 @@ FILTER = closed(
 
 FILTER_SCHEMAS: dict[str, Schema] = {
     "Scalar": {"anyOf": SCALARS},
+    "Operand": {"anyOf": [*SCALARS, _LIST]},
     "Operators": _OPERATORS,
     "MetadataConditions": _VALUES,
     "Filter": FILTER,

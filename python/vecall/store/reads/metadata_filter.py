@@ -174,12 +174,16 @@ def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
         else:
             yield _quoted(keys[0])[:-1]
             yield _quoted(keys[-1])[1:]
-        if operator != "$eq":
-            continue
-        if isinstance(value, str):
-            yield _quoted(value)
-        elif value is None or isinstance(value, bool):
-            yield _LITERALS[value]
+        if operator in ("$contains", "$all"):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str) and each:
+                    yield _quoted(each)[1:-1]  # an element, or a part of a text
+        elif operator == "$eq":
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str):
+                    yield _quoted(each)
+                elif each is None or isinstance(each, bool):
+                    yield _LITERALS[each]
 
 
 def _quoted(text: str) -> str:
