@@ -195,7 +195,9 @@ class Filter:
             stored text they ask for a part. Numbers are ordered by value, strings by
             code points, other values not at all. A missing key passes $ne, $nin and
             {"$exists": False}. In place of a key, $and and $or take 1 to 64 such
-            mappings, and $not takes one.
+            mappings, and $not takes one; $timestamp and $updated_at are the time of the
+            memory and that of its last change, with a time or operators that compare
+            times.
 
     A memory without a timestamp has the time when it was stored. One without an author,
     kind, trust or source does not pass a condition on that field. Other vector stores

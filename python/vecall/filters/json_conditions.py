@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
@@ -42,6 +43,8 @@ class Rules(NamedTuple):
         finite_only: Whether NaN and infinity are refused as operands. NaN equals
             nothing and has no order.
         spend: Called with the comparisons that a long stored list or text takes.
+        own: Fields besides those of the value, and what converts their operands. They
+            begin with "$" and have the operators that compare two values.
     """
 
     name: str = "where"
@@ -51,6 +54,7 @@ class Rules(NamedTuple):
     scalars_only: bool = False
     finite_only: bool = True
     spend: Callable[[int], None] = _spend_nothing
+    own: Mapping[str, Callable[[object], object]] = MappingProxyType({})
 
 
 class Conditions(dict[str, Any]):
@@ -59,11 +63,13 @@ class Conditions(dict[str, Any]):
     Attributes:
         test: Says whether a JSON value meets them.
         rules: What they may contain.
+        asks_own: Whether they have a field of `Rules.own`.
     """
 
-    __slots__ = ("rules", "test")
+    __slots__ = ("asks_own", "rules", "test")
     test: Test
     rules: Rules
+    asks_own: bool
 
     def scan(self) -> Test:
         """Return a test of the values of one scan, which has a budget.
@@ -151,17 +157,25 @@ def _whole(where: object, rules: Rules, depth: int) -> Conditions:
         raise InvalidTypeError(msg)
     conditions = Conditions()
     conditions.rules = rules
+    conditions.asks_own = False
     tests: list[Test] = []
     for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
             inner = _whole(condition, rules, depth - 1)
             conditions[field] = inner
+            conditions.asks_own |= inner.asks_own
             tests.append(_negated(inner.test))
         elif field in AROUND:
             parts = [_whole(each, rules, depth - 1) for each in _list(condition, rules)]
             conditions[field] = parts
+            conditions.asks_own |= any(part.asks_own for part in parts)
             among = _all if field == "$and" else _any
             tests.append(among([part.test for part in parts]))
+        elif field in rules.own:
+            own = _converted(condition, rules.own[field], rules)
+            conditions.asks_own = True
+            conditions[field], test = _field(own, rules, depth)
+            tests.append(_at(field, test))
         elif _IS_OPERATOR.match(field):
             raise InvalidArgumentError(_unknown(rules))
         else:
@@ -201,6 +215,28 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     tests = [test for _, test in made.values()]
     copies = {op: copy for op, (copy, _) in made.items()}
     return copies, tests[0] if len(tests) == 1 else _all(tests)
+
+
+def _converted(
+    condition: object, convert: Callable[[object], object], rules: Rules
+) -> object:
+    """Return a condition on a field of `Rules.own` with its operands converted."""
+    if not isinstance(condition, Mapping):
+        return convert(condition)
+    changed: dict[object, object] = {}
+    for operator, operand in condition.items():
+        if operator == "$not":
+            changed[operator] = _converted(operand, convert, rules)
+        elif operator in ("$in", "$nin"):
+            changed[operator] = [convert(each) for each in _list(operand, rules)]
+        elif operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
+            changed[operator] = convert(operand)
+        elif operator == "$exists":
+            changed[operator] = operand
+        else:
+            msg = f"{rules.name}: {', '.join(rules.own)} have no such operator"
+            raise InvalidArgumentError(msg)
+    return changed
 
 
 def _is_operator(key: object) -> bool:
@@ -455,7 +491,9 @@ def _comparisons(condition: Any, operator: str = "") -> int:
 
 def _unknown(rules: Rules) -> str:
     fields = ", ".join(_OPERATORS)
-    return f"{rules.name}: operators are {fields}, and $and and $or around conditions"
+    own = f"; fields with $ are {', '.join(rules.own)}" if rules.own else ""
+    around = "$and, $or and $not around conditions"
+    return f"{rules.name}: operators are {fields}, and {around}{own}"
 
 
 _OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from vecall.errors import (
     InvalidTypeError,
 )
 from vecall.filters.labels import is_left_out, passes
+from vecall.filters.metadata import asks_times, with_times
 from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
@@ -30,9 +31,11 @@ from vecall.search.query_vector import checked_query_vector
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.telemetry import observed
+from vecall.timestamps import to_seconds
 from vecall.types import (
     Filter,
     FilterLike,
+    MemoryEntry,
     SearchMemoryResponse,
     check_share,
     several,
@@ -185,7 +188,7 @@ class Searches(Runtime):
             [
                 memory
                 for memory in found.memories
-                if passes(memory, memory.custom_metadata, filter_)
+                if passes(memory, _tested(memory, filter_), filter_)
                 and not is_left_out(str(memory.id), memory.session_id, filter_)
             ]
         )
@@ -227,3 +230,13 @@ class Searches(Runtime):
             for scope in map(exact, named)
             if type(scope) is not str or scope != "user"
         }
+
+
+def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
+    """Return the values of a found memory that conditions on metadata read."""
+    if not asks_times(filter_.metadata):
+        return memory.custom_metadata
+    stored = memory.created_at or 0.0
+    time = stored if memory.timestamp is None else memory.timestamp
+    changed = stored if memory.updated_at is None else memory.updated_at
+    return with_times(memory.custom_metadata, to_seconds(time, "timestamp"), changed)

@@ -9,7 +9,11 @@ from typing import Any
 from vecall.errors import NotFoundError
 from vecall.filters.labels import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
+from vecall.store.reads.metadata_filter import (
+    TESTED,
+    filter_conditions,
+    passing_metadata,
+)
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
@@ -134,16 +138,16 @@ def _passing(
     """Yield the numbers of rows with passing metadata, in order, after row `begin`."""
     lowest = max(begin + 1, part << 32)
     rows = _in_pages(connection, where, values, lowest)
-    return (rid for rid, _ in passing_metadata(rows, wanted))
+    return (row[0] for row in passing_metadata(rows, wanted))
 
 
 def _in_pages(
     connection: Transaction, where: str, values: list[Any], lowest: int
-) -> Iterator[tuple[int, str | None]]:
-    """Yield number and metadata of rows, in order."""
+) -> Iterator[tuple[Any, ...]]:
+    """Yield number and `TESTED` of rows, in order."""
     while True:
         rows = connection.execute(
-            f"SELECT rid, meta {where} ORDER BY rid LIMIT ?",
+            f"SELECT rid, {TESTED} {where} ORDER BY rid LIMIT ?",
             (lowest, *values, _AT_ONCE),
         ).fetchall()
         yield from rows
