@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -152,6 +153,31 @@ def test_a_tag_that_no_row_has_costs_no_budget(open_service, monkeypatch):
         assert user.count(filter={"metadata": {"t": wanted}}) == 0
     with pytest.raises(LimitExceededError):
         user.count(filter={"metadata": {"t": {"$contains": "a"}}})
+
+
+def test_a_search_with_long_lists_does_not_hold_the_loop_up(open_service, monkeypatch):
+    """What is found is compared again, on another thread if that takes long."""
+    from vecall.operations import searches
+
+    service = open_service()
+    user = service.sync.user(*NAMES.values())
+    long = [{"t": [n, *range(1_000)]} for n in range(40)]
+    user.add([MemoryEntry(f"zebra {n}", custom_metadata=e) for n, e in enumerate(long)])
+    threads: list[str] = []
+    real = searches._tested
+
+    def watched(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return real(*arguments)
+
+    monkeypatch.setattr(searches, "_tested", watched)
+    for operand, is_long in (([1_000 - 1] * 1, False), (list(range(20, 30)), True)):
+        threads.clear()
+        found = user.search(
+            "zebra", top_k=40, filter={"metadata": {"t": {"$all": operand}}}
+        )
+        assert len(found) == 40
+        assert (len(set(threads)) == 2) == is_long
 
 
 def test_items_are_found_by_the_elements_of_their_lists(open_service, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ counts as an operator; a list of scalars after `$in` or `$nin` counts as one. It
 some seconds."""
 _VALUES = 16  # of a stored list count as one comparison
 _CHARACTERS = 256  # of a stored text count as one comparison
+_INSIDE = frozenset(("$contains", "$all", "$any"))
 AROUND = ("$and", "$or", "$not")
 """Operators around whole conditions."""
 
@@ -71,12 +73,14 @@ class Conditions(dict[str, Any]):
     rules: Rules
     asks_own: bool
 
-    def scan(self) -> Test:
+    def scan(self, most: int | None = None) -> Test:
         """Return a test of the values of one scan, which has a budget.
 
-        The test raises `LimitExceededError` after `MOST_COMPARISONS`.
+        Args:
+            most: The number of comparisons after which the test raises
+                `LimitExceededError`; None is `MOST_COMPARISONS`.
         """
-        each, left = _comparisons(self), MOST_COMPARISONS
+        each, left = _comparisons(self), MOST_COMPARISONS if most is None else most
 
         def spend(comparisons: int) -> None:
             nonlocal left
@@ -90,7 +94,9 @@ class Conditions(dict[str, Any]):
                 )
                 raise LimitExceededError(msg)
 
-        test = parsed(self, self.rules._replace(spend=spend)).test
+        test = self.test
+        if _looks_inside(self):
+            test = parsed(self, self.rules._replace(spend=spend)).test
 
         def within_budget(value: Any) -> bool:
             spend(each)
@@ -385,7 +391,10 @@ def _holding(
     values: list[Any], among: Callable[[Iterable[bool]], bool], rules: Rules
 ) -> Test:
     """Return a test whether a list or a text contains all or any of some values."""
-    texts = [each for each in values if isinstance(each, str)]
+    nested = [each for each in values if isinstance(each, list | dict)]
+    plain = [each for each in values if not isinstance(each, list | dict)]
+    values = [*{(type(each), each): each for each in plain}.values(), *nested]
+    texts = [each for each in plain if isinstance(each, str)]
 
     def test(stored: Any) -> bool:
         if isinstance(stored, list):
@@ -400,10 +409,22 @@ def _holding(
 
 
 def _is_element(wanted: Any, stored: list[Any]) -> bool:
-    # The first test is fast; it takes 1 for true.
-    return wanted in stored and (
-        isinstance(wanted, str) or any(_is_equal(each, wanted) for each in stored)
-    )
+    at = -1
+    with suppress(ValueError):
+        while True:  # a list finds fast what may be equal, such as true for 1
+            at = stored.index(wanted, at + 1)
+            if _is_equal(stored[at], wanted):
+                return True
+    return False
+
+
+def _looks_inside(condition: Any) -> bool:
+    """Whether checked conditions have an operator that looks into stored values."""
+    if isinstance(condition, Mapping):
+        return not _INSIDE.isdisjoint(condition) or any(
+            map(_looks_inside, condition.values())
+        )
+    return isinstance(condition, list) and any(map(_looks_inside, condition))
 
 
 def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
@@ -435,13 +456,13 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
         raise InvalidArgumentError(msg)
     if given is None or isinstance(given, str | int | float):
         return given
-    if rules.scalars_only and not isinstance(given, list | tuple):
+    if isinstance(given, list | tuple):
+        if rules.scalars_only:
+            return _scalars(given, rules, depth)
+        return [_value(each, rules, depth - 1) for each in given]
+    if rules.scalars_only:
         msg = f"{rules.name}: expected JSON scalars or lists of them as operands"
         raise InvalidTypeError(msg)
-    if rules.scalars_only:
-        return _scalars(given, rules, depth)
-    if isinstance(given, list | tuple):
-        return [_value(each, rules, depth - 1) for each in given]
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
         return {exact(k): _value(each, rules, depth - 1) for k, each in given.items()}
     msg = f"{rules.name}: expected JSON values as operands"

@@ -61,14 +61,15 @@ def with_times(
     return {**metadata, _TIME: round(time, 6), _UPDATED: round(updated_at, 6)}
 
 
-def scan_of(wanted: Mapping[str, Any]) -> Test:
+def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
     """Return a test of the metadata of one scan.
 
-    It raises `LimitExceededError` after `MOST_COMPARISONS`.
+    It raises `LimitExceededError` after `most` comparisons, `MOST_COMPARISONS` for
+    None.
     """
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
-    return wanted.scan()
+    return wanted.scan(most)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
