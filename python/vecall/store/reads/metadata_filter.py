@@ -52,6 +52,13 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
     return sql + labels + needles, [*values, *names, *texts]
 
 
+def tested(conditions: Filter) -> str:
+    """Return `TESTED`, with constants for the columns that a filter does not ask."""
+    if asks_times(conditions.metadata):
+        return TESTED
+    return "0.0, 0.0, NULL" if conditions.metadata is None else "0.0, 0.0, meta"
+
+
 def passing_metadata(
     rows: Iterable[tuple[Any, ...]], wanted: Mapping[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
@@ -147,9 +154,8 @@ def likely_rows(
     condition, values = label_conditions(conditions)
     needles, texts = _metadata_condition(conditions)
     condition, values = condition + needles, [*values, *texts]
-    tested = "0.0, 0.0, NULL" if conditions.metadata is None else TESTED
     found = connection.execute(
-        f"SELECT rid, {tested} FROM mem "
+        f"SELECT rid, {tested(conditions)} FROM mem "
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
         (part << 32, (part << 32) | 0xFFFFFFFF, *values),
     )
