@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone
+import re
+from datetime import date, datetime, timedelta, timezone
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.scalars import exact
@@ -49,13 +50,49 @@ def to_seconds(value: Time, name: str) -> float:
     return float(value) + 0.0  # SQLite gives -0.0 back as 0.0
 
 
-def _parse(text: str, name: str) -> datetime:
+_SHORT_DATE = re.compile(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?", re.ASCII)
+_NUMBER = re.compile(r"-?\d{9,12}(?:\.\d+)?", re.ASCII)
+
+
+def utc_seconds(value: object, name: str) -> float:
+    """Return a time as `to_seconds` does; without an offset it is UTC.
+
+    It also takes dates, which mean their beginning, and texts as people and models
+    write them: "2025-06-18", "2025-06", "2025", "20250618", "2025-06-18 10:00" and
+    seconds of at least nine digits.
+
+    Args:
+        value: The time.
+        name: The argument, for the error message.
+
+    Raises:
+        InvalidArgumentError: Not a time, or outside the years 1 to 9999.
+        InvalidTypeError: Of another type.
+    """
+    value = exact(value)
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return to_seconds(float(text), name)
+        if parts := _SHORT_DATE.fullmatch(text):
+            text = "-".join(part or "01" for part in parts.groups())
+        value = _parse(text, name, "date, or date and time")
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        value = value.replace(tzinfo=timezone.utc)
+    return to_seconds(value, name)  # type: ignore[arg-type]
+
+
+def _parse(
+    text: str, name: str, form: str = "date and time with an offset"
+) -> datetime:
     # Before Python 3.11 fromisoformat does not know "Z".
     given = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
     try:
         return datetime.fromisoformat(given)
     except ValueError:
-        msg = f"{name}: expected an ISO 8601 date and time with an offset"
+        msg = f"{name}: expected an ISO 8601 {form}"
         raise InvalidArgumentError(msg) from None
 
 

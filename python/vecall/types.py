@@ -20,8 +20,9 @@ Content = str | Mapping[str, Any]
 Scalar = str | int | float | bool | None
 """A JSON value that is neither an array nor an object."""
 
-Condition = Scalar | Mapping[str, Any] | Collection[Mapping[str, Any]]
-"""A value, or operands by operator: {"$gte": 2025, "$lt": 2027}; or conditions."""
+Condition = Scalar | Mapping[str, Any] | Collection[Any]
+"""A scalar or a list of them, or operands by operator: {"$gte": 2025, "$lt": 2027}; or
+conditions."""
 
 OwnVectors = Sequence[Sequence[float] | NDArray[np.generic] | None] | NDArray[Any]
 """A vector for each memory, or None for one without."""
@@ -186,12 +187,17 @@ class Filter:
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
             with this value. A key that the metadata lack is a path: dots separate the
             keys of nested mappings. Values compare as in JSON: 1 equals 1.0 but not
-            true; None is null. A value may be a mapping of operators to operands: $eq,
-            $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $not. All must hold. $in and
-            $nin take 1 to 64 values. Numbers are ordered by value, strings by code
-            points, other values not at all. A missing key passes $ne, $nin and
+            true; None is null. A list equals a list with the same values in the same
+            order. A value may be a mapping of operators to operands: $eq, $ne, $gt,
+            $gte, $lt, $lte, $in, $nin, $contains, $all, $any, $exists, $not. All must
+            hold. $in, $nin, $all and $any take 1 to 64 values. $contains, $all and $any
+            ask for an element of a list, for all of several, or for one of them; of a
+            stored text they ask for a part. Numbers are ordered by value, strings by
+            code points, other values not at all. A missing key passes $ne, $nin and
             {"$exists": False}. In place of a key, $and and $or take 1 to 64 such
-            mappings, and $not takes one.
+            mappings, and $not takes one; $timestamp and $updated_at are the time of the
+            memory and that of its last change, with a time or operators that compare
+            times.
 
     A memory without a timestamp has the time when it was stored. One without an author,
     kind, trust or source does not pass a condition on that field. Other vector stores

@@ -27,22 +27,29 @@ VALUES: list[Any] = [None, True, False, 0, 1, 1.0, 2**53 + 1, -3.5, "", "1", "b"
 VALUE = st.sampled_from(VALUES)
 ORDERED = st.sampled_from([v for v in VALUES if v is not None and v is not True])
 ORDERED = ORDERED.filter(lambda value: not isinstance(value, bool))
+LISTS = st.lists(VALUE, max_size=3)
+OPERAND = st.one_of(VALUE, VALUE, LISTS)
 OPERATORS = st.fixed_dictionaries(
     {},
     optional={
-        "$eq": VALUE,
-        "$ne": VALUE,
+        "$eq": OPERAND,
+        "$ne": OPERAND,
         "$gt": ORDERED,
         "$gte": ORDERED,
         "$lt": ORDERED,
         "$lte": ORDERED,
-        "$in": st.lists(VALUE, min_size=1, max_size=3),
-        "$nin": st.lists(VALUE, min_size=1, max_size=3),
+        "$in": st.lists(OPERAND, min_size=1, max_size=3),
+        "$nin": st.lists(OPERAND, min_size=1, max_size=3),
+        "$contains": VALUE,
+        "$all": st.lists(VALUE, min_size=1, max_size=3),
+        "$any": st.lists(VALUE, min_size=1, max_size=3),
         "$exists": st.booleans(),
     },
 ).filter(bool)
-OPERATORS = st.one_of(OPERATORS, st.one_of(VALUE, OPERATORS).map(lambda c: {"$not": c}))
-CONDITION = st.one_of(VALUE, OPERATORS)
+OPERATORS = st.one_of(
+    OPERATORS, st.one_of(OPERAND, OPERATORS).map(lambda c: {"$not": c})
+)
+CONDITION = st.one_of(OPERAND, OPERATORS)
 FLAT = st.dictionaries(
     st.sampled_from(["p", "q", "d.p", "d.q", "p.x"]), CONDITION, min_size=1, max_size=2
 )
@@ -61,7 +68,7 @@ WANTED = st.one_of(
 )
 META = st.dictionaries(
     st.sampled_from(["p", "q", "r", "d.p"]),
-    st.one_of(VALUE, st.just([1])),
+    st.one_of(VALUE, LISTS, st.just([[1], {"p": 1}, "b"])),
     max_size=2,
 )
 ENTRY = st.fixed_dictionaries(
@@ -89,7 +96,16 @@ def listed(names: Any) -> list[str]:
 
 
 def is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
     return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def contains(value: Any, wanted: Any) -> bool:
+    """The reference: a list has an element, or a text has a text."""
+    if isinstance(value, str):
+        return isinstance(wanted, str) and value.find(wanted) >= 0
+    return isinstance(value, list) and any(is_same(each, wanted) for each in value)
 
 
 def is_number(value: Any) -> bool:
@@ -113,6 +129,12 @@ def holds(there: bool, value: Any, operator: str, operand: Any) -> bool:  # noqa
         return is_same(value, operand)
     if operator == "$in":
         return any(is_same(value, each) for each in operand)
+    if operator == "$contains":
+        return contains(value, operand)
+    if operator == "$any":
+        return any(contains(value, each) for each in operand)
+    if operator == "$all":
+        return all(contains(value, each) for each in operand)
     comparable = (isinstance(value, str) and isinstance(operand, str)) or (
         is_number(value) and is_number(operand)
     )

@@ -338,7 +338,7 @@ def test_a_vector_store_that_cannot_filter_by_metadata_refuses_it():
         (SECRET, InvalidTypeError),
         ([(SECRET, 1)], InvalidTypeError),
         ({1: SECRET}, InvalidTypeError),
-        ({SECRET: [1]}, InvalidTypeError),
+        ({SECRET: [[1]]}, InvalidTypeError),
         ({SECRET: {}}, InvalidTypeError),
         ({"k": SECRET.encode()}, InvalidTypeError),
         ({}, InvalidArgumentError),

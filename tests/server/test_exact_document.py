@@ -261,7 +261,9 @@ def test_parts_are_accepted_as_the_document_says(door, more):
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 operands = scalars | st.floats(allow_nan=False, allow_infinity=False)
 operators = st.sampled_from(
-    "$eq $ne $gt $gte $lt $lte $in $nin $exists $not $near k".split()
+    (
+        "$eq $ne $gt $gte $lt $lte $in $nin $contains $all $any $exists $not $near k"
+    ).split()
 )
 names = st.sampled_from(["a", "a.b", "$", "$and", "$or", "$not", "$nor", "$and\n"])
 conditions = st.recursive(

@@ -26,26 +26,49 @@ export type Time = number | string | Date;
 
 export type Scalar = string | number | bigint | boolean | null;
 
+export type Operand = string | number | bigint | boolean | null | readonly Scalar[];
+
 /** At least 1 field(s). */
 export interface Operators {
-  "$eq"?: Scalar;
-  "$ne"?: Scalar;
+  "$eq"?: Operand;
+  "$ne"?: Operand;
   "$gt"?: number | bigint | string;
   "$gte"?: number | bigint | string;
   "$lt"?: number | bigint | string;
   "$lte"?: number | bigint | string;
   /** At least 1 item(s); at most 64 items. */
-  "$in"?: readonly Scalar[];
+  "$in"?: readonly Operand[];
   /** At least 1 item(s); at most 64 items. */
-  "$nin"?: readonly Scalar[];
+  "$nin"?: readonly Operand[];
+  "$contains"?: Scalar;
+  /** At least 1 item(s); at most 64 items. */
+  "$all"?: readonly Scalar[];
+  /** At least 1 item(s); at most 64 items. */
+  "$any"?: readonly Scalar[];
   "$exists"?: boolean;
-  "$not"?: string | number | bigint | boolean | null | Operators;
+  "$not"?: Operand | Operators;
+}
+
+/** At least 1 field(s). */
+export interface TimeOperators {
+  "$eq"?: Time;
+  "$ne"?: Time;
+  "$gt"?: Time;
+  "$gte"?: Time;
+  "$lt"?: Time;
+  "$lte"?: Time;
+  /** At least 1 item(s); at most 64 items. */
+  "$in"?: readonly Time[];
+  /** At least 1 item(s); at most 64 items. */
+  "$nin"?: readonly Time[];
+  "$exists"?: boolean;
+  "$not"?: Time | TimeOperators;
 }
 
 /**
  * Keys of custom_metadata, or dotted paths, and the value of each, or operators with
- * operands; $and, $or and $not around such conditions. At least 1 field(s); at most 16
- * field(s).
+ * operands; $timestamp and $updated_at, times of the memory; $and, $or and $not around
+ * such conditions. At least 1 field(s); at most 16 field(s).
  */
 export interface MetadataConditions {
   /** At least 1 item(s); at most 64 items. */
@@ -53,8 +76,10 @@ export interface MetadataConditions {
   /** At least 1 item(s); at most 64 items. */
   "$or"?: readonly MetadataConditions[];
   "$not"?: MetadataConditions;
-  readonly [key: `$${string}`]: readonly MetadataConditions[] | MetadataConditions | undefined;
-  readonly [key: string]: string | number | bigint | boolean | null | Operators | readonly MetadataConditions[] | MetadataConditions | undefined;
+  "$timestamp"?: Time | TimeOperators;
+  "$updated_at"?: Time | TimeOperators;
+  readonly [key: `$${string}`]: readonly MetadataConditions[] | MetadataConditions | Time | TimeOperators | undefined;
+  readonly [key: string]: Operand | Operators | readonly MetadataConditions[] | MetadataConditions | Time | TimeOperators | undefined;
 }
 
 export interface Filter {

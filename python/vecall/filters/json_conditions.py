@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
@@ -16,10 +18,18 @@ _MISSING = object()
 _DEPTH = 32
 _IS_OPERATOR = re.compile(r"\$[A-Za-z]")
 MOST_COMPARISONS = 10_000_000
-"""Maximum number of rows times operators in one scan. A list of scalars after `$in` or
-`$nin` counts as one operator. It takes some seconds."""
+"""Maximum number of rows times operators in one scan. Each operand of `$all` and `$any`
+counts as an operator; a list of scalars after `$in` or `$nin` counts as one. It takes
+some seconds."""
+_VALUES = 16  # of a stored list count as one comparison
+_CHARACTERS = 256  # of a stored text count as one comparison
+_INSIDE = frozenset(("$contains", "$all", "$any"))
 AROUND = ("$and", "$or", "$not")
 """Operators around whole conditions."""
+
+
+def _spend_nothing(_comparisons: int) -> None:
+    """Count comparisons where no budget limits them."""
 
 
 class Rules(NamedTuple):
@@ -30,10 +40,13 @@ class Rules(NamedTuple):
         most_fields: Maximum number of fields of one mapping of conditions.
         least_values: Minimum number of values in a list of operands.
         most_values: Maximum number of values in a list of operands.
-        scalars_only: Whether operands must be scalars. Then a mapping that is not of
-            operators is refused too.
+        scalars_only: Whether operands must be scalars or lists of scalars. Then a
+            mapping that is not of operators is refused too.
         finite_only: Whether NaN and infinity are refused as operands. NaN equals
             nothing and has no order.
+        spend: Called with the comparisons that a long stored list or text takes.
+        own: Fields besides those of the value, and what converts their operands. They
+            begin with "$" and have the operators that compare two values.
     """
 
     name: str = "where"
@@ -42,6 +55,8 @@ class Rules(NamedTuple):
     most_values: int = 1_000
     scalars_only: bool = False
     finite_only: bool = True
+    spend: Callable[[int], None] = _spend_nothing
+    own: Mapping[str, Callable[[object], object]] = MappingProxyType({})
 
 
 class Conditions(dict[str, Any]):
@@ -49,31 +64,42 @@ class Conditions(dict[str, Any]):
 
     Attributes:
         test: Says whether a JSON value meets them.
+        rules: What they may contain.
+        asks_own: Whether they have a field of `Rules.own`.
     """
 
-    __slots__ = ("test",)
+    __slots__ = ("asks_own", "rules", "test")
     test: Test
+    rules: Rules
+    asks_own: bool
 
-    def scan(self, name: str) -> Test:
+    def scan(self, most: int | None = None) -> Test:
         """Return a test of the values of one scan, which has a budget.
 
         Args:
-            name: The argument's name, for the error message.
-
-        The test raises `LimitExceededError` after `MOST_COMPARISONS`.
+            most: The number of comparisons after which the test raises
+                `LimitExceededError`; None is `MOST_COMPARISONS`.
         """
-        test, each, left = self.test, _comparisons(self), MOST_COMPARISONS
+        each, left = _comparisons(self), MOST_COMPARISONS if most is None else most
 
-        def within_budget(value: Any) -> bool:
+        def spend(comparisons: int) -> None:
             nonlocal left
-            left -= each
+            left -= comparisons
             if left < 0:
                 msg = (
-                    f"{name}: at most {MOST_COMPARISONS:,} comparisons in one call, "
-                    "one for each operator and row; use fewer operators, or narrow "
-                    "down the rows by other conditions"
+                    f"{self.rules.name}: at most {MOST_COMPARISONS:,} comparisons in "
+                    "one call, one for each operator and row, and more for long "
+                    "stored lists; use fewer operators, or narrow down the rows by "
+                    "other conditions"
                 )
                 raise LimitExceededError(msg)
+
+        test = self.test
+        if _looks_inside(self):
+            test = parsed(self, self.rules._replace(spend=spend)).test
+
+        def within_budget(value: Any) -> bool:
+            spend(each)
             return test(value)
 
         return within_budget
@@ -93,7 +119,7 @@ def compiled(where: object, name: str = "where") -> Test:
     """
     if where is None:
         return lambda _: True
-    return parsed(where, Rules(name, finite_only=False)).scan(name)
+    return parsed(where, Rules(name, finite_only=False)).scan()
 
 
 def parsed(where: object, rules: Rules) -> Conditions:
@@ -105,9 +131,11 @@ def parsed(where: object, rules: Rules) -> Conditions:
     mapping. Numbers compare by value; true and false are no numbers. Order comparisons
     hold between two numbers or two strings.
 
-    Operators of a field are `$eq $ne $gt $gte $lt $lte $in $nin $exists $not`; those of
-    a whole condition are `$and $or $not`. A missing field meets `$ne`, `$nin`,
-    `$not` of a condition that it does not meet, and `{"$exists": False}`.
+    Operators of a field are `$eq $ne $gt $gte $lt $lte $in $nin $contains $all $any
+    $exists $not`; those of a whole condition are `$and $or $not`. A missing field meets
+    `$ne`, `$nin`, `$not` of a condition that it does not meet, and `{"$exists":
+    False}`. A list contains its elements, a text the texts in it; nothing else contains
+    anything.
 
     Args:
         where: The conditions.
@@ -134,17 +162,26 @@ def _whole(where: object, rules: Rules, depth: int) -> Conditions:
         msg = f"{rules.name}: expected string keys"
         raise InvalidTypeError(msg)
     conditions = Conditions()
+    conditions.rules = rules
+    conditions.asks_own = False
     tests: list[Test] = []
     for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
             inner = _whole(condition, rules, depth - 1)
             conditions[field] = inner
+            conditions.asks_own |= inner.asks_own
             tests.append(_negated(inner.test))
         elif field in AROUND:
             parts = [_whole(each, rules, depth - 1) for each in _list(condition, rules)]
             conditions[field] = parts
+            conditions.asks_own |= any(part.asks_own for part in parts)
             among = _all if field == "$and" else _any
             tests.append(among([part.test for part in parts]))
+        elif field in rules.own:
+            own = _converted(condition, rules.own[field], rules)
+            conditions.asks_own = True
+            conditions[field], test = _field(own, rules, depth)
+            tests.append(_at(field, test))
         elif _IS_OPERATOR.match(field):
             raise InvalidArgumentError(_unknown(rules))
         else:
@@ -184,6 +221,28 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     tests = [test for _, test in made.values()]
     copies = {op: copy for op, (copy, _) in made.items()}
     return copies, tests[0] if len(tests) == 1 else _all(tests)
+
+
+def _converted(
+    condition: object, convert: Callable[[object], object], rules: Rules
+) -> object:
+    """Return a condition on a field of `Rules.own` with its operands converted."""
+    if not isinstance(condition, Mapping):
+        return convert(condition)
+    changed: dict[object, object] = {}
+    for operator, operand in condition.items():
+        if operator == "$not":
+            changed[operator] = _converted(operand, convert, rules)
+        elif operator in ("$in", "$nin"):
+            changed[operator] = [convert(each) for each in _list(operand, rules)]
+        elif operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
+            changed[operator] = convert(operand)
+        elif operator == "$exists":
+            changed[operator] = operand
+        else:
+            msg = f"{rules.name}: {', '.join(rules.own)} have no such operator"
+            raise InvalidArgumentError(msg)
+    return changed
 
 
 def _is_operator(key: object) -> bool:
@@ -306,6 +365,68 @@ def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
     return values, _negated(test)
 
 
+def _contains(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    [wanted] = _elements([given], rules, depth)
+    return wanted, _holding([wanted], all, rules)
+
+
+def _contains_all(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    values = _elements(_list(given, rules), rules, depth)
+    return values, _holding(values, all, rules)
+
+
+def _contains_any(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    values = _elements(_list(given, rules), rules, depth)
+    return values, _holding(values, any, rules)
+
+
+def _elements(given: list[Any], rules: Rules, depth: int) -> list[Any]:
+    """Return copies of values that a stored list may contain."""
+    if rules.scalars_only:
+        return _scalars(given, rules, depth)
+    return [_value(each, rules, depth) for each in given]
+
+
+def _holding(
+    values: list[Any], among: Callable[[Iterable[bool]], bool], rules: Rules
+) -> Test:
+    """Return a test whether a list or a text contains all or any of some values."""
+    nested = [each for each in values if isinstance(each, list | dict)]
+    plain = [each for each in values if not isinstance(each, list | dict)]
+    values = [*{(type(each), each): each for each in plain}.values(), *nested]
+    texts = [each for each in plain if isinstance(each, str)]
+
+    def test(stored: Any) -> bool:
+        if isinstance(stored, list):
+            rules.spend(len(values) * (len(stored) // _VALUES))
+            return among(_is_element(each, stored) for each in values)
+        if isinstance(stored, str):
+            rules.spend(len(texts) * (len(stored) // _CHARACTERS))
+            return among(isinstance(each, str) and each in stored for each in values)
+        return False
+
+    return test
+
+
+def _is_element(wanted: Any, stored: list[Any]) -> bool:
+    at = -1
+    with suppress(ValueError):
+        while True:  # a list finds fast what may be equal, such as true for 1
+            at = stored.index(wanted, at + 1)
+            if _is_equal(stored[at], wanted):
+                return True
+    return False
+
+
+def _looks_inside(condition: Any) -> bool:
+    """Whether checked conditions have an operator that looks into stored values."""
+    if isinstance(condition, Mapping):
+        return not _INSIDE.isdisjoint(condition) or any(
+            map(_looks_inside, condition.values())
+        )
+    return isinstance(condition, list) and any(map(_looks_inside, condition))
+
+
 def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
     given = exact(given)
     if not isinstance(given, bool):
@@ -335,20 +456,38 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
         raise InvalidArgumentError(msg)
     if given is None or isinstance(given, str | int | float):
         return given
-    if rules.scalars_only:
-        msg = f"{rules.name}: expected JSON scalars as operands"
-        raise InvalidTypeError(msg)
     if isinstance(given, list | tuple):
+        if rules.scalars_only:
+            return _scalars(given, rules, depth)
         return [_value(each, rules, depth - 1) for each in given]
+    if rules.scalars_only:
+        msg = f"{rules.name}: expected JSON scalars or lists of them as operands"
+        raise InvalidTypeError(msg)
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
         return {exact(k): _value(each, rules, depth - 1) for k, each in given.items()}
     msg = f"{rules.name}: expected JSON values as operands"
     raise InvalidTypeError(msg)
 
 
+def _scalars(given: list[Any] | tuple[Any, ...], rules: Rules, depth: int) -> list[Any]:
+    """Return a copy of a list of scalars.
+
+    Raises:
+        InvalidTypeError: It holds another list.
+        LimitExceededError: It is too long.
+    """
+    if any(isinstance(each, list | tuple) for each in given):
+        msg = f"{rules.name}: a list as operand must have JSON scalars only"
+        raise InvalidTypeError(msg)
+    if len(given) > rules.most_values:
+        msg = f"{rules.name}: at most {rules.most_values} values in a list"
+        raise LimitExceededError(msg)
+    return [_value(each, rules, depth - 1) for each in given]
+
+
 def _list(given: object, rules: Rules) -> list[Any]:
     if not isinstance(given, list | tuple | set | frozenset):
-        msg = f"{rules.name}: $in, $nin, $and and $or expect a list"
+        msg = f"{rules.name}: $in, $nin, $all, $any, $and and $or expect a list"
         raise InvalidTypeError(msg)
     least, most = rules.least_values, rules.most_values
     if not least <= len(given) <= most:
@@ -373,7 +512,9 @@ def _comparisons(condition: Any, operator: str = "") -> int:
 
 def _unknown(rules: Rules) -> str:
     fields = ", ".join(_OPERATORS)
-    return f"{rules.name}: operators are {fields}, and $and and $or around conditions"
+    own = f"; fields with $ are {', '.join(rules.own)}" if rules.own else ""
+    around = "$and, $or and $not around conditions"
+    return f"{rules.name}: operators are {fields}, and {around}{own}"
 
 
 _OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {
@@ -385,6 +526,9 @@ _OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {
     "$lte": _ordered(lambda sign: sign <= 0),
     "$in": _among,
     "$nin": _not_among,
+    "$contains": _contains,
+    "$all": _contains_all,
+    "$any": _contains_any,
     "$exists": _exists,
     "$not": _not,
 }

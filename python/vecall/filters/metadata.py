@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, LimitExceededError
 from vecall.filters.json_conditions import AROUND, Conditions, Rules, Test, parsed
+from vecall.timestamps import to_seconds
 
 MOST_KEYS = 16
 """Maximum number of keys in one mapping of conditions."""
@@ -15,7 +17,18 @@ MOST_VALUES = 64
 """Maximum number of values in one list of operands."""
 
 _NAME = "filter.metadata"
-_RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True)
+_TIME, _UPDATED = "$timestamp", "$updated_at"
+
+
+def _micros(name: str) -> Callable[[Any], float]:
+    """Return what converts operands: times are compared by whole microseconds."""
+    return lambda given: round(to_seconds(given, f"{_NAME}.{name}"), 6)
+
+
+TIMES = MappingProxyType({name: _micros(name) for name in (_TIME, _UPDATED)})
+"""The fields of conditions that are times of the memory, not keys of its metadata."""
+
+_RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)
 
 
 def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> bool:
@@ -30,14 +43,33 @@ def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> boo
     return wanted.test(metadata)
 
 
-def scan_of(wanted: Mapping[str, Any]) -> Test:
+def asks_times(wanted: Mapping[str, Any] | None) -> bool:
+    """Whether conditions that `check_conditions` returned ask for times."""
+    return isinstance(wanted, Conditions) and wanted.asks_own
+
+
+def with_times(
+    metadata: Mapping[str, object], time: float, updated_at: float
+) -> dict[str, object]:
+    """Return metadata with the times of their memory, for conditions that ask them.
+
+    Args:
+        metadata: The custom_metadata.
+        time: The timestamp, or else the time of storing, in seconds.
+        updated_at: The time of the last change, in seconds.
+    """
+    return {**metadata, _TIME: round(time, 6), _UPDATED: round(updated_at, 6)}
+
+
+def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
     """Return a test of the metadata of one scan.
 
-    It raises `LimitExceededError` after `MOST_COMPARISONS`.
+    It raises `LimitExceededError` after `most` comparisons, `MOST_COMPARISONS` for
+    None.
     """
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
-    return wanted.scan(_NAME)
+    return wanted.scan(most)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
@@ -49,7 +81,7 @@ def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
         if name == "$and":
             for part in condition:
                 yield from needed(part)
-        elif name in AROUND:
+        elif name in AROUND or name in TIMES:
             continue
         elif not isinstance(condition, Mapping):
             yield name, "$eq", condition
@@ -66,12 +98,13 @@ def check_conditions(conditions: object, max_bytes: int) -> Conditions:
 
     Args:
         conditions: Scalars, or mappings from operators to operands, by key or path;
-            `$and`, `$or` and `$not` around conditions.
+            `$and`, `$or` and `$not` around conditions. `$timestamp` and `$updated_at`
+            are times of the memory.
         max_bytes: The limit on their bytes as JSON.
 
     Raises:
-        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar nor a
-            mapping from operators to operands.
+        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar, nor a
+            list of them, nor a mapping from operators to operands.
         InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
             cannot represent, or not 1 to 64 values in a list.
         LimitExceededError: Longer than `max_bytes`, or nested more than 32 levels.

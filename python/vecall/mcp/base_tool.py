@@ -24,6 +24,9 @@ _TOO_LONG = "(the labels of this memory are too long to show)"
 ID: dict[str, Any] = {"type": "string", "description": "The id of the memory"}
 """The schema of the argument `id`."""
 
+TIME_FORMS = '"2025-06-18" or "2025-06-18T10:00:00+02:00"; without an offset it is UTC'
+"""What a time may look like, for descriptions."""
+
 
 class ShownTexts:
     """The texts that answers showed, with the ids of their memories.

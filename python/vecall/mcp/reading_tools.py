@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.mcp.base_tool import ID, Desk, whole
+from vecall.mcp.base_tool import ID, TIME_FORMS, Desk, whole
 from vecall.text import strip_invisible
 from vecall.tools.base import Answer, MemoryTool, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, cost_of, shown
@@ -45,10 +45,15 @@ class SearchMemory(SearchTool):
         },
         "after": {
             "type": "string",
-            "description": "Only from this time on, ISO 8601 with an offset",
+            "description": f"Only from this time on: {TIME_FORMS}; a date is its "
+            "beginning",
         },
-        "before": {"type": "string", "description": "Only before this time"},
+        "before": {
+            "type": "string",
+            "description": 'Only before this time, in the forms of "after"',
+        },
     }
+    _times = ("after", "before")
     _required = ("query",)
 
     def __init__(self, desk: Desk) -> None:
@@ -69,10 +74,10 @@ class SearchMemory(SearchTool):
         condition: dict[str, Any] = {}
         for name in ("kind", "after", "before"):
             if name in given:
-                if not isinstance(given[name], str):
-                    msg = f"{name}: expected a string"
-                    raise InvalidTypeError(msg)
                 condition[name] = given[name]
+        if not isinstance(given.get("kind", ""), str):
+            msg = "kind: expected a string"
+            raise InvalidTypeError(msg)
         checked = check_filter(condition, self._limits) if condition else None
         answer = await self._found(memory, given.get("query"), most, turn, checked)
         for each in answer["memories"]:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
-from vecall.mcp.base_tool import ID, Desk, digest
+from vecall.mcp.base_tool import ID, TIME_FORMS, Desk, digest
 from vecall.tools.base import Answer, MemoryTool, Schema
 from vecall.tools.json_output import NOTE
 from vecall.tools.remember import Remember
@@ -22,12 +22,21 @@ def _claims(desk: Desk) -> dict[str, Any]:
 
 
 class AddMemory(Remember):
-    """The tool `add_memory(text, kind, importance)`.
+    """The tool `add_memory(text, kind, importance, timestamp)`.
 
     A text that an answer of the same server showed is not stored again.
     """
 
     name = "add_memory"
+    _properties: ClassVar[Schema] = {
+        **Remember._properties,
+        "timestamp": {
+            "type": "string",
+            "description": "When it was said, if not now, as for old notes: "
+            f"{TIME_FORMS}",
+        },
+    }
+    _times = ("timestamp",)
 
     def __init__(self, desk: Desk) -> None:
         """Bind the tool to one user."""
@@ -106,7 +115,7 @@ class DeleteMemory(MemoryTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        token = given.get("token") or None  # some models send "" for an omitted one
+        token = given.get("token")
         if token is not None and not isinstance(token, str):
             msg = "token: expected a string"
             raise InvalidTypeError(msg)

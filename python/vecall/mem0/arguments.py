@@ -109,8 +109,14 @@ def refuse_unsupported(
     Raises:
         InvalidArgumentError: One of them is given.
     """
+    if "limit" in names:
+        msg = "limit: is top_k here, as in mem0 2"
+        raise InvalidArgumentError(msg)
     if names:
-        msg = "user_id, agent_id and run_id belong into filters; others are unknown"
+        msg = (
+            "user_id, agent_id and run_id belong into filters; other arguments are "
+            "top_k, filters, threshold and explain"
+        )
         raise InvalidArgumentError(msg)
     if rerank or reference_date is not None or show_expired:
         msg = "rerank, reference_date and show_expired are not supported"

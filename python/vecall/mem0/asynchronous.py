@@ -107,7 +107,8 @@ class AsyncMemory:
             agent_id: The agent.
             run_id: The run.
             metadata: JSON values by name.
-            timestamp: When it was said, as in `MemoryEntry`.
+            timestamp: When it was said, as in `MemoryEntry`; it is then the memory's
+                `created_at`. A time without an offset is UTC; so is a date.
             expiration_date: The last day on which it is there: YYYY-MM-DD, UTC.
             infer: True stores the facts that `extract` returns; False stores the
                 messages. None is True with `extract` and False without.
@@ -169,7 +170,8 @@ class AsyncMemory:
         Args:
             query: The question.
             top_k: The most memories; 0 returns none.
-            filters: user_id, agent_id or run_id, and conditions on metadata.
+            filters: user_id, agent_id or run_id, and conditions on metadata, on
+                `created_at` and on `updated_at`.
             threshold: The least score; a score is vecall's confidence, in [0, 1].
             rerank: Not supported; see the service's ranking.
             explain: Whether each memory has its "score_details".

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
-from vecall.mem0.entries import ACTOR, AGENT, PREFIX, ROLE, RUN
+from vecall.mem0.entries import ACTOR, AGENT, EXPIRES, PREFIX, ROLE, RUN
 from vecall.mem0.ids import KINDS, Scope, scope_of
+from vecall.timestamps import utc_seconds
 from vecall.types import Filter
 
-_OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")
-_OWN = {"actor_id": ACTOR, "role": ROLE}
+_OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
+_OWN = {"actor_id": ACTOR, "role": ROLE, "expiration_date": EXPIRES}
+_TIMES = {"created_at": "$timestamp", "updated_at": "$updated_at"}
+_OF_RESULTS = "id memory data hash score score_details metadata timestamp".split()
+"""Names of results and arguments that no filter has."""
+_METADATA = "metadata."
 
 
 def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
@@ -19,12 +24,14 @@ def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
 
     Args:
         filters: As in mem0: names, and keys of the metadata with a value, with "*" for
-            any value or with operators; "AND", "OR" and "NOT" with lists of such
-            filters. Names are at the top or in an "AND".
+            any value or with operators; `created_at` and `updated_at` with times;
+            "AND", "OR" and "NOT" with lists of such filters. Names are at the top or in
+            an "AND". A key that has the name of another field is "metadata.NAME".
 
     Raises:
         InvalidArgumentError: No name, two different names of one kind, an operator that
-            vecall does not have ("contains", "icontains"), or an invalid form.
+            vecall does not have ("icontains"), a name of results that no filter has,
+            or an invalid form.
     """
     names: dict[str, Any] = {}
     wanted = _conditions(filters, names)
@@ -55,8 +62,16 @@ def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str,
         elif not isinstance(key, str) or key.startswith("$"):
             msg = "filters: expected names as keys, or AND, OR and NOT"
             raise InvalidArgumentError(msg)
+        elif key in _TIMES:
+            wanted.append({_TIMES[key]: _times(_condition(value), key)})
+        elif key in _OF_RESULTS:
+            use = "created_at" if key == "timestamp" else f"{_METADATA}{key}"
+            meaning = "the time that it gives" if key == "timestamp" else "your own key"
+            msg = f"filters: {key} is no field of filters; {meaning} is {use}"
+            raise InvalidArgumentError(msg)
         else:
-            wanted.append({_OWN.get(key, PREFIX + key): _condition(value)})
+            own = _OWN.get(key, PREFIX + key.removeprefix(_METADATA))
+            wanted.append({own: _condition(value)})
     return wanted
 
 
@@ -85,3 +100,16 @@ def _condition(value: object) -> Any:
         msg = f"filters: operators are {', '.join(_OPERATORS)}"
         raise InvalidArgumentError(msg)
     return {f"${operator}": operand for operator, operand in value.items()}
+
+
+def _times(condition: Any, key: str) -> Any:
+    """Return a condition on a time with seconds as operands."""
+    name = f"filters: {key}"
+    if isinstance(condition, Mapping):
+        return {
+            operator: operand if operator == "$exists" else _times(operand, key)
+            for operator, operand in condition.items()
+        }
+    if isinstance(condition, list | tuple):
+        return [utc_seconds(each, name) for each in condition]
+    return utc_seconds(condition, name)

@@ -14,6 +14,7 @@ from vecall.content import text_parts
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.roles import speaker_of
 from vecall.mem0.ids import Owner, Scope, packed
+from vecall.timestamps import to_seconds, utc_seconds
 from vecall.types import MemoryEntry, Revision
 
 _log = logging.getLogger("vecall")
@@ -98,7 +99,7 @@ def entry_of(
         id=uuid.uuid4().hex,
         author=message.actor or message.role,
         session_id=scope.run_id,
-        timestamp=timestamp,
+        timestamp=None if timestamp is None else utc_seconds(timestamp, "timestamp"),
         valid_until=end_of(expires),
         custom_metadata={**prefixed(metadata), **own},
     )
@@ -180,7 +181,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         ).hexdigest(),
         "metadata": metadata or None,
         "score": entry.confidence if entry.score is not None else None,
-        "created_at": _iso(entry.created_at),
+        "created_at": _created(entry),
         "updated_at": _iso(entry.updated_at),
         owner.kind: owner.name,
     }
@@ -205,7 +206,7 @@ def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any
                 "old_memory": before,
                 "new_memory": entry.text,
                 "event": "UPDATE" if rows else "ADD",
-                "created_at": _iso(entry.created_at),
+                "created_at": _created(entry),
                 "updated_at": _iso(entry.updated_at) if rows else None,
                 "is_deleted": False,
                 "actor_id": entry.custom_metadata.get(ACTOR),
@@ -214,6 +215,13 @@ def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any
         )
         before = entry.text
     return rows
+
+
+def _created(entry: MemoryEntry) -> str | None:
+    """Return the time that was given for a memory, or else the time of storing."""
+    if entry.timestamp is None:
+        return _iso(entry.created_at)
+    return _iso(to_seconds(entry.timestamp, "timestamp"))
 
 
 def _iso(seconds: float | None) -> str | None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
 from vecall.errors import (
     ConfigError,
     InvalidTypeError,
+    LimitExceededError,
 )
-from vecall.filters.labels import is_left_out, passes
+from vecall.filters.labels import has_labels, is_left_out
+from vecall.filters.metadata import asks_times, scan_of, with_times
 from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
@@ -30,9 +33,11 @@ from vecall.search.query_vector import checked_query_vector
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.telemetry import observed
+from vecall.timestamps import to_seconds
 from vecall.types import (
     Filter,
     FilterLike,
+    MemoryEntry,
     SearchMemoryResponse,
     check_share,
     several,
@@ -47,6 +52,8 @@ from vecall.validation import (
 )
 
 T = TypeVar("T")
+
+_AT_ONCE = 5_000  # comparisons of metadata on an event loop, some milliseconds
 
 
 class SearchArguments(NamedTuple):
@@ -181,14 +188,16 @@ class Searches(Runtime):
             return SearchMemoryResponse()
         found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
-        return SearchMemoryResponse(
-            [
-                memory
-                for memory in found.memories
-                if passes(memory, memory.custom_metadata, filter_)
-                and not is_left_out(str(memory.id), memory.session_id, filter_)
-            ]
-        )
+        try:
+            return SearchMemoryResponse(_passing(found.memories, filter_, _AT_ONCE))
+        except LimitExceededError:  # too long for an event loop
+            return SearchMemoryResponse(
+                await Join(
+                    search_index.partitions.submit_scan(
+                        request.key, _passing_in_slices, found.memories, filter_
+                    )
+                )
+            )
 
     async def _search_without(
         self, search_index: SearchIndex, request: SearchRequest, filter_: Filter
@@ -227,3 +236,37 @@ class Searches(Runtime):
             for scope in map(exact, named)
             if type(scope) is not str or scope != "user"
         }
+
+
+def _passing(
+    memories: Iterable[MemoryEntry], filter_: Filter, most: int | None
+) -> list[MemoryEntry]:
+    """Return the memories that pass a filter.
+
+    Raises:
+        LimitExceededError: It takes more than `most` comparisons of metadata.
+    """
+    test = None if filter_.metadata is None else scan_of(filter_.metadata, most)
+    return [
+        memory
+        for memory in memories
+        if has_labels(memory, filter_)
+        and not is_left_out(str(memory.id), memory.session_id, filter_)
+        and (test is None or test(_tested(memory, filter_)))
+    ]
+
+
+def _passing_in_slices(
+    memories: Iterable[MemoryEntry], filter_: Filter
+) -> list[MemoryEntry]:
+    return _passing(in_slices(memories), filter_, None)
+
+
+def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
+    """Return the values of a found memory that conditions on metadata read."""
+    if not asks_times(filter_.metadata):
+        return memory.custom_metadata
+    stored = memory.created_at or 0.0
+    time = stored if memory.timestamp is None else memory.timestamp
+    changed = stored if memory.updated_at is None else memory.updated_at
+    return with_times(memory.custom_metadata, to_seconds(time, "timestamp"), changed)

@@ -50,7 +50,9 @@ def passing_rows(
     with storage.read(*key) as reads:
         if reads.partition_state(part, *key) is None:
             return np.empty(0, np.int64)  # the user was deleted meanwhile
-        rows: Iterable[tuple[int, str | None]] = reads.likely_rows(part, conditions)
+        rows: Iterable[tuple[int, float, float, str | None]] = reads.likely_rows(
+            part, conditions
+        )
         if not storage.in_memory:
             return np.fromiter(_passing(rows, conditions.metadata), np.int64)
         rows = list(rows)  # a database in memory has no other readers or writers
@@ -69,7 +71,8 @@ def left_out_rows(
 
 
 def _passing(
-    rows: Iterable[tuple[int, str | None]], wanted: Mapping[str, Condition] | None
+    rows: Iterable[tuple[int, float, float, str | None]],
+    wanted: Mapping[str, Condition] | None,
 ) -> Iterator[int]:
     """Yield the numbers of those rows whose metadata meet all conditions.
 
@@ -77,4 +80,4 @@ def _passing(
         CorruptFileError: The metadata of a row are not a JSON object.
     """
     found = in_slices(rows) if wanted is None else passing_metadata(rows, wanted)
-    return (rid for rid, _ in found)
+    return (row[0] for row in found)

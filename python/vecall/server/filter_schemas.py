@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall.filters.metadata import MOST_KEYS, MOST_VALUES
+from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.trust import TRUST_TIERS
 from vecall.server.schema_parts import Schema, closed, ref
 from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
@@ -33,29 +33,53 @@ SCALARS: list[Schema] = [
     {"type": "null"},
 ]
 _ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_LIST: Schema = {"type": "array", "items": ref("Scalar"), "maxItems": MOST_VALUES}
+_VALUE: Schema = ref("Operand")
 _SEVERAL: Schema = {
     "type": "array",
-    "items": ref("Scalar"),
+    "items": _VALUE,
     "minItems": 1,
     "maxItems": MOST_VALUES,
 }
+_ELEMENTS: Schema = {**_LIST, "minItems": 1}
 _OPERATORS: Schema = {
     **closed(
         {
-            "$eq": ref("Scalar"),
-            "$ne": ref("Scalar"),
+            "$eq": _VALUE,
+            "$ne": _VALUE,
             "$gt": _ORDERED,
             "$gte": _ORDERED,
             "$lt": _ORDERED,
             "$lte": _ORDERED,
             "$in": _SEVERAL,
             "$nin": _SEVERAL,
+            "$contains": ref("Scalar"),
+            "$all": _ELEMENTS,
+            "$any": _ELEMENTS,
             "$exists": {"type": "boolean"},
-            "$not": {"anyOf": [*SCALARS, ref("Operators")]},
+            "$not": {"anyOf": [_VALUE, ref("Operators")]},
         }
     ),
     "minProperties": 1,
 }
+_TIMES: Schema = {
+    "type": "array",
+    "items": ref("Time"),
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_TIME_OPERATORS: Schema = {
+    **closed(
+        {
+            **dict.fromkeys(("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"), ref("Time")),
+            **dict.fromkeys(("$in", "$nin"), _TIMES),
+            "$exists": {"type": "boolean"},
+            "$not": {"anyOf": [ref("Time"), ref("TimeOperators")]},
+        }
+    ),
+    "minProperties": 1,
+}
+_TIME: Schema = {"anyOf": [ref("Time"), ref("TimeOperators")]}
 _PARTS_OF: Schema = {
     "type": "array",
     "items": ref("MetadataConditions"),
@@ -65,16 +89,19 @@ _PARTS_OF: Schema = {
 _VALUES: Schema = {
     "type": "object",
     "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
-    "or operators with operands; $and, $or and $not around such conditions.",
+    "or operators with operands; $timestamp and $updated_at, times of the memory; "
+    "$and, $or and $not around such conditions.",
     "properties": {
         "$and": _PARTS_OF,
         "$or": _PARTS_OF,
         "$not": ref("MetadataConditions"),
+        **dict.fromkeys(TIMES, _TIME),
     },
     "propertyNames": {
-        "pattern": r"^(?!\$[A-Za-z])|^\$(and|or|not)(?![\s\S])",
+        "pattern": r"^(?!\$[A-Za-z])|"
+        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
     },
-    "additionalProperties": {"anyOf": [*SCALARS, ref("Operators")]},
+    "additionalProperties": {"anyOf": [_VALUE, ref("Operators")]},
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
@@ -85,7 +112,9 @@ FILTER = closed(
 
 FILTER_SCHEMAS: dict[str, Schema] = {
     "Scalar": {"anyOf": SCALARS},
+    "Operand": {"anyOf": [*SCALARS, _LIST]},
     "Operators": _OPERATORS,
+    "TimeOperators": _TIME_OPERATORS,
     "MetadataConditions": _VALUES,
     "Filter": FILTER,
     "DeleteWhere": closed({"filter": {**FILTER, "minProperties": 1}}, "filter"),

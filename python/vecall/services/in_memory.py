@@ -17,7 +17,7 @@ from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
 from vecall.filters.labels import has_labels, is_left_out
-from vecall.filters.metadata import scan_of
+from vecall.filters.metadata import asks_times, scan_of, with_times
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
@@ -187,6 +187,13 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
     )
 
     test = None if condition.metadata is None else scan_of(condition.metadata)
+    by_time = asks_times(condition.metadata)
+
+    def meets(row: Row) -> bool:
+        metadata = stored_object(row.meta or "{}")
+        if by_time:
+            metadata = with_times(metadata, row.time, row.updated_at or row.created_at)
+        return test is None or test(metadata)
 
     def passes(row: Row) -> bool:
         micros = to_micros(row.time)
@@ -197,7 +204,7 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
             and (before is None or micros < before)
             and not is_left_out(row.id, row.session, condition)
             and has_labels(row, condition)
-            and (test is None or test(stored_object(row.meta or "{}")))
+            and (test is None or meets(row))
         )
 
     return passes

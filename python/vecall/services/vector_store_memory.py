@@ -257,7 +257,12 @@ class VectorStoreMemory:
         where = scope.where  # which a store may know only in part
         if where is None:
             return found
-        return [each for each in found if passes(each, each.custom_metadata, where)]
+
+        async def passing() -> list[MemoryEntry]:
+            return [e for e in found if passes(e, e.custom_metadata, where)]
+
+        # Long lists in the metadata would hold an event loop up.
+        return await (passing() if where.metadata is None else self.run(passing))
 
     async def delete(
         self, app: str, user: str, ids: Sequence[str], who: str = "delete"

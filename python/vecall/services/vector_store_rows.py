@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
+from vecall.filters.metadata import asks_times
 from vecall.search.confidence import importance_of
 from vecall.search.entries import entry_from_row
 from vecall.store import Draft, Row
@@ -82,6 +83,9 @@ def scope_of_filter(
     """
     if condition.not_id is not None:
         msg = "filter.not_id: a vector store cannot leave out rows by their ids"
+        raise InvalidArgumentError(msg)
+    if asks_times(condition.metadata):
+        msg = "filter.metadata: a vector store has no $timestamp and no $updated_at"
         raise InvalidArgumentError(msg)
     where = replace(condition, session_id=None, after=None, before=None)
     given = [f.name for f in fields(where) if getattr(where, f.name) is not None]

@@ -81,7 +81,7 @@ class SqlReads(Generic[T]):
 
     def likely_rows(
         self, part: int, conditions: Filter
-    ) -> Iterator[tuple[int, str | None]]:
+    ) -> Iterator[tuple[int, float, float, str | None]]:
         return metadata_filter.likely_rows(self._connection, part, conditions)
 
     def passing(

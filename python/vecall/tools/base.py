@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, get_args
 
 from vecall.errors import (
@@ -16,6 +18,7 @@ from vecall.errors import (
     MemoryNotConfiguredError,
 )
 from vecall.protocols import MemoryProtocol
+from vecall.timestamps import utc_seconds
 from vecall.tools.any_service import can, limits_of, require
 from vecall.validation import check_name
 
@@ -25,6 +28,7 @@ Schema = Mapping[str, Mapping[str, Any]]
 Answer = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
+_LONGEST_NUMBER = 64  # characters
 _TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 
 
@@ -32,10 +36,13 @@ class MemoryTool(ABC):
     """A tool over the memory of one user, independent of frameworks.
 
     Arguments come from a model and are untrusted. Argument names outside the schema are
-    ignored, such as apps, users, authors and sources. null counts as absent. For an
-    invalid value the call returns `{"error": …}`. The error states the allowed values
-    and does not repeat the invalid one. A call raises only errors that a model cannot
-    correct: no memory service, a failing embedder or file, a closed service.
+    ignored, such as apps, users, authors and sources. null counts as absent, and so
+    does "" for an argument that is not required. Where the schema has a number, a text
+    with one is taken; for an array, an array as JSON; for a time, what `utc_seconds`
+    reads. For an invalid value the call returns `{"error": …}`. The error states the
+    allowed values and does not repeat the invalid one. A call raises only errors that a
+    model cannot correct: no memory service, a failing embedder or file, a closed
+    service.
 
     Every answer is a new dict of JSON values.
 
@@ -63,6 +70,7 @@ class MemoryTool(ABC):
     description: ClassVar[str]
     _properties: ClassVar[Schema]
     _required: ClassVar[tuple[str, ...]] = ()
+    _times: ClassVar[tuple[str, ...]] = ()  # arguments that are times
     _without_memory: ClassVar[Answer]
     _needs: ClassVar[tuple[str, ...]] = ("search_memory",)
 
@@ -144,18 +152,32 @@ class MemoryTool(ABC):
         untyped: object = arguments
         if not isinstance(untyped, Mapping):
             return {"error": "arguments: expected an object"}
-        given = {
-            name: untyped[name]
-            for name in self._properties
-            if untyped.get(name) is not None
-        }
         try:
+            given = self._converted(untyped)
             return await self._answer(self._memory, given, turn)
         except InvalidArgumentError as error:
             return {"error": str(error)}
         except NotImplementedError:
             msg = f"{self.name}: this memory service lacks a method that the tool needs"
             raise ConfigError(msg) from None
+
+    def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """Return those arguments of the schema that are there, as the schema says.
+
+        Raises:
+            InvalidArgumentError: A time cannot be read.
+        """
+        given: dict[str, Any] = {}
+        for name, schema in self._properties.items():
+            value = arguments.get(name)
+            if isinstance(value, str):
+                if not value and name not in self._required:
+                    continue  # models that must give each argument send ""
+                value = as_schema_says(value, schema)
+            if value is None:
+                continue
+            given[name] = utc_seconds(value, name) if name in self._times else value
+        return given
 
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
         """Return the tool as an async function, for frameworks that inspect one.
@@ -205,6 +227,21 @@ class MemoryTool(ABC):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         """Answer a call; `given` has the arguments of the schema that are not None."""
+
+
+def as_schema_says(text: str, schema: Mapping[str, Any]) -> object:
+    """Return a text as the type of its schema, if it can be read as that."""
+    kind = schema["type"]
+    if kind in ("number", "integer") and len(text) <= _LONGEST_NUMBER:
+        with suppress(ValueError):
+            return float(text)
+    elif kind == "array":
+        with suppress(ValueError, RecursionError):
+            listed = json.loads(text)
+            return listed if isinstance(listed, list) else text
+    elif "enum" in schema and text.strip().lower() in schema["enum"]:
+        return text.strip().lower()
+    return text
 
 
 def at_least_one(value: object, name: str) -> int:

@@ -85,17 +85,15 @@ class ForgetMemory(MemoryTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        # If every argument is required, models send "" for an omitted one.
-        arguments = {name: value for name, value in given.items() if value != ""}
-        if ("query" in arguments) == ("token" in arguments):
+        if ("query" in given) == ("token" in given):
             msg = "query, token: expected exactly one of them"
             raise InvalidArgumentError(msg)
-        if "token" in arguments:
-            return await self._confirm(memory, arguments["token"], arguments.get("ids"))
-        if arguments.get("ids"):
+        if "token" in given:
+            return await self._confirm(memory, given["token"], given.get("ids"))
+        if given.get("ids"):
             msg = "ids: expected together with the token of the first call"
             raise InvalidArgumentError(msg)
-        return await self._propose(memory, check_query(arguments["query"]))
+        return await self._propose(memory, check_query(given["query"]))
 
     async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
         proposal = await memory.propose_forget(

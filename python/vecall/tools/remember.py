@@ -66,6 +66,8 @@ class Remember(WritingTool):
             "source": self._source,
             "trust": self._trust,
         }
+        if "timestamp" in given:
+            entry["timestamp"] = given["timestamp"]
         # An explicit request to remember overrides a tombstone of the same text.
         try:
             ids = await memory.add_memory(

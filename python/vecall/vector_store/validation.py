@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.filters.metadata import asks_times
 from vecall.limits import Limits
 from vecall.scalars import exact
 from vecall.timestamps import to_micros, to_seconds
@@ -100,6 +101,9 @@ def _where(given: object, limits: Limits) -> Filter:
         msg = "filter.where: expected a Filter"
         raise InvalidTypeError(msg)
     wanted = check_filter(given, limits, by_metadata=True)
+    if asks_times(wanted.metadata):
+        msg = "filter.where: a vector store has no $timestamp and no $updated_at"
+        raise InvalidArgumentError(msg)
     if (wanted.session_id, wanted.after, wanted.before) != (None, None, None):
         msg = "filter.where: session and times are fields of the VectorStoreFilter"
         raise InvalidArgumentError(msg)

@@ -153,8 +153,9 @@ def test_all_rows_that_pass_a_filter_are_likely_ones(storage: Storage) -> None:
         numbers = {
             entry.row.rid: entry.row.id for entry in reads.load_partition(version[0])
         }
-        likely = dict(reads.likely_rows(version[0], wanted))
-        plain = dict(reads.likely_rows(version[0], Filter(author="bob")))
+        likely = {row[0]: row[-1] for row in reads.likely_rows(version[0], wanted)}
+        bob = Filter(author="bob")
+        plain = {row[0]: row[-1] for row in reads.likely_rows(version[0], bob)}
     ids = {numbers[rid] for rid in likely}
     assert "1" in ids
     assert "2" not in ids

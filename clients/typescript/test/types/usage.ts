@@ -38,7 +38,7 @@ export async function requests(signal?: AbortSignal): Promise<void> {
   await alice.addEvents({ messages: [{ role: "user", content: null }] }, { signal });
   const readonlyIds: readonly string[] = ["1"];
   await alice.markUsed({ ids: readonlyIds });
-  const conditions = { year: { $gte: 2025, $in: [1n, "x", null] }, topic: "tea", none: null };
+  const conditions = { year: { $gte: 2025, $in: [1n, "x", null] }, topic: "tea", none: null, tags: ["a", 1], t: { $contains: "x", $all: ["a"], $any: [1n] } };
   await alice.searchMemories({ query: "x", filter: { metadata: conditions, kind: ["a", "b"] } });
   await alice.searchMemories({ query: "x", filter: { metadata: { $or: [conditions, { $not: { "a.b": 1 } }] } } });
   await alice.deleteWhere({ filter: { metadata: conditions } });

@@ -82,7 +82,7 @@ class PartitionReads(Protocol):
 
     def likely_rows(
         self, part: int, conditions: Filter
-    ) -> Iterator[tuple[int, str | None]]:
+    ) -> Iterator[tuple[int, float, float, str | None]]:
         """Yield the live rows of a partition that may pass a filter.
 
         Every row that passes is yielded. The labels of yielded rows match the filter.
@@ -93,8 +93,9 @@ class PartitionReads(Protocol):
             conditions: The filter; only its labels and metadata are used.
 
         Yields:
-            The row number, and the metadata as JSON. The latter is None if the row has
-            no metadata or the filter has no condition on metadata.
+            The row number, the time and the time of the last change in seconds, and
+            the metadata as JSON. The latter are None if the row has no metadata or the
+            filter has no condition on metadata; then the times mean nothing.
         """
         ...
 

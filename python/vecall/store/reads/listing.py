@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from vecall.errors import NotFoundError
 from vecall.filters.labels import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
+from vecall.store.reads.metadata_filter import (
+    filter_conditions,
+    passing_metadata,
+    tested,
+)
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Row
 from vecall.store.transaction import Transaction
@@ -69,7 +73,7 @@ def listed(
         )
         rids = [rid for (rid,) in page]
     else:
-        passing = _passing(connection, where, values, part, begin, conditions.metadata)
+        passing = _passing(connection, where, values, part, begin, conditions)
         rids = list(passing if limit < 0 else islice(passing, limit))
     found = load_rows(connection, rids, any_state=True)
     return sorted((stored.row for stored in found), key=lambda row: row.rid)
@@ -88,8 +92,8 @@ def count_listed(
     part = _part_of(connection, app, user)
     where, values = _where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
-        wanted = conditions.metadata
-        return sum(1 for _ in _passing(connection, where, values, part, -1, wanted))
+        passing = _passing(connection, where, values, part, -1, conditions)
+        return sum(1 for _ in passing)
     counted = f"SELECT count(*) {where}"
     row = connection.execute(counted, (part << 32, *values)).fetchone()
     return 0 if row is None else int(row[0])
@@ -129,21 +133,21 @@ def _passing(
     values: list[Any],
     part: int,
     begin: int,
-    wanted: Mapping[str, Any],
+    conditions: Filter,
 ) -> Iterator[int]:
     """Yield the numbers of rows with passing metadata, in order, after row `begin`."""
     lowest = max(begin + 1, part << 32)
-    rows = _in_pages(connection, where, values, lowest)
-    return (rid for rid, _ in passing_metadata(rows, wanted))
+    rows = _in_pages(connection, where, values, lowest, tested(conditions))
+    return (row[0] for row in passing_metadata(rows, conditions.metadata or {}))
 
 
 def _in_pages(
-    connection: Transaction, where: str, values: list[Any], lowest: int
-) -> Iterator[tuple[int, str | None]]:
-    """Yield number and metadata of rows, in order."""
+    connection: Transaction, where: str, values: list[Any], lowest: int, columns: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield number and the columns of rows, in order."""
     while True:
         rows = connection.execute(
-            f"SELECT rid, meta {where} ORDER BY rid LIMIT ?",
+            f"SELECT rid, {columns} {where} ORDER BY rid LIMIT ?",
             (lowest, *values, _AT_ONCE),
         ).fetchall()
         yield from rows

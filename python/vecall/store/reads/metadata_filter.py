@@ -10,7 +10,7 @@ from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
-from vecall.filters.metadata import needed, scan_of
+from vecall.filters.metadata import asks_times, needed, scan_of, with_times
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
@@ -20,6 +20,8 @@ from vecall.types import Condition, Filter, several
 _LITERALS = {True: "true", False: "false", None: "null"}
 _LABELS = ("author", "kind", "source", "trust")
 _TIME = "coalesce(ts, created_at)"
+TESTED = f"{_TIME}, coalesce(updated_at, created_at), meta"
+"""The columns that conditions on metadata read."""
 
 
 def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
@@ -50,23 +52,32 @@ def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
     return sql + labels + needles, [*values, *names, *texts]
 
 
+def tested(conditions: Filter) -> str:
+    """Return `TESTED`, with constants for the columns that a filter does not ask."""
+    if asks_times(conditions.metadata):
+        return TESTED
+    return "0.0, 0.0, NULL" if conditions.metadata is None else "0.0, 0.0, meta"
+
+
 def passing_metadata(
     rows: Iterable[tuple[Any, ...]], wanted: Mapping[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield those rows of one scan whose stored metadata meet conditions.
 
     Args:
-        rows: Rows that begin with their number and end with their metadata as JSON,
-            None if there are none.
+        rows: Rows that begin with their number and end with `TESTED`.
         wanted: Conditions that `check_conditions` returned.
 
     Raises:
         CorruptFileError: The metadata of a row are not a JSON object.
         LimitExceededError: More rows times conditions than `MOST_COMPARISONS`.
     """
-    test = scan_of(wanted)
+    test, by_time = scan_of(wanted), asks_times(wanted)
     for row in in_slices(rows):
-        if test(_stored(row[0], row[-1])):
+        metadata = _stored(row[0], row[-1])
+        if by_time:
+            metadata = with_times(metadata, row[-3], row[-2])
+        if test(metadata):
             yield row
 
 
@@ -117,12 +128,12 @@ def passing(
     """Return the `updated_at` of the memories in any state that pass, by id."""
     condition, values = filter_conditions(conditions)
     rows = connection.execute(
-        "SELECT rid, id, updated_at, meta FROM mem WHERE part = "
+        f"SELECT rid, id, {TESTED} FROM mem WHERE part = "
         f"(SELECT id FROM part WHERE app = ? AND user = ?){condition}",
         (app, user, *values),
     )
     found = passing_metadata(rows, conditions.metadata or {})
-    return {id_: updated_at for _, id_, updated_at, _ in found}
+    return {id_: updated_at for _, id_, _, updated_at, _ in found}
 
 
 def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
@@ -135,17 +146,16 @@ def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[
 
 def likely_rows(
     connection: Transaction, part: int, conditions: Filter
-) -> Iterator[tuple[int, str | None]]:
-    """Return number and metadata of the live rows of a partition that may match.
+) -> Iterator[tuple[int, float, float, str | None]]:
+    """Return number and `TESTED` of the live rows of a partition that may match.
 
-    All labels match. The metadata is None if the filter has no condition on metadata.
+    All labels match. The metadata are None if the filter has no condition on metadata.
     """
     condition, values = label_conditions(conditions)
     needles, texts = _metadata_condition(conditions)
     condition, values = condition + needles, [*values, *texts]
-    meta = "NULL" if conditions.metadata is None else "meta"
     found = connection.execute(
-        f"SELECT rid, {meta} FROM mem "
+        f"SELECT rid, {tested(conditions)} FROM mem "
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
         (part << 32, (part << 32) | 0xFFFFFFFF, *values),
     )
@@ -174,12 +184,16 @@ def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
         else:
             yield _quoted(keys[0])[:-1]
             yield _quoted(keys[-1])[1:]
-        if operator != "$eq":
-            continue
-        if isinstance(value, str):
-            yield _quoted(value)
-        elif value is None or isinstance(value, bool):
-            yield _LITERALS[value]
+        if operator in ("$contains", "$all"):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str) and each:
+                    yield _quoted(each)[1:-1]  # an element, or a part of a text
+        elif operator == "$eq":
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str):
+                    yield _quoted(each)
+                elif each is None or isinstance(each, bool):
+                    yield _LITERALS[each]
 
 
 def _quoted(text: str) -> str:

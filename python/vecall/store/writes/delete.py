@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 from vecall.errors import ConflictError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
 from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import filter_conditions, passing_metadata
+from vecall.store.reads.metadata_filter import (
+    TESTED,
+    filter_conditions,
+    passing_metadata,
+)
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
@@ -176,7 +180,7 @@ class DeleteMemories:
         if wanted is None:
             yield from (RowToDelete(*row) for row in connection.execute(query, values))
             return
-        query = query.replace(" FROM ", ", updated_at, meta FROM ", 1)
+        query = query.replace(" FROM ", f", {TESTED} FROM ", 1)
         rows: Iterable[tuple[Any, ...]]
         if self.passed is None:
             rows = connection.execute(query, values)
@@ -185,9 +189,9 @@ class DeleteMemories:
             found = list(select_in(connection, f"{query} AND id IN", values, ids))
             rows = [row for row in found if row[-2] != self.passed[row[1]]]
             same = [row for row in found if row[-2] == self.passed[row[1]]]
-            yield from (RowToDelete(*row[:-2]) for row in same)
+            yield from (RowToDelete(*row[:-3]) for row in same)
         for row in passing_metadata(rows, wanted):
-            yield RowToDelete(*row[:-2])
+            yield RowToDelete(*row[:-3])
 
 
 def rows_of_session(
