@@ -170,6 +170,38 @@ def test_of_a_huge_transcript_the_end_is_read(file, log, tmp_path, monkeypatch):
     assert 30 < len(turns) < 60
 
 
+def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
+    tmp_path, monkeypatch
+):
+    """Cursor's lines have no ids; a turn with a new one would be stored again."""
+    from vecall.coding_agents import transcript
+
+    lines = [cursor_line("user", f"turn {n}") for n in range(200)]
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    whole = {each.text: each.id for each in transcript.read_turns(path).turns}
+    assert len(set(whole.values())) == 200
+    monkeypatch.setattr(transcript, "MOST_BYTES", 5_000)
+    last = {each.text: each.id for each in transcript.read_turns(path).turns}
+    assert 20 < len(last) < 100
+    assert last.items() <= whole.items()
+
+
+def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
+    """Each has 256 turns; the rest is left for the next hook, which stores it."""
+    from vecall.coding_agents.recall import Owner
+    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.transcript import Turn
+
+    turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(600)]
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        seconds = iter([1.0, 0.21, 0.19])
+        owner = Owner(*OWNER.values())
+        assert retain(memory, owner, "s", turns, lambda: next(seconds)) == (0, 88)
+        assert memory.sync.count_memories(**OWNER) == 512
+        assert retain(memory, owner, "s", turns, lambda: 1.0) == (0, 0)
+        assert memory.sync.count_memories(**OWNER) == 600
+
+
 def test_of_a_transcript_that_is_read_in_part_the_log_says_so(file, log, tmp_path):
     line = json.dumps(claude_line("u0", "user", "the first turn"))
     path = tmp_path / "t.jsonl"
