@@ -351,6 +351,21 @@ def test_an_item_that_takes_the_place_of_an_expired_one_is_new(open_service):
     assert same.created_at == clock.wall() - 11
 
 
+def test_an_import_leaves_out_the_items_that_have_expired_since(tmp_path):
+    clock = SettableClock()
+    options = StorageOptions(clock=clock, maintenance_interval=None)
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as service:
+        puts = [Put(NOTES, "short", 1, ttl=10), Put(NOTES, "long", 1, ttl=12)]
+        service.items.sync.write(puts, **ALICE)
+        service.sync.admin.export_jsonl(tmp_path / "m.jsonl")
+    clock.let_pass(11)
+    with MemoryService(tmp_path / "n.db", embedder=None, storage=options) as service:
+        service.sync.admin.import_jsonl(tmp_path / "m.jsonl")
+        assert service.sync.admin.stats()["items"] == 1
+        (item,) = service.items.sync.find(NOTES, **ALICE)
+        assert item.key == "long"
+
+
 def test_a_read_begins_the_ttl_again_without_a_new_version(open_service, tmp_path):
     clock = SettableClock()
     service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
