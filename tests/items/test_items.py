@@ -343,9 +343,7 @@ def test_an_item_that_takes_the_place_of_an_expired_one_is_new(open_service):
     items = service.items.sync
     items.write([Put(NOTES, "k", 1, ttl=10), Put(NOTES, "same", 1)], **ALICE)
     clock.let_pass(11)
-    items.write(
-        [Put(NOTES, "k", 2, if_version=0), Put(NOTES, "same", 2)], **ALICE
-    )
+    items.write([Put(NOTES, "k", 2, if_version=0), Put(NOTES, "same", 2)], **ALICE)
     new, same = items.get([(NOTES, "k"), (NOTES, "same")], **ALICE)
     assert new.created_at == same.updated_at == clock.wall()
     assert same.created_at == clock.wall() - 11

@@ -239,9 +239,7 @@ def test_threads_and_tasks_share_a_store(store):
 READS = {
     "get": lambda store, fresh: store.get(NOTES, "k", refresh_ttl=fresh),
     "batch": lambda store, fresh: store.batch([GetOp(NOTES, "k", bool(fresh))] * 2),
-    "aget": lambda store, fresh: asyncio.run(
-        store.aget(NOTES, "k", refresh_ttl=fresh)
-    ),
+    "aget": lambda store, fresh: asyncio.run(store.aget(NOTES, "k", refresh_ttl=fresh)),
     "search": lambda store, fresh: store.search(NOTES, refresh_ttl=fresh),
 }
 

@@ -40,17 +40,18 @@ def test_a_standby_that_lacks_a_write_does_not_say_that_it_was_rolled_back():
             standby.execute("SELECT pg_wal_replay_pause()")
             with (
                 connected(schema, primary, 20) as first,
-                connected(schema, standby, 2) as second,
+                connected(schema, standby, 1) as hasty,
+                connected(schema, standby, 40) as patient,
             ):
                 attempt = Attempt(first, ExpiryClock(Clock()), b"secret")
                 job = AddMemories("hotel", "alice", [Draft("zebra", "zebra")])
                 change = attempt.run(job, 20.0, 1.0)
-                attempt._connections = second
+                attempt._connections = hasty
                 with pytest.raises(StorageError, match="whether it was is unknown"):
                     attempt.outcome()
                 with ThreadPoolExecutor(1) as pool:
                     primary.kill()
-                    second.url = parse_url(f"{second.url.conninfo}&timeout=40")
+                    attempt._connections = patient
                     told = pool.submit(attempt.outcome)
                     standby.promote()
                     assert told.result(30) is change
