@@ -29,9 +29,9 @@ def settings(database: Database) -> dict[str, object]:
 
 
 def after_an_error_of_the_disk(database: Database) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
     with pytest.raises(StorageError), database.exclusive():
-        msg = "disk I/O error"
-        raise sqlite3.OperationalError(msg)
+        raise error
 
 
 def after_a_fork(database: Database) -> None:
