@@ -186,6 +186,48 @@ def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
     assert last.items() <= whole.items()
 
 
+def test_turns_that_a_service_refuses_are_counted(tmp_path):
+    """All of a transaction, if their session is refused; the others are stored."""
+    from vecall.coding_agents.recall import Owner
+    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.transcript import Turn
+
+    turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(300)]
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        owner = Owner(*OWNER.values())
+        assert retain(memory, owner, "\0", turns, lambda: 1.0) == (300, 0)
+        odd = [*turns[:299], Turn("u299", "user", " ", None)]
+        assert retain(memory, owner, "s", odd, lambda: 1.0)[1] == 0
+        assert memory.sync.count_memories(**OWNER) == 299
+
+
+def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
+    from vecall.coding_agents import recall
+
+    monkeypatch.setattr(recall, "_PAGE", 2)
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        told = [{"content": f"tea {n}", "kind": "preference"} for n in range(9)]
+        memory.sync.add_memory(**OWNER, memories=told)
+        owner = recall.Owner(*OWNER.values())
+        for seconds, read in (([1.0, 0.51, 0.49], 4), ([1.0] * 9, 9)):
+            given = iter(seconds)
+            block = recall.profile(
+                memory, owner, max_tokens=1_500, left=lambda given=given: next(given)
+            )
+            assert sorted(re.findall(r"tea (\d)", block)) == list("012345678")[:read]
+
+
+@pytest.mark.parametrize("name", ["????????", "*", "../other/abcdefgh", "abcdefg[h]"])
+def test_a_session_that_is_a_pattern_or_a_path_names_no_transcript(home, name):
+    from vecall.coding_agents.transcript import find_transcript
+
+    folder = home / ".cursor/projects/p/agent-transcripts"
+    path = write_lines(folder / "abcdefgh.jsonl", [cursor_line("user", "hello")])
+    write_lines(folder.parent / "other/abcdefgh.jsonl", [cursor_line("user", "hello")])
+    assert find_transcript(None, "abcdefgh") == path
+    assert find_transcript(None, name) is None
+
+
 def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
     """Each has 256 turns; the rest is left for the next hook, which stores it."""
     from vecall.coding_agents.recall import Owner
