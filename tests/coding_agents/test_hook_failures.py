@@ -20,7 +20,7 @@ from helpers.coding_agents import (
     run_hook,
     write_lines,
 )
-from vecall import MemoryService
+from vecall import MemoryService, StorageError
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
 SECRET = "xylophone"  # a word of the user, which no log may have
@@ -184,6 +184,32 @@ def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
     last = {each.text: each.id for each in transcript.read_turns(path).turns}
     assert 20 < len(last) < 100
     assert last.items() <= whole.items()
+
+
+@pytest.mark.parametrize("size", [1_000, 1_001])
+def test_an_input_is_read_up_to_a_size(monkeypatch, size):
+    from vecall.coding_agents import payload
+
+    monkeypatch.setattr(payload, "MOST_BYTES", 1_000)
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(PROMPT).ljust(size).encode())
+    os.close(writer)
+    try:
+        if size == 1_000:
+            assert payload.read_payload(reader).prompt == SECRET
+        else:
+            with pytest.raises(payload.PayloadError, match="more than 1000 bytes"):
+                payload.read_payload(reader)
+    finally:
+        os.close(reader)
+
+
+def test_the_log_repeats_no_message_that_may_hold_a_text():
+    from vecall.coding_agents.log import reason
+
+    assert reason(ValueError(SECRET)) == "ValueError"
+    assert reason(OSError(2, SECRET)) == "FileNotFoundError"
+    assert reason(StorageError("the disk failed")) == "StorageError: the disk failed"
 
 
 def test_turns_that_a_service_refuses_are_counted(tmp_path):

@@ -169,6 +169,16 @@ def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
     assert left["hooks"].get("Stop") == json.loads(THEIRS)["hooks"]["Stop"]
 
 
+def test_new_settings_are_for_their_owner_alone(agent, path):
+    before = os.umask(0)
+    try:
+        install(AGENTS[agent], path, hooks_of(agent))
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_symbolic_link_stays_a_link(agent, path, tmp_path):
     real = tmp_path / "dotfiles" / "settings.json"
     real.parent.mkdir()
