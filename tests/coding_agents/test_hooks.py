@@ -15,6 +15,8 @@ from helpers.coding_agents import (
     write_lines,
 )
 from vecall import MemoryEntry, MemoryService
+from vecall.coding_agents.hook import parser
+from vecall.coding_agents.options import Options, options_of
 from vecall.coding_agents.project import project_user
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
@@ -65,6 +67,35 @@ def test_what_was_said_in_one_session_is_recalled_in_another(home, tmp_path):
     assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
     assert set(answer) == {"suppressOutput", "hookSpecificOutput"}
     assert NINJA in block_of(done)
+
+
+def test_a_prompt_that_hardly_fits_a_memory_gets_nothing_unless_it_is_to(home):
+    path = home / ".local/share/vecall/memory.db"
+    path.parent.mkdir(parents=True)
+    texts = [
+        "The shopping list has eggs and bread.",
+        "I like green tea.",
+        "Tom is a cat.",
+    ]
+    with MemoryService(path, embedder=None) as memory:
+        memory.sync.add_memory(**OWNER, memories=texts)
+        (found,) = memory.sync.search_memory(**OWNER, query="sort list python")
+    assert found.confidence < 0.2
+    assert quiet(run_hook("recall", prompt("sort list python")))
+    done = run_hook("recall", prompt("sort list python"), "--min-confidence", 0)
+    assert "shopping list" in block_of(done)
+
+
+@pytest.mark.parametrize("verb", ["recall", "retain", "start"])
+def test_a_hook_has_the_options_of_the_guide_by_default(home, verb):
+    assert options_of(parser().parse_args([verb])) == Options(
+        path=home / ".local/share/vecall/memory.db",
+        app="coding-agents",
+        user="me",
+        max_tokens=1_500,
+        min_confidence=0.2,
+        embedder="none",
+    )
 
 
 def test_the_present_session_is_not_recalled(home, tmp_path):
