@@ -22,7 +22,11 @@ from vecall.embedders import LocalEmbedder
 if TYPE_CHECKING:
     from types import ModuleType
 
-pytest_plugins = ["helpers.workers", "helpers.storage_option"]
+pytest_plugins = [
+    "helpers.workers",
+    "helpers.storage_option",
+    "helpers.time_bound",
+]
 
 # A machine that does other work is slow; no test may fail for that.
 settings.register_profile("without deadlines", deadline=None)

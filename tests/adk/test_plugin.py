@@ -195,6 +195,28 @@ def test_sessions_that_were_let_go_of_are_not_remembered_twice(
     assert stored(service) == 18
 
 
+def test_a_session_that_is_not_stored_yet_is_not_let_go_of() -> None:
+    """Of more sessions than the plugin follows, one that is stored makes room."""
+    embedder = Delayed()
+    memory = VecallMemoryService(embedder=embedder)
+    plugin = VecallMemoryPlugin(sessions=2)
+
+    async def scenario() -> None:
+        runner, _ = a_runner(memory, plugins=(plugin,))
+        embedder.fails = True
+        await say(runner, ROOM, session="a")
+        await plugin.flush()
+        embedder.fails = False
+        await say(runner, PARROT, session="b")
+        await asyncio.wrap_future(plugin._worker.submit(lambda: None))
+        await say(runner, "Good night.", session="c")
+        await runner.close()
+
+    asyncio.run(scenario())
+    assert {ROOM, PARROT, "Good night."} <= set(entries(memory, "quiet parrots night"))
+    memory.close()
+
+
 @EACH
 def test_a_rewind_reaches_what_was_remembered_before(
     service: VecallMemoryService, ingest: Any

@@ -239,7 +239,7 @@ def test_an_unrelated_message_gets_no_block() -> None:
         (request,) = requests_of(None, tool, text)
         return "".join(map(shown_in, request.contents))
 
-    check_unasked(inject, ("hotel", "alice"))
+    check_unasked(inject, ("hotel", "alice"), max_tokens=2_000)
 
 
 def test_the_floor_of_the_service_replaces_the_default_one() -> None:

@@ -115,4 +115,4 @@ def test_an_unrelated_message_finds_nothing():
         manager = MemoryManager(stores=[VecallMemoryStore(memory, *WHO, **options)])
         return "\n".join(each.content for each in asyncio.run(manager.search(text)))
 
-    check_unasked(inject, WHO)
+    check_unasked(inject, WHO, most=3, max_tokens=None)

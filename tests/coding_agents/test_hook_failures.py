@@ -20,7 +20,7 @@ from helpers.coding_agents import (
     run_hook,
     write_lines,
 )
-from vecall import MemoryService
+from vecall import MemoryService, StorageError
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
 SECRET = "xylophone"  # a word of the user, which no log may have
@@ -168,6 +168,106 @@ def test_of_a_huge_transcript_the_end_is_read(file, log, tmp_path, monkeypatch):
         f"turn {n}" for n in range(500 - len(turns), 500)
     ]
     assert 30 < len(turns) < 60
+
+
+def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
+    tmp_path, monkeypatch
+):
+    """Cursor's lines have no ids; a turn with a new one would be stored again."""
+    from vecall.coding_agents import transcript
+
+    lines = [cursor_line("user", f"turn {n}") for n in range(200)]
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    whole = {each.text: each.id for each in transcript.read_turns(path).turns}
+    assert len(set(whole.values())) == 200
+    monkeypatch.setattr(transcript, "MOST_BYTES", 5_000)
+    last = {each.text: each.id for each in transcript.read_turns(path).turns}
+    assert 20 < len(last) < 100
+    assert last.items() <= whole.items()
+
+
+@pytest.mark.parametrize("size", [1_000, 1_001])
+def test_an_input_is_read_up_to_a_size(monkeypatch, size):
+    from vecall.coding_agents import payload
+
+    monkeypatch.setattr(payload, "MOST_BYTES", 1_000)
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(PROMPT).ljust(size).encode())
+    os.close(writer)
+    try:
+        if size == 1_000:
+            assert payload.read_payload(reader).prompt == SECRET
+        else:
+            with pytest.raises(payload.PayloadError, match="more than 1000 bytes"):
+                payload.read_payload(reader)
+    finally:
+        os.close(reader)
+
+
+def test_the_log_repeats_no_message_that_may_hold_a_text():
+    from vecall.coding_agents.log import reason
+
+    assert reason(ValueError(SECRET)) == "ValueError"
+    assert reason(OSError(2, SECRET)) == "FileNotFoundError"
+    assert reason(StorageError("the disk failed")) == "StorageError: the disk failed"
+
+
+def test_turns_that_a_service_refuses_are_counted(tmp_path):
+    """All of a transaction, if their session is refused; the others are stored."""
+    from vecall.coding_agents.recall import Owner
+    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.transcript import Turn
+
+    turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(300)]
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        owner = Owner(*OWNER.values())
+        assert retain(memory, owner, "\0", turns, lambda: 1.0) == (300, 0)
+        odd = [*turns[:299], Turn("u299", "user", " ", None)]
+        assert retain(memory, owner, "s", odd, lambda: 1.0)[1] == 0
+        assert memory.sync.count_memories(**OWNER) == 299
+
+
+def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
+    from vecall.coding_agents import recall
+
+    monkeypatch.setattr(recall, "_PAGE", 2)
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        told = [{"content": f"tea {n}", "kind": "preference"} for n in range(9)]
+        memory.sync.add_memory(**OWNER, memories=told)
+        owner = recall.Owner(*OWNER.values())
+        for seconds, read in (([1.0, 0.51, 0.49], 4), ([1.0] * 9, 9)):
+            given = iter(seconds)
+            block = recall.profile(
+                memory, owner, max_tokens=1_500, left=lambda given=given: next(given)
+            )
+            assert sorted(re.findall(r"tea (\d)", block)) == list("012345678")[:read]
+
+
+@pytest.mark.parametrize("name", ["????????", "*", "../other/abcdefgh", "abcdefg[h]"])
+def test_a_session_that_is_a_pattern_or_a_path_names_no_transcript(home, name):
+    from vecall.coding_agents.transcript import find_transcript
+
+    folder = home / ".cursor/projects/p/agent-transcripts"
+    path = write_lines(folder / "abcdefgh.jsonl", [cursor_line("user", "hello")])
+    write_lines(folder.parent / "other/abcdefgh.jsonl", [cursor_line("user", "hello")])
+    assert find_transcript(None, "abcdefgh") == path
+    assert find_transcript(None, name) is None
+
+
+def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
+    """Each has 256 turns; the rest is left for the next hook, which stores it."""
+    from vecall.coding_agents.recall import Owner
+    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.transcript import Turn
+
+    turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(600)]
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        seconds = iter([1.0, 0.21, 0.19])
+        owner = Owner(*OWNER.values())
+        assert retain(memory, owner, "s", turns, lambda: next(seconds)) == (0, 88)
+        assert memory.sync.count_memories(**OWNER) == 512
+        assert retain(memory, owner, "s", turns, lambda: 1.0) == (0, 0)
+        assert memory.sync.count_memories(**OWNER) == 600
 
 
 def test_of_a_transcript_that_is_read_in_part_the_log_says_so(file, log, tmp_path):

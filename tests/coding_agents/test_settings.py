@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -134,6 +137,16 @@ def test_what_others_wrote_stays_as_it_is(agent, path):
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
+def test_a_second_installation_leaves_the_backup_of_the_first(agent, path):
+    path.parent.mkdir()
+    path.write_text(THEIRS)
+    install(AGENTS[agent], path, hooks_of(agent))
+    assert install(AGENTS[agent], path, hooks_of(agent, "--user bob"))
+    assert path.with_name(path.name + BACKUP).read_text() == THEIRS
+    assert uninstall(AGENTS[agent], path)
+    assert path.read_text() == THEIRS
+
+
 def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
     path.parent.mkdir()
     path.write_text(THEIRS)
@@ -154,6 +167,16 @@ def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
     expected = [OTHER] if agent == "cursor" else [{"hooks": [OTHER]}]
     assert left["hooks"][event] == expected
     assert left["hooks"].get("Stop") == json.loads(THEIRS)["hooks"]["Stop"]
+
+
+def test_new_settings_are_for_their_owner_alone(agent, path):
+    before = os.umask(0)
+    try:
+        install(AGENTS[agent], path, hooks_of(agent))
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_symbolic_link_stays_a_link(agent, path, tmp_path):
@@ -222,6 +245,25 @@ def test_installations_at_once_add_the_hooks_once(agent, path):
     assert sorted(done) == [False] * 7 + [True]
     uninstall(AGENTS[agent], path)
     assert path.read_text() == THEIRS
+
+
+@pytest.mark.parametrize("edit", [install, uninstall])
+def test_settings_that_another_installation_edits_are_waited_for(path, edit, agent):
+    path.parent.mkdir()
+    path.write_text(THEIRS)
+    if edit is uninstall:
+        install(AGENTS[agent], path, hooks_of(agent))
+    before = path.read_text()
+    own = (hooks_of(agent),) if edit is install else ()
+    with ThreadPoolExecutor(1) as pool:
+        lock = os.open(path.parent, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        edited = pool.submit(edit, AGENTS[agent], path, *own)
+        with pytest.raises(FutureTimeoutError):
+            edited.result(0.2)
+        assert path.read_text() == before
+        os.close(lock)
+        assert edited.result(20)
 
 
 def test_an_installed_command_remembers_and_recalls(home, tmp_path):

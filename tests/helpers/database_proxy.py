@@ -37,6 +37,7 @@ class DatabaseProxy:
         self.is_silent = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._silenced: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, **options: object) -> str:
@@ -73,6 +74,10 @@ class DatabaseProxy:
         while self._open:
             _end(self._open.pop())
 
+    def silence(self) -> None:
+        """Let the connections that are open now be silent; new ones are answered."""
+        self._silenced.update(self._open)
+
     def close(self) -> None:
         """End the proxy."""
         _end(self._listener)
@@ -105,7 +110,7 @@ class DatabaseProxy:
                 if fate == "cut":
                     break
                 silent = silent or fate == "silent"
-                if not (silent or self.is_silent):
+                if not (silent or self.is_silent or target in self._silenced):
                     target.sendall(piece)
         for end in (source, target):
             _end(end)

@@ -5,11 +5,13 @@ Each door's tests call `check_unasked` with a function that recalls as the door 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from vecall import MemoryService
 from vecall.embedders import has_local
+from vecall.prompts.budget import estimate_tokens
 
 FACTS = [
     "I keep a zebra called Bruno.",
@@ -38,8 +40,45 @@ def shown(text: str) -> list[str]:
     return [fact for fact in FACTS if fact in text]
 
 
-def check_unasked(inject: Inject, who: tuple[str, str]) -> None:
-    """An unrelated text gets no memory, a related one its memory; floors hold."""
+def check_bounds(
+    inject: Inject, who: tuple[str, str], most: int, max_tokens: int | None
+) -> None:
+    """By default a text gets at most so many memories, and so many tokens."""
+    with MemoryService(embedder=None) as memory:
+        notes = [f"The zebra number{n} of the zoo eats." for n in range(40)]
+        memory.sync.user(*who).add(notes)
+        given = inject(memory, "What does the zebra of the zoo eat?")
+        assert len(set(re.findall(r"number\d+", given))) == most
+    with MemoryService(embedder=None) as memory:
+        repeats = 100 if max_tokens is None else max_tokens // 8
+        long = [
+            f"The zebra number{n} of the zoo. " + "It eats. " * repeats
+            for n in range(most)
+        ]
+        memory.sync.user(*who).add(long)
+        given = inject(memory, "What does the zebra of the zoo eat?")
+        assert "number" in given
+        if max_tokens is not None:
+            frame = 150  # of the door, around the block
+            assert max_tokens // 8 < estimate_tokens(given) <= max_tokens + frame
+
+
+def check_unasked(
+    inject: Inject,
+    who: tuple[str, str],
+    *,
+    most: int = 5,
+    max_tokens: int | None = 1_000,
+) -> None:
+    """An unrelated text gets no memory, a related one its memory; floors hold.
+
+    Args:
+        inject: Recalls as the door does.
+        who: The app and the user.
+        most: The most memories that a text gets by default.
+        max_tokens: The most tokens; None without a limit.
+    """
+    check_bounds(inject, who, most, max_tokens)
 
     def filled(**options: Any) -> MemoryService:
         memory = MemoryService(**options)

@@ -337,6 +337,33 @@ def test_values_up_to_the_limit_come_back_as_they_were(open_service):
     assert json.dumps(item.value) == json.dumps(value)
 
 
+def test_an_item_that_takes_the_place_of_an_expired_one_is_new(open_service):
+    clock = SettableClock()
+    service = open_service(clock=clock, maintenance_interval=None)
+    items = service.items.sync
+    items.write([Put(NOTES, "k", 1, ttl=10), Put(NOTES, "same", 1)], **ALICE)
+    clock.let_pass(11)
+    items.write([Put(NOTES, "k", 2, if_version=0), Put(NOTES, "same", 2)], **ALICE)
+    new, same = items.get([(NOTES, "k"), (NOTES, "same")], **ALICE)
+    assert new.created_at == same.updated_at == clock.wall()
+    assert same.created_at == clock.wall() - 11
+
+
+def test_an_import_leaves_out_the_items_that_have_expired_since(tmp_path):
+    clock = SettableClock()
+    options = StorageOptions(clock=clock, maintenance_interval=None)
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as service:
+        puts = [Put(NOTES, "short", 1, ttl=10), Put(NOTES, "long", 1, ttl=12)]
+        service.items.sync.write(puts, **ALICE)
+        service.sync.admin.export_jsonl(tmp_path / "m.jsonl")
+    clock.let_pass(11)
+    with MemoryService(tmp_path / "n.db", embedder=None, storage=options) as service:
+        service.sync.admin.import_jsonl(tmp_path / "m.jsonl")
+        assert service.sync.admin.stats()["items"] == 1
+        (item,) = service.items.sync.find(NOTES, **ALICE)
+        assert item.key == "long"
+
+
 def test_a_read_begins_the_ttl_again_without_a_new_version(open_service, tmp_path):
     clock = SettableClock()
     service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)

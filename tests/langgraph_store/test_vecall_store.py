@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from helpers.clocks import SettableClock
 
 pytest.importorskip("langgraph.store.base")
 
@@ -27,6 +28,7 @@ from vecall import (
     InvalidTypeError,
     LimitExceededError,
     MemoryService,
+    StorageOptions,
 )
 from vecall.langgraph import VecallStore
 from vecall.scopes import SHARED_APP
@@ -232,6 +234,52 @@ def test_threads_and_tasks_share_a_store(store):
         thread.join()
     assert len(store.list_namespaces()) == 5
     assert len(store.search((), limit=200)) == 100
+
+
+READS = {
+    "get": lambda store, fresh: store.get(NOTES, "k", refresh_ttl=fresh),
+    "batch": lambda store, fresh: store.batch([GetOp(NOTES, "k", bool(fresh))] * 2),
+    "aget": lambda store, fresh: asyncio.run(store.aget(NOTES, "k", refresh_ttl=fresh)),
+    "search": lambda store, fresh: store.search(NOTES, refresh_ttl=fresh),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_read_begins_the_ttl_again_if_it_is_to(tmp_path, read, fresh):
+    clock = SettableClock()
+    options = StorageOptions(clock=clock, maintenance_interval=None)
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as memory:
+        store = VecallStore(memory, ttl={"default_ttl": 10})
+        store.put(NOTES, "k", {"n": 1})
+        clock.let_pass(8 * 60.0)
+        assert READS[read](store, fresh)
+        clock.let_pass(8 * 60.0)
+        assert (store.get(NOTES, "k", refresh_ttl=False) is not None) == fresh
+
+
+@pytest.mark.parametrize("configured", [None, True, False])
+def test_a_get_begins_the_ttl_again_as_it_is_configured(tmp_path, configured):
+    clock = SettableClock()
+    options = StorageOptions(clock=clock, maintenance_interval=None)
+    ttl = {} if configured is None else {"refresh_on_read": configured}
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as memory:
+        store = VecallStore(memory, ttl={"default_ttl": 10, **ttl})
+        store.put(NOTES, "k", {"n": 1})
+        clock.let_pass(8 * 60.0)
+        assert store.get(NOTES, "k") is not None
+        clock.let_pass(8 * 60.0)
+        assert (store.get(NOTES, "k") is None) == (configured is False)
+
+
+def test_a_closed_store_leaves_no_sweeper_in_an_open_service(tmp_path):
+    with MemoryService(tmp_path / "m.db", embedder=None) as memory:
+        store = VecallStore(memory, ttl={"sweep_interval_minutes": 60})
+        ended = store.start_ttl_sweeper()
+        sweeper = store._sweeper
+        store.close()
+        assert ended.done()
+        assert not sweeper.is_alive()
 
 
 def test_the_sweeper_stops(tmp_path):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from helpers.clocks import DAY, SettableClock
 from helpers.embedders import session
+from helpers.join_runner import run_with
 from helpers.lifecycle import add, kept
 from helpers.memories import ALICE, BOB
 from helpers.options import grouped
+from helpers.schedule_explorer import every_schedule
+from helpers.scheduler import Scheduler
 from helpers.summaries import Scripted
 from vecall import (
     ConfigError,
@@ -144,6 +151,64 @@ def test_a_plan_runs_when_it_is_due_and_once_for_all_processes(tmp_path):
     with opened(path, clock, consolidation=plan) as three:
         three.sync.admin.run_due()
         assert len(kept(three)) == 1
+
+
+def test_what_becomes_old_without_a_change_is_summed_up_by_a_later_run(tmp_path):
+    """A run looks at who was changed since the last one, and at who grew old since."""
+    clock = SettableClock()
+    plan = ConsolidationPlan(every=DAY, older_than=7 * DAY, fold=("facts",))
+    with opened(tmp_path / "m.db", clock, "Both.", consolidation=plan) as service:
+        service.sync.add_memory(**ALICE, memories=["likes tea", "likes cats"])
+        for days in range(9):
+            service.sync.admin.run_due()
+            assert len(kept(service)) == (2 if days < 7 else 1), days
+            clock.let_pass(DAY + 1.0)
+
+
+def test_a_run_that_two_processes_find_due_is_done_by_one_in_every_order(tmp_path):
+    """Both have read when the plan ran last before either claims the run."""
+    plan = ConsolidationPlan(every=DAY, older_than=7 * DAY, fold=("facts",))
+    runs = itertools.count()
+
+    def run(scheduler: Scheduler) -> None:
+        clock = SettableClock()
+        model = Scripted("Both.", "Both, again.")
+        path = tmp_path / f"m{next(runs)}.db"
+        with contextlib.ExitStack() as stack:
+            options = StorageOptions(clock=clock, maintenance_interval=None)
+            services = [
+                stack.enter_context(
+                    MemoryService(
+                        path,
+                        embedder=None,
+                        storage=options,
+                        summarizer=LlmSummaryProvider(model),
+                        consolidation=plan,
+                    )
+                )
+                for _ in range(2)
+            ]
+            add(services[0], "likes tea")
+            add(services[0], "likes cats")
+            clock.let_pass(8 * DAY)
+            done: list[int] = []
+
+            def wait(future: Future[Any]) -> Any:
+                scheduler.point()
+                scheduler.use("file", "w")
+                return future.result(20)
+
+            for at, service in enumerate(services):
+                plan_of = service._consolidator
+                scheduler.spawn(
+                    f"process {at}",
+                    lambda each=plan_of: done.append(run_with(wait, each.run_plan())),
+                )
+            scheduler.run()
+            assert sorted(done) == [0, 2]
+            assert len(model.asked) == 1
+
+    assert every_schedule(run, most=60).schedules > 1
 
 
 def test_a_user_that_cannot_be_consolidated_keeps_no_other_waiting(tmp_path, caplog):

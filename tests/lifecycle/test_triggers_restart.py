@@ -181,6 +181,22 @@ def test_many_threads_of_many_services_make_each_memory_once(opened):
     assert len(llm.asked) == len(embedder.asked) == 6
 
 
+def test_two_ends_of_a_session_make_its_memories_once(opened):
+    """The second ends it while the model of the first is asked."""
+    llm, other = Llm(), Llm()
+    one = opened(summarizer=llm.provider)
+    two = opened(summarizer=other.provider)
+    one.sync.observe_session(talk(1, 2))
+
+    def meanwhile():
+        two.sync.observe_session(talk(1, 2, 3))
+        two.sync.end_session(**NAMED)
+
+    llm.meanwhile = meanwhile
+    assert one.sync.end_session(**NAMED) == []
+    assert memories(one) == [summed(1, 2, 3)]
+
+
 def tries(service, clock, llm, seconds, step=5.0):
     """After how many seconds the model was asked."""
     found = []

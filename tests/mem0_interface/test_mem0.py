@@ -10,8 +10,9 @@ from datetime import date, datetime, timedelta, timezone
 
 import pytest
 from helpers import processes
+from helpers.clocks import SettableClock
 from helpers.paths import DOCS
-from vecall import MemoryEntry, MemoryService
+from vecall import MemoryEntry, MemoryService, StorageOptions
 from vecall.errors import ConfigError, NotFoundError
 from vecall.mem0 import AsyncMemory, Memory, MemoryIdError, MemoryNotFoundError
 
@@ -249,6 +250,21 @@ def test_a_memory_expires_after_its_day(memory):
     assert "expiration_date" not in memory.get(soon["id"])
     memory.update(soon["id"], expiration_date="2020-01-01")
     assert memory.get_all(filters=ALICE) == {"results": []}
+
+
+def test_a_memory_is_there_until_its_day_ends_in_utc(make, tmp_path):
+    clock = SettableClock()  # it begins in the morning of 15 January 2027
+    options = StorageOptions(clock=clock, maintenance_interval=None)
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=options) as service:
+        memory = make(service)
+        memory.add("zebra", **ALICE, expiration_date="2027-01-15")
+        end = datetime(2027, 1, 16, tzinfo=timezone.utc).timestamp()
+        clock.let_pass(end - 1.0 - clock.wall())
+        assert texts(memory.search("zebra", filters=ALICE)) == ["zebra"]
+        assert texts(memory.get_all(filters=ALICE)) == ["zebra"]
+        clock.let_pass(2.0)
+        assert texts(memory.search("zebra", filters=ALICE)) == []
+        assert texts(memory.get_all(filters=ALICE)) == []
 
 
 def test_a_time_and_an_explanation(memory):

@@ -245,6 +245,29 @@ def test_the_end_of_a_claim_locks_no_user_while_it_waits_for_another(schema, ser
     assert not held & {"u0", "u1", "u2"}
 
 
+def test_a_session_that_another_server_is_claiming_is_passed_over(schema, open_service):
+    clock = SettableClock()
+    service = open_service(
+        f"{schema.url}&timeout=1",
+        embedder=None,
+        clock=clock,
+        maintenance_interval=None,
+        trigger=Inactivity(1_000),
+    )
+    for user in ("u0", "u1"):
+        turns = [{"id": "e", "content": "zebra"}]
+        session = {"app_name": "hotel", "user_id": user, "id": "s", "events": turns}
+        service.sync.observe_session(session)
+        clock.let_pass(1.0)
+    clock.let_pass(10.0)
+    claims = service._memory.storage.claims
+    first = "SELECT 1 FROM trig ORDER BY due_at LIMIT 1 FOR UPDATE"
+    with holding(schema, first):
+        assert claims.session(600.0).user == "u1"
+        assert claims.session(600.0) is None
+    assert claims.session(600.0).user == "u0"
+
+
 def test_periodic_work_for_other_users_is_done_beside_a_locked_one(
     schema, open_service
 ):

@@ -7,7 +7,7 @@ import io
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -162,6 +162,36 @@ def test_a_slow_network_only_delays(proxy, service):
     proxy.delay = 0.02
     add(service, 1)()
     assert texts(service) == ["zebra 0", "zebra 1"]
+
+
+def test_the_answers_of_a_call_are_waited_for_in_total_no_longer_than_the_timeout(
+    proxy, service
+):
+    """Each of them comes in time."""
+    proxy.delay = 0.35  # of requests and of answers; the timeout is 1.2 s
+    with pytest.raises(UNREACHED):
+        ended(add(service, 1))
+    proxy.delay = 0.0
+    add(service, 2)()
+    assert "zebra 2" in texts(service)
+
+
+def test_after_a_lost_connection_none_of_its_time_is_used(proxy):
+    """They all led to the same server; the next calls need not wait for each."""
+
+    def totals() -> Any:
+        with storage.read() as reads:
+            return reads.totals()
+
+    with closing(open_storage(proxy.url(timeout=0.6, readers=3), "full")) as storage:
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(storage.read()).totals()
+        proxy.silence()
+        with pytest.raises(UNREACHED):
+            ended(totals)
+        for _ in range(3):
+            assert ended(totals)["memories"] == 0
 
 
 @pytest.mark.parametrize("how", ["cut", "silent"])

@@ -57,6 +57,17 @@ def test_decay_halves_a_score_with_each_half_life(aged, half_life):
         assert memory.score == pytest.approx(plain[memory.id] * factor)
 
 
+def test_a_memory_of_a_time_to_come_does_not_gain_by_decay(open_service):
+    service = open_service()
+    later = MemoryEntry("parrot cage", timestamp=time.time() + 100 * DAY)
+    service.sync.add_memory(**ALICE, memories=[later])
+    ranking = Ranking(half_life=DAY)
+    (plain,) = found(service, "parrot cage")
+    (memory,) = found(service, "parrot cage", ranking=ranking, explain=True)
+    assert memory.explanation["decay"] == 1.0
+    assert memory.score == plain.score
+
+
 def test_a_service_may_rank_its_own_way(open_service):
     service = open_service(ranking=Ranking(half_life=DAY))
     now = time.time()

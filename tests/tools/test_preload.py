@@ -305,7 +305,9 @@ def test_what_could_not_be_used_is_refused_at_once(
 
 def test_an_unrelated_message_finds_nothing():
     check_unasked(
-        lambda memory, text, **options: block_of(memory, text, **options), SCOPE
+        lambda memory, text, **options: block_of(memory, text, **options),
+        SCOPE,
+        max_tokens=2_000,
     )
 
 

@@ -199,7 +199,8 @@ class Files:
         for item in found:
             names = [*item.namespace[len(_FILES) :], item.key]
             moved = [*new, *names[len(old) :]]
-            operations.append(Drop(item.namespace, item.key))
+            # An edit since then is moved too, by another attempt.
+            operations.append(Drop(item.namespace, item.key, if_version=item.version))
             operations.append(Put(_space(moved), moved[-1], item.value))
         self._change(operations, tree)
         return f"Successfully renamed {old_path} to {new_path}"
