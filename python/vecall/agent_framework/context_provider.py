@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 
 from agent_framework import ContextProvider, HistoryProvider, Message
 
-from vecall.agent_framework.owners import Name, SessionOwner
+from vecall.agent_framework.owners import Name
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, UnaskedFloor
+from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 
 Breadth = Literal["user", "session"]
@@ -74,7 +74,7 @@ class VecallContextProvider(ContextProvider):
                 msg = f'{name}: must be "user", "session" or None'
                 raise ConfigError(msg)
         self._memory = memory
-        self._owner = SessionOwner(memory, app_name, user_id)
+        self._owner = RunOwner[str | None](memory, app_name, user_id)
         self._search = search
         self._store = store
         self._options: dict[str, Any] = {
@@ -83,7 +83,7 @@ class VecallContextProvider(ContextProvider):
             "min_confidence": min_confidence,
             "format": "secure",
         }
-        PreloadMemory(None, "app", "user", **self._options)  # checks the numbers
+        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
 
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
