@@ -73,6 +73,11 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
             format="bullets",
         )
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> VecallMemoryBlock:
+        """Return a copy that shares the service."""
+        del memo
+        return self.__copy__()
+
     async def _aget(
         self, messages: list[ChatMessage] | None = None, **block_kwargs: Any
     ) -> str:
