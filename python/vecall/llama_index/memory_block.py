@@ -76,7 +76,8 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> VecallMemoryBlock:
         """Return a copy that shares the service."""
         del memo
-        return self.__copy__()
+        copied: VecallMemoryBlock = self.__copy__()
+        return copied
 
     async def _aget(
         self, messages: list[ChatMessage] | None = None, **block_kwargs: Any

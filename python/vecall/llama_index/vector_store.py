@@ -94,14 +94,15 @@ class VecallVectorStore(BasePydanticVectorStore):
         )
         self._documents = documents
 
-    @field_serializer("memory")
+    @field_serializer("memory")  # type: ignore[misc]
     def _memory_as_text(self, memory: Any) -> str | None:
         return None if isinstance(memory, MemoryService) else str(memory)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> VecallVectorStore:
         """Return a copy that shares the file or the service."""
         del memo
-        return self.__copy__()
+        copied: VecallVectorStore = self.__copy__()
+        return copied
 
     def __getstate__(self) -> dict[Any, Any]:
         """Return the arguments of the store, for pickle.

@@ -44,8 +44,8 @@ class IngestingSession:
         self._inner = inner
         self._user = memory.user(app_name, user_id)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         """The class of the other session, for which the SDK's runner asks."""
         return type(self._inner)
 
