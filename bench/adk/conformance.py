@@ -1,11 +1,13 @@
 """Conformance of google-adk's local memory services and of vecall's, in Markdown.
 
-    python -m bench.adk.conformance [--short]
+    python -m bench.adk.conformance [--short] [--page FILE]
 
-Every service runs with its default options. "yes": it behaves as the row says;
-"raises": it raised that error instead; "no": everything else. --short leaves out the
-reasons and the rows that all services pass, and joins rows with equal results. The exit
-status is 1 if vecall fails a check.
+Every service runs with its default options, vecall's also with `embedder=None`. "yes":
+it behaves as the row says; "raises": it raised that error instead; "no": everything
+else. --short leaves out the reasons and the rows that all services pass, and joins rows
+with equal results. --page writes the short table and the versions into a page, which is
+docs/results/google-adk-conformance.md. The exit status is 1 if vecall fails a check
+without a model.
 """
 
 from __future__ import annotations
@@ -23,17 +25,20 @@ from google.adk.version import __version__ as adk_version
 from helpers.adk_conformance import (
     CHECKS,
     KINDS,
-    VECALL,
+    WORDS,
     Check,
     Outcome,
     examine,
     left_open,
 )
 from helpers.fork_pool import ForkPool
+from vecall.embedders import has_local
 
 from bench.common import arguments
 
 Result = tuple[Check, list[Outcome]]
+ALL_KINDS = [*KINDS, WORDS]
+BEGIN, END = "<!-- written by the command -->\n", "<!-- end -->\n"
 
 
 def examine_all() -> Iterator[Result]:
@@ -41,7 +46,7 @@ def examine_all() -> Iterator[Result]:
     with ForkPool("helpers.adk_conformance.child") as pool:
         for check in CHECKS:
             outcomes = []
-            for kind in KINDS:
+            for kind in ALL_KINDS:
                 with tempfile.TemporaryDirectory() as folder:
                     outcomes.append(examine(check, kind, Path(folder), pool))
             yield check, outcomes
@@ -76,7 +81,7 @@ def joined(results: list[Result]) -> Iterator[str]:
 
 
 def rows(results: list[Result], short: bool) -> Iterator[str]:
-    names = [kind.name for kind in KINDS]
+    names = [kind.name for kind in ALL_KINDS]
     reason = [] if short else ["why"]
     yield row("", *reason, *names)
     yield row(*["---"] * (1 + len(reason) + len(names)))
@@ -98,16 +103,42 @@ def rows(results: list[Result], short: bool) -> Iterator[str]:
         yield row(f"**{title}, all**", *[""] * len(reason), *passed(counted))
 
 
+def written(results: list[Result]) -> str:
+    """What the page has of a run."""
+    asked = [each for each in results if each[0].section != left_open.SECTION.title]
+    counts = zip(ALL_KINDS, passed(asked), strict=True)
+    model = "the local model" if has_local() else "no model"
+    python = ".".join(platform.python_version_tuple()[:2])
+    lines = [
+        "    python -m bench.adk.conformance --page PAGE",
+        "",
+        f"google-adk {adk_version}, Python {python}, {model} installed. Checks passed:",
+        *(f"{kind.name} {count}," for kind, count in counts),
+    ]
+    return "\n".join(lines)[:-1] + ".\n\n" + "\n".join(rows(results, short=True)) + "\n"
+
+
+def write_page(page: Path, results: list[Result]) -> None:
+    """Replace what stands between the two comments of the page."""
+    head, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    _, tail = rest.split(END)
+    page.write_text(head + BEGIN + written(results) + END + tail, encoding="utf-8")
+
+
 def main() -> int:
     parser = arguments.parser(__doc__)
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")  # google-adk says what is experimental
     results = list(examine_all())
-    print(f"google-adk {adk_version}, Python {platform.python_version()}\n")
-    print("\n".join(rows(results, asked.short)))
-    ours = [outcomes[KINDS.index(VECALL)] for _, outcomes in results]
+    if asked.page is not None:
+        write_page(asked.page, results)
+    else:
+        print(f"google-adk {adk_version}, Python {platform.python_version()}\n")
+        print("\n".join(rows(results, asked.short)))
+    ours = [outcomes[ALL_KINDS.index(WORDS)] for _, outcomes in results]
     return any(outcome.failure for outcome in ours)
 
 

@@ -32,7 +32,7 @@ class ItemCollection:
 
     Args:
         memory: The path of the file, or ":memory:", which the first call opens; or a
-            service, which stays open.
+            function that returns it; or a service, which stays open.
         app_name: The app.
         user_id: The user.
         namespace: The namespace.
@@ -43,7 +43,7 @@ class ItemCollection:
 
     def __init__(
         self,
-        memory: str | Path | MemoryService,
+        memory: str | Path | MemoryService | Callable[[], str],
         app_name: str,
         user_id: str,
         namespace: tuple[str, ...],
@@ -62,7 +62,8 @@ class ItemCollection:
             return self._given.items.sync
         with self._opening:
             if self._owned is None:
-                self._owned = MemoryService(self._given, embedder=None)
+                path = self._given() if callable(self._given) else self._given
+                self._owned = MemoryService(path, embedder=None)
             return self._owned.items.sync
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ except ImportError as error:
     msg = 'vecall.strands needs strands-agents: pip install "vecall[strands]"'
     raise ImportError(msg) from error
 
-from vecall.errors import InvalidTypeError
+from vecall.errors import InvalidTypeError, ReadOnlyError
 from vecall.service.memory_service import MemoryService
 from vecall.tools import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, MemoryEntry
@@ -34,7 +34,7 @@ class VecallMemoryStore:
         description: What the store holds, for models.
         max_search_results: Default number of results of a search; None is the
             service's.
-        writable: Whether the agent may add.
+        writable: Whether anything may be added; `add` refuses it otherwise.
         extraction: Strands' extraction settings; None extracts nothing.
         min_confidence: The least confidence of a memory, in [0, 1]; default: that of
             the service, or 0.2. See `vecall.tools.PreloadMemory`. It holds
@@ -93,9 +93,13 @@ class VecallMemoryStore:
         """Store a memory, durably; return its id.
 
         Raises:
+            ReadOnlyError: The store, or its service, may only be read.
             InvalidTypeError: The content is not a text.
             InvalidArgumentError: A blank text, or metadata that are not JSON.
         """
+        if not self.writable:
+            msg = "this store was made with writable=False"
+            raise ReadOnlyError(msg)
         untyped: object = content
         if not isinstance(untyped, str):
             msg = "content: expected a text"

@@ -32,6 +32,7 @@ from helpers.adk import (
     ingest,
     stored,
 )
+from helpers.program_messages import PROGRAMS
 from vecall.adk import VecallMemoryService
 
 service = pytest.fixture(adk_service)
@@ -251,3 +252,18 @@ def test_the_contents_of_a_history_of_google_genai_are_turns(
         found = service.memory.sync.list_memories(**ALICE)
         assert {each.author: each.text for each in found} == said
         assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_message_of_another_library_counts_as_at_every_other_door(name: str) -> None:
+    """What nobody said is left out, or stored as the same text if it is asked for."""
+    event, kind, text = PROGRAMS[name]
+    user = {"app_name": "hotel", "user_id": "alice"}
+    for include in ((), (kind,)):
+        writes = vecall.WritePolicy(include=include)
+        memory = VecallMemoryService(embedder=None, writes=writes)
+        said = [{"role": "user", "content": "zebra"}, event]
+        asyncio.run(memory.add_events_to_memory(**user, events=said))
+        found = memory.memory.sync.list_memories(**user)
+        assert [each.text for each in found] == ["zebra", *([text] if include else [])]
+        memory.memory.close()

@@ -116,6 +116,62 @@ def test_a_streamed_run_is_remembered(open_service):
     assert remembered(memory).keys() == {"my okapi?", "It eats leaves"}
 
 
+class Fails(Model):
+    """Fails where another model would answer, or in the middle of an answer."""
+
+    def _inner_get_response(
+        self, *, messages: Any, stream: bool, options: Any, **more: Any
+    ) -> Any:
+        async def once() -> ChatResponse:
+            raise ZeroDivisionError
+
+        async def pieces() -> Any:
+            yield ChatResponseUpdate(
+                role="assistant", contents=[Content.from_text("It ")]
+            )
+            raise ZeroDivisionError
+
+        return self._build_response_stream(pieces()) if stream else once()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_input_of_a_run_that_fails_is_remembered(open_service, stream):
+    memory = open_service()
+    agent = agent_of(Fails(), VecallContextProvider(memory, *WHO))
+    session = AgentSession(session_id="s1")
+
+    async def run() -> None:
+        if stream:
+            async for _ in agent.run("my okapi?", session=session, stream=True):
+                pass
+        else:
+            await agent.run("my okapi?", session=session)
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run())
+    assert remembered(memory) == {"my okapi?": ("user", "s1")}
+
+
+def test_every_run_remembers_its_input_once_also_if_it_is_said_again(open_service):
+    memory = open_service()
+    agent = agent_of(Model("a", "b", "c"), VecallContextProvider(memory, *WHO))
+    session = AgentSession(session_id="s1")
+
+    async def run() -> None:
+        for text in ("yes", "no", "yes"):
+            await agent.run(text, session=session)
+
+    asyncio.run(run())
+    texts = [each.text for each in memory.sync.list_memories(**ALICE)]
+    assert texts == ["yes", "a", "no", "b", "yes", "c"]
+
+
+def test_making_a_provider_logs_nothing(open_service, caplog):
+    VecallContextProvider(open_service(), *WHO)
+    VecallContextProvider(open_service(), WHO[0], lambda session_id: "u")
+    assert caplog.records == []
+
+
 def test_context_messages_and_recalled_text_are_not_remembered(open_service):
     memory = open_service()
     memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
@@ -162,7 +218,7 @@ def test_the_breadth_of_search_and_of_storage_are_chosen_apart(open_service):
     memory.sync.add_memory(**ALICE, memories=["okapi three"])
 
     def seen(agent: Any = None, session_id: Any = "s", **options: Any) -> set[str]:
-        provider = VecallContextProvider(memory, *WHO, **options)
+        provider = VecallContextProvider(memory, *WHO, store=None, **options)
         context = context_of("okapi", session_id=session_id)
         block = asyncio.run(recalled(provider, context, agent))
         return {word for word in ("one", "two", "three") if word in block}
@@ -376,7 +432,7 @@ def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
 
 def test_an_unrelated_message_gets_no_block():
     def inject(memory, text, **options):
-        provider = VecallContextProvider(memory, *WHO, **options)
+        provider = VecallContextProvider(memory, *WHO, store=None, **options)
         return asyncio.run(recalled(provider, context_of(text)))
 
     check_unasked(inject, WHO)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from helpers.door_programs import Door, DoorPrograms
 
 pytest.importorskip("anthropic", reason="anthropic is not installed")
 
+from anthropic.lib.tools import ToolError
 from vecall.anthropic import AsyncVecallMemoryTool
 
 
@@ -19,29 +22,33 @@ class ToolDoor(Door):
         self.tool = AsyncVecallMemoryTool(home.memory, **home.who)
         self.folder = f"/memories/{home.scope}"
         self.path = f"{self.folder}/same.md"
-        self.text = ""
 
     async def call(self, command, **more):
         return await self.tool.call({"command": command, **more})
 
+    async def stored(self):
+        try:
+            return await self.call("view", path=self.path)
+        except ToolError:
+            return ""
+
     async def write(self, text):
-        if self.text:
-            texts = {"old_str": self.text, "new_str": text}
+        if found := re.search(r"zebra \d+", await self.stored()):
+            texts = {"old_str": found[0], "new_str": text}
             await self.call("str_replace", path=self.path, **texts)
         else:
             await self.call("create", path=self.path, file_text=text)
-        self.text = text
 
     async def read(self):
-        if not self.text:
+        stored = await self.stored()
+        if not stored:
             return await self.call("view", path="/memories")
         listed = await self.call("view", path=self.folder)
         assert listed.count("/memories/") == 3, listed  # title, folder, one file
-        return await self.call("view", path=self.path)
+        return stored
 
     async def clear(self):
         await self.call("delete", path=self.folder)
-        self.text = ""
 
     async def close(self):
         await self.tool.aclose()

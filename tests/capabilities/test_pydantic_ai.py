@@ -233,3 +233,8 @@ def test_a_run_whose_end_fails_is_remembered_once(open_service):
     with pytest.raises(ZeroDivisionError):
         agent.run_sync("my okapi?", capabilities=[Fails()])
     assert sorted(told(memory)) == ["It eats leaves", "my okapi?"]
+
+
+def test_a_capability_of_a_service_is_in_no_file_of_an_agent():
+    """A name would promise that a file can make it, without the service."""
+    assert VecallMemory.get_serialization_name() is None

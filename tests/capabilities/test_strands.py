@@ -10,7 +10,7 @@ import pytest
 from helpers.memories import ALICE
 from helpers.paths import ROOT
 from helpers.unasked import check_unasked
-from vecall import InvalidArgumentError, InvalidTypeError
+from vecall import InvalidArgumentError, InvalidTypeError, ReadOnlyError
 
 pytest.importorskip("strands.memory", reason="strands-agents is not installed")
 
@@ -82,6 +82,16 @@ def test_what_cannot_be_stored_is_refused(open_service, content, metadata, error
     with pytest.raises(error):
         add(VecallMemoryStore(memory, *WHO), content, metadata)
     assert memory.sync.list_memories(**ALICE) == []
+
+
+def test_a_store_that_is_not_writable_is_searched_and_never_written(open_service):
+    memory = open_service()
+    add(VecallMemoryStore(memory, *WHO), "Alice feeds a zebra")
+    store = VecallMemoryStore(memory, *WHO, writable=False)
+    with pytest.raises(ReadOnlyError, match="writable"):
+        add(store, "Alice feeds a gnu")
+    assert [text for text, _ in search(store, "zebra")] == ["Alice feeds a zebra"]
+    assert memory.sync.count_memories(**ALICE) == 1
 
 
 def test_a_manager_searches_and_adds(open_service):

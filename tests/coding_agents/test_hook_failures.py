@@ -315,7 +315,7 @@ ENDLESS = """
 import re, sys
 from vecall.coding_agents.deadline import Deadline
 from vecall.coding_agents import deadline
-deadline.SECONDS = 0.4
+deadline.SECONDS["recall"] = 0.4
 Deadline("recall")
 print("begins", flush=True)
 re.match("(a*)*b", "a" * 10_000)
@@ -325,6 +325,42 @@ re.match("(a*)*b", "a" * 10_000)
 def test_a_hook_that_python_cannot_interrupt_ends_at_its_deadline(log):
     """One call of a regular expression keeps the interpreter for years."""
     done = processes.run(ENDLESS, imports=IMPORTS, timeout_s=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begins\n", "")
+    assert [line.partition(" ")[2] for line in log()] == [
+        "recall: ended at its deadline"
+    ]
+
+
+LEFT = """
+from vecall.coding_agents.deadline import Deadline
+for verb in ("recall", "start", "retain"):
+    end = Deadline(verb)
+    end.cancel()
+    print(end.left())
+"""
+
+SLOW_START = """
+import time
+time.sleep(0.5)
+from vecall.coding_agents import deadline
+deadline.SECONDS["recall"] = 0.4
+print("begins", flush=True)
+deadline.Deadline("recall")
+time.sleep(0.4)
+print("still works")
+"""
+
+
+def test_remembering_has_more_time_than_what_an_agent_waits_for():
+    done = processes.run(LEFT, imports=IMPORTS, timeout_s=30)
+    recall, start, retain = map(float, done.stdout.split())
+    assert max(recall, start) <= 1.9
+    assert 5.0 < retain <= 7.9  # less than the ten seconds that the agents give it
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the age of a process, by /proc")
+def test_the_time_of_a_hook_counts_from_the_start_of_its_process(log):
+    done = processes.run(SLOW_START, imports=IMPORTS, timeout_s=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "begins\n", "")
     assert [line.partition(" ")[2] for line in log()] == [
         "recall: ended at its deadline"

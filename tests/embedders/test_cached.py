@@ -14,7 +14,9 @@ import pytest
 from helpers.embedders import Recorder, session
 from helpers.memories import ALICE, BOB, WAIT_S, Held
 from vecall import ConfigError, EmbedderError, FunctionEmbedder, MemoryService
-from vecall.embedders import CachedEmbedder
+from vecall.embedders import CachedEmbedder, CallerVectors, MappedEmbedder, QueryMap
+from vecall.embedders.caller import can_embed
+from vecall.evaluation.runner import TimedEmbedder
 
 
 class Asynchronous(Recorder):
@@ -230,3 +232,33 @@ def test_a_memory_service_pays_for_no_text_twice():
             for scope in (ALICE, BOB):
                 service.sync.search_memory(**scope, query="zebra")
     assert recorder.asked == ["user: zebra", "user: okapi", "zebra"]
+
+
+class Limited(Recorder):
+    """A recorder with each attribute that an embedder may have, and one of tomorrow."""
+
+    max_concurrency = 3
+    scripts = ("latin",)
+    tomorrow = "a value"
+
+
+def mapped(embedder: Any) -> MappedEmbedder:
+    return MappedEmbedder(embedder, QueryMap(np.eye(embedder.dimensions)))
+
+
+@pytest.mark.parametrize("wrapped", [CachedEmbedder, mapped, TimedEmbedder])
+def test_a_wrapper_has_what_its_embedder_has(wrapped):
+    limited = wrapped(Limited())
+    for name in ("max_concurrency", "scripts", "tomorrow", "model_id", "dimensions"):
+        assert getattr(limited, name) == getattr(Limited(), name)
+    assert not hasattr(wrapped(Recorder()), "tomorrow")
+    assert can_embed(limited)
+    assert not can_embed(wrapped(CallerVectors(3)))
+
+
+@pytest.mark.parametrize("wrapped", [CachedEmbedder, mapped])
+def test_texts_without_vectors_are_taken_by_a_wrapper_as_by_its_embedder(wrapped):
+    with MemoryService(embedder=wrapped(CallerVectors(3))) as memory:
+        memory.sync.add_memory(**ALICE, memories=["a zebra"])
+        found = memory.sync.search_memory(**ALICE, query="zebra").memories
+        assert [each.text for each in found] == ["a zebra"]

@@ -15,6 +15,7 @@ from vecall.haystack import VecallDocumentStore
 class StoreDoor(Door):
     module = "vecall.haystack"
     framework = "haystack"
+    uses_the_service = False
     scopes = MORE_SCOPES
 
     def open(self, home):

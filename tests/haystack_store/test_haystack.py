@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
 from haystack.testing import document_store as blocking
 from haystack.testing import document_store_async as asynchronous
+from haystack.utils import Secret
 from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import ConfigError, InvalidArgumentError, InvalidTypeError
@@ -135,6 +137,59 @@ def test_documents_come_back_whole_after_the_file_is_opened_again(document_store
     copy = VecallDocumentStore.from_dict(document_store.to_dict())
     assert copy.filter_documents() == given
     copy.close()
+
+
+def test_dates_and_times_come_back_and_compare_as_in_haystacks_own_store(
+    document_store,
+):
+    moments = [datetime(2026, 1, day, 9, tzinfo=timezone.utc) for day in (1, 2, 3)]
+    given = [
+        Document(
+            id=f"d{n}",
+            content="x",
+            meta={"at": at, "deep": {"days": [at.date(), "2026-01-02"]}, "n": n},
+            embedding=[1.0, n / 3],
+        )
+        for n, at in enumerate(moments)
+    ]
+    own = InMemoryDocumentStore(embedding_similarity_function="cosine")
+    for store in (own, document_store):
+        store.write_documents(given)
+        moved = {"again": moments[0]}
+        assert store.update_by_filter(compare("==", 1, "meta.n"), moved) == 1
+    document_store.close()
+
+    def sorted_by_id(store: Any, filters: Any = None) -> list[Document]:
+        return sorted(store.filter_documents(filters), key=lambda each: each.id)
+
+    assert sorted_by_id(document_store) == sorted_by_id(own)
+    for operator in ("==", "!=", ">", "<="):
+        for value in (moments[1], moments[1].isoformat()):
+            filters = compare(operator, value, "meta.at")
+            found = sorted_by_id(document_store, filters)
+            assert found == sorted_by_id(own, filters)
+    bounds = document_store.get_metadata_field_min_max("meta.at")
+    assert bounds == {"min": moments[0], "max": moments[2]}
+
+
+def test_a_secret_path_is_saved_by_the_name_of_its_variable(tmp_path, monkeypatch):
+    store = VecallDocumentStore(Secret.from_env_var("PLACE"))
+    saved = store.to_dict()
+    assert str(tmp_path) not in str(saved)
+    with pytest.raises(ValueError, match="PLACE"):
+        store.count_documents()  # the variable is not set
+    monkeypatch.setenv("PLACE", str(tmp_path / "m.db"))
+    store.write_documents(documents(3))
+    store.close()
+    again = VecallDocumentStore.from_dict(saved)
+    assert again.filter_documents() == documents(3)
+    assert again.to_dict() == saved
+    again.close()
+    token = VecallDocumentStore(Secret.from_token(str(tmp_path / "m.db")))
+    assert token.count_documents() == 3
+    with pytest.raises(ValueError, match=r"[Tt]oken"):
+        token.to_dict()
+    token.close()
 
 
 def test_a_refused_call_changes_nothing(document_store):

@@ -14,7 +14,7 @@ from helpers import processes
 HOOK = """
 import sys
 from vecall.coding_agents import deadline
-deadline.SECONDS = float(sys.argv.pop(1))
+deadline.SECONDS = dict.fromkeys(deadline.SECONDS, float(sys.argv.pop(1)))
 from vecall.cli.main import main
 main()
 """

@@ -66,12 +66,14 @@ class Door(ABC):
         framework: The module of the framework; "" if it needs none.
         pairs: Hostile apps and users.
         scopes: Hostile names of the door's own namespaces.
+        uses_the_service: Whether it is made of a service, not of a path.
     """
 
     module: ClassVar[str]
     framework: ClassVar[str] = ""
     pairs: ClassVar[Sequence[tuple[str, str]]] = PAIRS
     scopes: ClassVar[Sequence[str]] = ("a",)
+    uses_the_service: ClassVar[bool] = True
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -176,6 +178,28 @@ class DoorPrograms:
         run(work, path)
         assert not calls, calls
 
+    def test_a_read_only_service_shows_all_and_takes_nothing(self, tmp_path):
+        path = tmp_path / "m.db"
+
+        async def fill(memory: MemoryService) -> None:
+            door = self.door(Home(memory, path, "app", "alice", self.door.scopes[0]))
+            await door.write("zebra 1")
+            await door.close()
+
+        async def look(memory: MemoryService) -> None:
+            door = self.door(Home(memory, path, "app", "alice", self.door.scopes[0]))
+            assert await shown(door) == {"zebra 1"}
+            for change in (door.write("zebra 2"), door.clear()):
+                # A door that remembers what is said logs it, and goes on.
+                (result,) = await asyncio.gather(change, return_exceptions=True)
+                assert not isinstance(result, Exception) or "read" in str(result)
+                assert await shown(door) == {"zebra 1"}
+            await door.close()
+
+        run(fill, path)
+        if self.door.uses_the_service:
+            run(look, path, read_only=True)
+
     def test_importing_vecall_does_not_import_the_framework(self):
         loaded = modules_after("vecall")
         assert self.door.module not in loaded
@@ -228,11 +252,11 @@ def refuses_wrong_names(make: Callable[..., Any], folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def run(work: Any, place: Path | str) -> None:
+def run(work: Any, place: Path | str, **options: Any) -> None:
     """Run a program with a service on a file or a database."""
 
     async def opened() -> None:
-        with MemoryService(place, embedder=None) as memory:
+        with MemoryService(place, embedder=None, **options) as memory:
             await work(memory)
 
     asyncio.run(opened())

@@ -6,74 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.memories import ALICE
+from helpers.program_messages import (
+    ARGUMENTS,
+    CALL,
+    CALL_TEXT,
+    PROGRAMS,
+    SECRET,
+    TOOL_CALL,
+    block,
+)
 from vecall import Event, MemoryService, Session, WritePolicy
 
-SECRET = "the discount code is wombat"
-ARGUMENTS = '{"city": "Oslo"}'
-CALL = {"name": "f", "arguments": ARGUMENTS}
-TOOL_CALL = {"id": "c", "type": "function", "function": CALL}
-CALL_TEXT = f"(call) f {ARGUMENTS}"
-
-
-def block(type_, **fields):
-    return {"type": type_, **fields}
-
-
-PROGRAMS = {
-    "OpenAI's system": ({"role": "system", "content": SECRET}, "system", SECRET),
-    "OpenAI's developer": ({"role": "developer", "content": SECRET}, "system", SECRET),
-    "parts of a system": (
-        {"role": "system", "content": [block("text", text=SECRET)]},
-        "system",
-        SECRET,
-    ),
-    "OpenAI's tool": (
-        {"role": "tool", "tool_call_id": "c", "content": SECRET},
-        "calls",
-        f"(response) {SECRET}",
-    ),
-    "OpenAI's function": (
-        {"role": "function", "name": "f", "content": SECRET},
-        "calls",
-        f"(response) f {SECRET}",
-    ),
-    "a call in responses": (
-        block("function_call", call_id="c", **CALL),
-        "calls",
-        CALL_TEXT,
-    ),
-    "an output in responses": (
-        block("function_call_output", call_id="c", output=SECRET),
-        "calls",
-        f"(response) {SECRET}",
-    ),
-    "reasoning in responses": (
-        block("reasoning", summary=[block("summary_text", text=SECRET)]),
-        "thoughts",
-        f"(thought) {SECRET}",
-    ),
-    "LangChain's system": (block("system", content=SECRET), "system", SECRET),
-    "LangChain's tool": (
-        block("tool", content=SECRET, tool_call_id="c", name="f"),
-        "calls",
-        f"(response) f {SECRET}",
-    ),
-    "LangChain's tool in an envelope": (
-        {"type": "tool", "data": {"content": SECRET, "tool_call_id": "c"}},
-        "calls",
-        f"(response) {SECRET}",
-    ),
-    "LangChain's object": (
-        SimpleNamespace(type="tool", content=SECRET, name="f"),
-        "calls",
-        f"(response) f {SECRET}",
-    ),
-    "google-adk's content": (
-        {"author": "x", "content": {"role": "system", "parts": [{"text": SECRET}]}},
-        "system",
-        SECRET,
-    ),
-}
 PEOPLE = [
     {"role": "user", "content": "I keep a zebra."},
     {"role": "assistant", "content": [block("output_text", text="Noted: a zebra.")]},
@@ -81,6 +24,14 @@ PEOPLE = [
     {"type": "human", "content": "I keep a zebra.", "additional_kwargs": {}},
     {"type": "ai", "content": "zebra", "response_metadata": {}, "usage_metadata": {}},
     {"type": "human", "data": {"content": "zebra", "additional_kwargs": {}}},
+    {"role": "User", "content": "I keep a zebra."},
+    {"type": "Human", "content": "I keep a zebra."},
+    {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", "HumanMessage"],
+        "kwargs": {"content": "zebra", "type": "human", "id": "7"},
+    },
     SimpleNamespace(type="ai", content="zebra"),
     {"author": "tool", "content": {"role": "model", "parts": [{"text": "zebra"}]}},
     {"role": "assistant", "content": [SimpleNamespace(type="text", text="zebra")]},
@@ -288,8 +239,10 @@ def test_the_fields_that_the_dumps_of_providers_have_beside_a_text_do_no_harm():
 def test_the_type_of_a_message_is_its_author_where_nothing_else_tells_it():
     events = [block("human", content="a"), block("ai", content="b")]
     events += [SimpleNamespace(type="human", content="c")]
+    dump = {"lc": 1, "type": "constructor", "id": ["x", "AIMessageChunk"]}
+    events += [block("Human", content="d"), {**dump, "kwargs": {"content": "e"}}]
     authors = [each.author for each in stored(events)[1]]
-    assert authors == ["user", "assistant", "user"]
+    assert authors == ["user", "assistant", "user", "user", "assistant"]
 
 
 @pytest.mark.parametrize("kind", ["Human", "AI", "System", "Tool", "Function"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from datetime import date, datetime, time, timezone
 from typing import Any
+from uuid import UUID
 
 import pytest
 from helpers.clocks import SettableClock
@@ -18,6 +20,7 @@ from langgraph.store.base import (
     PutOp,
     SearchOp,
 )
+from langgraph.store.memory import InMemoryStore
 from vecall import (
     BusyError,
     ClosedError,
@@ -377,3 +380,51 @@ def test_numbers_compare_with_infinity_and_nan_as_floats_do(condition, found):
         for key, price in (("a", 10), ("b", -2.5)):
             store.put(NOTES, key, {"price": price})
         assert len(store.search(NOTES, filter={"price": condition})) == found
+
+
+ODD_KEYS = ("", "\0", "k\0", "\ud800", "\x1bkey:", '\x1bkey:""', "\x1b", "\n", "é", "k")
+
+
+def test_every_key_that_langgraphs_own_store_takes_is_a_key_of_its_own(store):
+    own = InMemoryStore()
+    for other in (own, store):
+        for number, key in enumerate(ODD_KEYS):
+            other.put(NOTES, key, {"n": number})
+    for key in ODD_KEYS:
+        assert store.get(NOTES, key).value == own.get(NOTES, key).value
+        assert store.get(NOTES, key).key == key
+        found = store.batch([GetOp(NOTES, key), PutOp(NOTES, "new", {"n": 0})])
+        assert found[0].key == key
+    store.delete(NOTES, "new")
+    assert {item.key for item in store.search(NOTES, limit=50)} == set(ODD_KEYS)
+    for key in ODD_KEYS:
+        store.delete(NOTES, key)
+    assert store.search(NOTES) == []
+
+
+@pytest.mark.parametrize("count", [1, 3_000])
+def test_dates_times_and_uuids_are_stored_as_their_texts(store, count):
+    moment = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
+    given = {
+        "text": "aa",
+        "at": moment,
+        "deep": [{"day": date(2026, 1, 2)}] * count,
+        "pair": (time(3, 4), UUID(int=7)),
+    }
+    expected = {
+        "text": "aa",
+        "at": "2026-01-02T03:04:00+00:00",
+        "deep": [{"day": "2026-01-02"}] * count,
+        "pair": ["03:04:00", "00000000-0000-0000-0000-000000000007"],
+    }
+    store.put(NOTES, "k", given)
+    asyncio.run(store.aput(NOTES, "a", given))
+    assert store.get(NOTES, "k").value == store.get(NOTES, "a").value == expected
+    assert given["at"] is moment
+    later = datetime(2027, 1, 1, tzinfo=timezone.utc)
+    for condition, keys in (
+        ({"at": moment}, {"k", "a"}),
+        ({"at": {"$lt": later}}, {"k", "a"}),
+        ({"at": {"$gt": later}}, set()),
+    ):
+        assert {each.key for each in store.search(NOTES, filter=condition)} == keys

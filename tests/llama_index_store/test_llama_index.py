@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
+import pickle
 import random
 import re
 from typing import Any
@@ -33,7 +35,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
     VectorStoreQueryMode,
 )
-from vecall import InvalidArgumentError, InvalidTypeError, MemoryService
+from vecall import ConfigError, InvalidArgumentError, InvalidTypeError, MemoryService
 from vecall.llama_index import VecallMemoryBlock, VecallVectorStore
 
 GUIDE = ROOT / "docs/guide/llama-index.md"
@@ -340,3 +342,55 @@ def test_turns_of_one_session_do_not_pay_for_those_of_another():
             asyncio.run(block.aput(messages))
         stored = memory.sync.list_memories(app_name="app", user_id="alice")
         assert sorted(entry.text for entry in stored) == ["okapi", "teal"]
+
+
+def test_a_store_is_made_again_of_its_dict_and_of_its_pickle(tmp_path):
+    path = str(tmp_path / "v.db")
+    store = VecallVectorStore(path, collection="facts", app_name="a", user_id="alice")
+    store.add([TextNode(id_="n", text="tea", embedding=[1.0, 0.0])])
+    again = [
+        VecallVectorStore.from_dict(store.to_dict()),
+        VecallVectorStore.from_json(store.to_json()),
+        pickle.loads(pickle.dumps(store)),
+    ]
+    for other in again:
+        assert [node.text for node in other.get_nodes()] == ["tea"]
+        assert other.to_dict() == store.to_dict()
+        other.close()
+    store.close()
+    assert (store.memory, store.collection, store.app_name, store.user_id) == (
+        *(path, "facts", "a", "alice"),
+    )
+
+
+def test_copies_share_the_file_or_the_service(tmp_path):
+    with MemoryService(embedder=None) as service:
+        for memory in (service, ":memory:", tmp_path / "v.db"):
+            store = VecallVectorStore(memory)
+            copies = [
+                copy.copy(store),
+                copy.deepcopy(store),
+                store.model_copy(deep=True),
+            ]
+            store.add([TextNode(id_="n", text="tea", embedding=[1.0, 0.0])])
+            for each in copies:
+                assert [node.text for node in each.get_nodes()] == ["tea"]
+            store.close()
+        block = VecallMemoryBlock(service, "a", "u")
+        message = ChatMessage(role="user", content="I drink tea")
+        for each in (copy.deepcopy(block), block.model_copy(deep=True)):
+            asyncio.run(each.aput(messages=[message]))
+        assert service.sync.count_memories(app_name="a", user_id="u") == 2
+
+
+def test_what_is_in_no_file_is_not_pickled_and_a_service_is_given_again(tmp_path):
+    with MemoryService(tmp_path / "m.db", embedder=None) as service:
+        store = VecallVectorStore(service, collection="facts")
+        store.add([TextNode(id_="n", text="tea", embedding=[1.0, 0.0])])
+        for each in (store, VecallVectorStore(":memory:")):
+            with pytest.raises(ConfigError, match="pickled"):
+                pickle.dumps(each)
+        with pytest.raises(InvalidTypeError, match="memory"):
+            VecallVectorStore.from_dict(store.to_dict())
+        again = VecallVectorStore.from_dict(store.to_dict(), memory=service)
+        assert [node.text for node in again.get_nodes()] == ["tea"]

@@ -14,7 +14,9 @@ from vecall import InvalidArgumentError, MemoryService, render
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
-from agents import Agent, Model, RunConfig, Runner
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, SQLiteSession, Usage
+from agents.memory import session as session_module
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 from vecall.openai_agents import IngestingSession, VecallSession
 
 WHO = tuple(ALICE.values())
@@ -209,3 +211,115 @@ def test_the_input_of_a_run_that_fails_is_remembered(open_service):
         asyncio.run(run)
     entries = memory.sync.list_memories(**ALICE)
     assert [entry.text for entry in entries] == ["I keep a zebra"]
+
+
+class Compacting(SQLiteSession):
+    """A session that counts the compactions for which the runner asks."""
+
+    def __init__(self) -> None:
+        super().__init__("s")
+        self.compacted = 0
+
+    async def run_compaction(self, args: Any = None) -> None:
+        self.compacted += 1
+
+
+class InContext(SQLiteSession):
+    """A session whose every call takes the context of the run."""
+
+    def __init__(self) -> None:
+        super().__init__("s")
+        self.seen: list[Any] = []
+
+    async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> Any:
+        self.seen.append(wrapper)
+        return await super().get_items(limit)
+
+    async def add_items(self, items: Any, *, wrapper: Any = None) -> None:
+        self.seen.append(wrapper)
+        await super().add_items(items)
+
+    async def pop_item(self, *, wrapper: Any = None) -> Any:
+        self.seen.append(wrapper)
+        return await super().pop_item()
+
+    async def clear_session(self, *, wrapper: Any = None) -> None:
+        self.seen.append(wrapper)
+        await super().clear_session()
+
+
+class Says(Model):
+    async def get_response(self, *_: Any, **__: Any) -> Any:
+        part = ResponseOutputText(annotations=[], text="hello", type="output_text")
+        message = ResponseOutputMessage(
+            id="m",
+            content=[part],
+            role="assistant",
+            status="completed",
+            type="message",
+        )
+        return ModelResponse(output=[message], usage=Usage(), response_id="r1")
+
+    def stream_response(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+def run_in(session: Any) -> None:
+    config = RunConfig(tracing_disabled=True)
+    agent = Agent("agent", model=Says())
+    asyncio.run(Runner.run(agent, "I keep a zebra", session=session, run_config=config))
+
+
+def test_a_session_that_compacts_still_does_when_it_is_wrapped(open_service):
+    memory = open_service()
+    plain, inner = Compacting(), Compacting()
+    run_in(plain)
+    run_in(IngestingSession(inner, memory, *WHO))
+    run_in(IngestingSession(IngestingSession(inner, memory, *WHO), memory, *WHO))
+    assert plain.compacted == 1
+    assert inner.compacted == 2
+    entries = memory.sync.list_memories(**ALICE)
+    assert {entry.text for entry in entries} == {"I keep a zebra", "hello"}
+
+
+def test_a_wrapped_session_has_what_the_session_has_and_nothing_else(open_service):
+    memory = open_service()
+    inner = VecallSession("s", memory, *WHO)
+    session = IngestingSession(inner, memory, *WHO)
+    assert isinstance(session, VecallSession)  # the runner asks for classes
+    assert isinstance(session, IngestingSession)
+    assert session.session_id == "s"
+    assert session.session_settings is inner.session_settings
+    assert not hasattr(session, "run_compaction")
+    compacting = IngestingSession(Compacting(), memory, *WHO)
+    assert compacting.compacted == 0
+    assert not isinstance(compacting, VecallSession)
+
+
+@pytest.mark.skipif(
+    not hasattr(session_module, "_session_accepts_wrapper"),
+    reason="this SDK hands no context to sessions",
+)
+def test_a_session_that_takes_the_context_of_a_run_gets_it_when_it_is_wrapped(
+    open_service,
+):
+    inner = InContext()
+    run_in(IngestingSession(inner, open_service(), *WHO))
+    assert inner.seen
+    assert None not in inner.seen
+
+
+def test_the_context_of_a_run_is_handed_only_to_a_session_that_takes_it(open_service):
+    memory = open_service()
+    inner = InContext()
+
+    async def walk(session: Any) -> None:
+        for wrapper in (None, "context"):
+            await session.add_items([item("a")], wrapper=wrapper)
+            assert await session.get_items(1, wrapper=wrapper) == [item("a")]
+            assert await session.pop_item(wrapper=wrapper) == item("a")
+            await session.clear_session(wrapper=wrapper)
+
+    asyncio.run(walk(IngestingSession(SQLiteSession("s"), memory, *WHO)))
+    asyncio.run(walk(IngestingSession(inner, memory, *WHO)))
+    assert inner.seen == [None] * 4 + ["context"] * 4

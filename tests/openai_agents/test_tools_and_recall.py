@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE
 from helpers.unasked import check_unasked
-from vecall import ConfigError, MemoryService, render
+from vecall import ConfigError, InvalidArgumentError, MemoryService, render
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
@@ -129,3 +129,75 @@ def test_an_unrelated_message_gets_no_block():
         return str(filtered(recall_filter(memory, *WHO, **options), [user(text)]))
 
     check_unasked(inject, WHO)
+
+
+def test_one_agent_serves_the_user_that_the_context_of_each_run_names(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    memory.sync.add_memory(**BOB, memories=["Bob feeds an okapi"])
+
+    def user_of(run: Any) -> str:
+        return run.context["user"]
+
+    tools = {
+        tool.name: tool
+        for tool in memory_tools(memory, ALICE["app_name"], user_of, write=True)
+    }
+    fixed = tools_of(memory, write=True)
+    assert tools.keys() == fixed.keys()
+    assert all(
+        tools[name].params_json_schema == fixed[name].params_json_schema
+        for name in fixed
+    )
+    function = recall_filter(memory, lambda _: ALICE["app_name"], user_of)
+    for name, other in (("Alice", "Bob"), ("Bob", "Alice")):
+        context = {"user": {"Alice": ALICE["user_id"], "Bob": "bob"}[name]}
+        run = SimpleNamespace(context=context)
+        question = json.dumps({"query": "okapi", "user_id": other})
+        found = asyncio.run(tools["recall_memory"].on_invoke_tool(run, question))
+        assert f"{name} feeds" in found
+        assert other not in found
+        told = json.dumps({"text": f"{name} has a gnu"})
+        asyncio.run(tools["remember"].on_invoke_tool(run, told))
+        given = ModelInputData(input=[user("okapi gnu")], instructions="")
+        block = asyncio.run(function(CallModelData(given, None, context))).input[0]
+        assert f"{name} feeds" in block["content"]
+        assert f"{name} has" in block["content"]
+        assert other not in block["content"]
+
+
+@pytest.mark.parametrize("wrong", [None, "", 7, "\x01vecall app\x01"])
+def test_a_run_that_names_no_user_reads_and_writes_nothing(open_service, wrong):
+    memory = open_service()
+    tools = {
+        tool.name: tool
+        for tool in memory_tools(memory, "a", lambda _: wrong, write=True)
+    }
+    run = SimpleNamespace(context=None)
+    with pytest.raises(InvalidArgumentError, match="user_id"):
+        asyncio.run(tools["remember"].on_invoke_tool(run, '{"text": "a zebra"}'))
+    with pytest.raises(InvalidArgumentError, match="user_id"):
+        filtered(recall_filter(memory, "a", lambda _: wrong), [user("zebra")])
+    assert memory.admin.sync.list_users(app_name="a") == []
+    for function in (memory_tools, recall_filter):
+        with pytest.raises(InvalidArgumentError, match="app_name"):
+            function(memory, "", lambda _: "u")
+
+
+def test_the_session_to_leave_out_may_come_from_the_context(open_service):
+    memory = open_service()
+    for session in ("now", "before"):
+        memory.sync.add_events_to_memory(
+            **ALICE, session_id=session, events=[{"text": f"okapi {session}"}]
+        )
+    function = recall_filter(memory, *WHO, session_id=lambda data: data.context)
+    given = ModelInputData(input=[user("okapi")], instructions="")
+    for now, before in (("now", "before"), ("before", "now")):
+        found = str(asyncio.run(function(CallModelData(given, None, now))).input)
+        assert f"okapi {before}" in found
+        assert f"okapi {now}" not in found
+
+
+def test_a_filter_beside_a_session_is_refused_and_not_dropped(open_service):
+    with pytest.raises(ConfigError, match="session_id"):
+        recall_filter(open_service(), *WHO, session_id="s", filter={"kind": "fact"})

@@ -78,6 +78,34 @@ def test_a_turn_that_breaks_a_rule_costs_no_other(opened, path, bad, detail):
     assert [each["content"] for each in stored] == ["zebra", "okapi"]
 
 
+@pytest.mark.parametrize("path", ["events", "sessions/s/observe"])
+def test_a_message_that_nobody_said_is_left_out_by_its_role_whatever_its_fields(
+    opened, path
+):
+    nobody = [
+        {"role": "system", "content": "okapi", "cache_control": {"type": "ephemeral"}},
+        {"role": "Tool", "content": 7, "zebra": 1},
+        {"type": "computer_call", "id": "c", "action": {"type": "click"}},
+        {"type": "system", "data": {"content": "okapi"}},
+    ]
+    said = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", "HumanMessage"],
+        "kwargs": {"content": "zebra", "type": "human"},
+    }
+    body = {"events": [*nobody, said, {"role": "user", "content": "x", "zebra": 1}]}
+    answer = opened.ask("POST", f"{ALICE}/{path}", json=body)
+    assert answer.is_success
+    if path == "events":
+        reasons = [each["reason"] for each in answer.json()["left_out"]]
+        assert reasons == ["role"] * 4 + ["invalid"]
+    else:
+        opened.ask("POST", f"{ALICE}/sessions/s/end", json={})
+    (stored,) = opened.ask("GET", MEMORIES).json()["memories"]
+    assert (stored["author"], stored["content"]) == ("user", "zebra")
+
+
 def test_a_token_still_bounds_the_turns_beside_one_that_is_left_out(open_service):
     bearer, tokens = known(author="okapi bot")
     opened = Door(create_app(open_service(), tokens=tokens), bearer)

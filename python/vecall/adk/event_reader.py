@@ -16,6 +16,7 @@ from vecall.content import get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.ingest.conversation import ids_of, parted_by_rewind, said_in
 from vecall.ingest.fields import EVENT, by_name
+from vecall.ingest.roles import speaker_of, unwrapped
 
 # Omitted keys: google-adk's internal notes and raw A2A messages. They are valid for one
 # turn only, or secret.
@@ -25,6 +26,9 @@ NOTE_KEY = "adk"
 """The key of custom_metadata that holds notes on the event, such as its branch."""
 
 _MAX_NOTE = 512
+
+_OF_PROGRAMS = ("name", "arguments", "input", "output", "summary")
+"""What a message that nobody said has beside its content, in other libraries."""
 
 
 class SessionContent(NamedTuple):
@@ -73,7 +77,8 @@ def to_event(event: object) -> dict[str, Any]:
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
-    role = get_field(event, "role")
+    event = unwrapped(event)
+    message = event
     event = by_name(event, EVENT, "events")
     fields: dict[str, Any] = {
         "partial": get_field(event, "partial"),
@@ -83,8 +88,15 @@ def to_event(event: object) -> dict[str, Any]:
     for name in ("id", "author"):
         value = get_field(event, name)
         fields[name] = value if isinstance(value, str) and value else None
+    role = get_field(message, "role")
     if isinstance(role, str) and fields["author"] in (None, role):
         fields["role"] = role  # of a chat message; it tells who said it
+    if isinstance(get_field(message, "type"), str):
+        fields["type"] = get_field(message, "type")
+    if speaker_of(message).program is not None:
+        for name in _OF_PROGRAMS:
+            if (value := get_field(message, name)) is not None:
+                fields[name] = value
     compaction = get_field(get_field(event, "actions"), "compaction")
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}

@@ -7,13 +7,14 @@ import logging
 import time
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
+from weakref import WeakKeyDictionary
 
 from agent_framework import ContextProvider, HistoryProvider, Message
 
-from vecall.agent_framework.owners import Name, SessionOwner
+from vecall.agent_framework.owners import Name
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, UnaskedFloor
+from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 
 Breadth = Literal["user", "session"]
@@ -27,10 +28,11 @@ class VecallContextProvider(ContextProvider):
     """Long-term memory for `Agent(context_providers=[...])`.
 
     Before a run, it searches for the texts of the input's user messages and adds one
-    message with a block of memories to the context. After the run, the texts of the
-    input and of the response become memories. Messages that a provider added are not
-    stored, and recalled text in a message is not stored again. If recall or storing
-    fails, the run continues, and a warning without content is logged.
+    message with a block of memories to the context. Then the texts of the input become
+    memories, also of a run that fails, and after the run those of the response.
+    Messages that a provider added are not stored, and recalled text in a message is not
+    stored again. If recall or storing fails, the run continues, and a warning without
+    content is logged.
 
     Args:
         memory: The memory service.
@@ -74,7 +76,7 @@ class VecallContextProvider(ContextProvider):
                 msg = f'{name}: must be "user", "session" or None'
                 raise ConfigError(msg)
         self._memory = memory
-        self._owner = SessionOwner(memory, app_name, user_id)
+        self._owner = RunOwner[str | None](memory, app_name, user_id)
         self._search = search
         self._store = store
         self._options: dict[str, Any] = {
@@ -83,13 +85,35 @@ class VecallContextProvider(ContextProvider):
             "min_confidence": min_confidence,
             "format": "secure",
         }
-        PreloadMemory(None, "app", "user", **self._options)  # checks the numbers
+        self._stored: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()
+        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
 
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
     ) -> None:
-        """Add the block of memories for the input to the context."""
+        """Add the block of memories for the input to the context; store the input."""
         del session, state
+        await self._recall(agent, context)
+        stored = await self._remember(context, context.input_messages)
+        if stored:
+            self._stored[context] = stored
+
+    async def after_run(
+        self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
+    ) -> None:
+        """Store the texts of the response as memories, and of input that came later."""
+        del agent, session, state
+        response = context.response
+        messages = [
+            *context.input_messages,
+            *(response.messages if response is not None else ()),
+        ]
+        stored = self._stored.pop(context, ())
+        await self._remember(
+            context, [each for each in messages if _key_of(each) not in stored]
+        )
+
+    async def _recall(self, agent: Any, context: Any) -> None:
         if self._search is None:
             return
         if self._search == "session" and context.session_id is None:
@@ -113,19 +137,16 @@ class VecallContextProvider(ContextProvider):
         if block:
             context.extend_messages(self, [Message("user", [block])])
 
-    async def after_run(
-        self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
-    ) -> None:
-        """Store the texts of the input and of the response as memories."""
-        del agent, session, state
+    async def _remember(self, context: Any, messages: Iterable[Any]) -> set[Any]:
+        """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
-            return
-        response = context.response
-        messages = [
-            *context.input_messages,
-            *(response.messages if response is not None else ()),
-        ]
+            return set()
         try:
+            said = [
+                message
+                for message in _own(messages)
+                if message.role in _ROLES and message.text.strip()
+            ]
             now = time.time()
             events = [
                 Event(
@@ -134,18 +155,18 @@ class VecallContextProvider(ContextProvider):
                     timestamp=now + at / 1e6,
                     id=_id_of(message),
                 )
-                for at, message in enumerate(_own(messages))
-                if message.role in _ROLES and message.text.strip()
+                for at, message in enumerate(said)
             ]
-            if not events:
-                return
-            owner = self._memory.user(*self._owner.of(context.session_id))
-            is_session = self._store == "session"
-            await owner.add_events(
-                events, session_id=context.session_id if is_session else None
-            )
+            if events:
+                owner = self._memory.user(*self._owner.of(context.session_id))
+                is_session = self._store == "session"
+                await owner.add_events(
+                    events, session_id=context.session_id if is_session else None
+                )
         except Exception as error:
             _log.warning("turns were not remembered: %s", type(error).__name__)
+            return set()
+        return {_key_of(message) for message in said}
 
     def _filter(self, agent: Any, context: Any) -> Filter | None:
         session_id = context.session_id
@@ -163,6 +184,11 @@ def _own(messages: Iterable[Any]) -> list[Any]:
         for message in messages
         if _FROM_A_PROVIDER not in message.additional_properties
     ]
+
+
+def _key_of(message: Any) -> tuple[Any, ...]:
+    """Return what tells a message of one run from the others."""
+    return message.role, message.message_id, message.text
 
 
 def _has_history(agent: Any, context: Any) -> bool:

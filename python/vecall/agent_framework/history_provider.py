@@ -8,9 +8,10 @@ from typing import Any
 
 from agent_framework import HistoryProvider, Message
 
-from vecall.agent_framework.owners import Name, SessionOwner
+from vecall.agent_framework.owners import Name
 from vecall.item_log import ItemLog
 from vecall.service.memory_service import MemoryService
+from vecall.tools import RunOwner
 from vecall.validation import check_name
 
 _PLACE = "agent-framework"
@@ -67,7 +68,7 @@ class VecallHistoryProvider(HistoryProvider):
         check_name(source_id, "source_id", memory.limits)
         self.skip_excluded = skip_excluded
         self._memory = memory
-        self._owner = SessionOwner(memory, app_name, user_id)
+        self._owner = RunOwner[str | None](memory, app_name, user_id)
 
     async def get_messages(
         self,

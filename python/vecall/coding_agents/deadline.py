@@ -9,17 +9,22 @@ from pathlib import Path
 from vecall._core import ProcessEnd
 from vecall.coding_agents.log import log_path
 
-SECONDS = 2.0
-"""The most that a hook takes, from the start of its process to its end, unless Python
-takes longer than that to start."""
+SECONDS = {"recall": 2.0, "start": 2.0, "retain": 8.0}
+"""The most that the hook of each verb takes, from the start of its process to its end.
+
+An agent waits for the first two, before a prompt. `vecall install` gives the third ten
+seconds, and Claude Code does not wait for it.
+"""
 
 _MARGIN = 0.1
-_LEAST_S = 0.5  # for the work itself, or a busy machine would never remember anything
 _PRINTING_S = 0.05
 
 
 class Deadline:
     """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
+
+    The time counts from the start of the process. If starting Python and importing took
+    all of it, the process ends at once.
 
     The end does not wait for the interpreter, and has a line in the log. A write that
     is interrupted is rolled back by the next process that opens the file.
@@ -30,7 +35,7 @@ class Deadline:
 
     def __init__(self, verb: str) -> None:
         """Start to wait."""
-        seconds = max(SECONDS - _MARGIN - _process_age(), _LEAST_S)
+        seconds = SECONDS[verb] - _MARGIN - _process_age()
         self._at = time.monotonic() + seconds
         line = f"{verb}: ended at its deadline"
         try:
@@ -56,7 +61,10 @@ class Deadline:
 
 
 def _process_age() -> float:
-    """Return how long the process exists, in seconds; 0 where Linux's /proc lacks."""
+    """Return how long the process exists, in seconds.
+
+    Without Linux's /proc it is the time that it computed.
+    """
     try:
         stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
         started = int(stat.rpartition(")")[2].split()[19])
@@ -64,4 +72,4 @@ def _process_age() -> float:
             "SC_CLK_TCK"
         )
     except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
+        return time.process_time()

@@ -1,8 +1,8 @@
 """`vecall hook`: recalls and remembers for a coding agent, and never disturbs it.
 
 The exit status is always 0, since 2 blocks a prompt. Standard output is one JSON object
-or nothing. A failure is a line in `vecall.coding_agents.log`. After two seconds the
-process ends, with nothing printed.
+or nothing. A failure is a line in `vecall.coding_agents.log`. At its deadline, see
+`vecall.coding_agents.deadline`, the process ends with nothing printed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 def _run(arguments: Sequence[str], verb: str) -> None:
     parsed = parser().parse_args(arguments)
     options = options_of(parsed)
-    end = Deadline(verb)
+    end = Deadline(parsed.verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(log.LogHandler(verb))
     logging.getLogger("vecall").propagate = False

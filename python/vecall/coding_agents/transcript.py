@@ -33,7 +33,7 @@ MOST_LINE_BYTES = 4 * 1024 * 1024
 MOST_TEXT_CHARACTERS = 32_000
 """Of a longer text the beginning and the end are kept, with a note between them.
 
-A hook has two seconds, so it cannot store all of a text in passages.
+A hook has a few seconds, so it cannot store all of a text in passages.
 """
 
 _ROLES = ("user", "assistant")

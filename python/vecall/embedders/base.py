@@ -67,6 +67,30 @@ class AsymmetricEmbedder(Embedder, Protocol):
         ...
 
 
+class WrappedEmbedder:
+    """Has every attribute of another embedder that it does not define itself.
+
+    `scripts` and `probe`, which it may lack, are None then.
+
+    Args:
+        embedder: The other embedder.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Read the name and the dimensions, which do not change."""
+        self._embedder = embedder
+        self.model_id = embedder.model_id
+        self.dimensions = embedder.dimensions
+        self.scripts = getattr(embedder, "scripts", None)
+        self.probe = getattr(embedder, "probe", None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the other embedder."""
+        if name == "_embedder":  # not set yet, in a copy
+            raise AttributeError(name)
+        return getattr(self._embedder, name)
+
+
 def is_async(function: object) -> bool:
     """Return whether calling an object returns a coroutine."""
     call = getattr(function, "__call__", None)  # noqa: B004 - an async __call__

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from vecall.concurrency.interruptible import InterruptibleFuture
-from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
+from vecall.embedders.base import (
+    Embedder,
+    Vectors,
+    WrappedEmbedder,
+    checked_vectors,
+    is_async,
+)
 from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
 
@@ -117,7 +123,7 @@ class _CachedVector:
             settle(key, futures[key])
 
 
-class CachedEmbedder:
+class CachedEmbedder(WrappedEmbedder):
     """Caches the vectors of recent texts in RAM (LRU), so that each is embedded once.
 
     Thread-safe. If several threads or tasks embed a text at the same time, the embedder
@@ -147,12 +153,7 @@ class CachedEmbedder:
         max_entries: int | None = None,
     ) -> None:
         """Create an empty cache."""
-        self._embedder = embedder
-        self.model_id = embedder.model_id
-        self.dimensions = embedder.dimensions
-        self.probe = getattr(embedder, "probe", None)
-        self.max_concurrency = getattr(embedder, "max_concurrency", 1)
-        self.scripts = getattr(embedder, "scripts", None)
+        super().__init__(embedder)
         limit = max_bytes // (4 * self.dimensions + _ENTRY_BYTES)
         if max_entries is not None:
             limit = min(limit, max_entries)

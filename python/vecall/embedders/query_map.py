@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import LinearMap
-from vecall.embedders.base import Embedder, Vectors, is_async
+from vecall.embedders.base import Embedder, Vectors, WrappedEmbedder, is_async
 from vecall.errors import ConfigError
 
 _SHIPPED = Path(__file__).with_name("query_maps")
@@ -183,7 +183,7 @@ def _unit(vectors: Vectors) -> NDArray[np.float64]:
     return array / np.where(norms > 0.0, norms, 1.0)
 
 
-class MappedEmbedder:
+class MappedEmbedder(WrappedEmbedder):
     """An embedder that applies a map to the vectors of queries.
 
     `model_id` is the embedder's, since the vectors of memories are the same.
@@ -207,11 +207,7 @@ class MappedEmbedder:
                 f"vectors of {embedder.dimensions}"
             )
             raise ConfigError(msg)
-        self.model_id = embedder.model_id
-        self.dimensions = embedder.dimensions
-        self.probe = getattr(embedder, "probe", None)
-        self.max_concurrency = getattr(embedder, "max_concurrency", 1)
-        self.scripts = getattr(embedder, "scripts", None)
+        super().__init__(embedder)
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
         self._map = query_map
         self._ask = getattr(embedder, "embed_queries", embedder.embed)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from vecall.embedders import CachedEmbedder, Embedder, has_local
-from vecall.embedders.base import is_async
+from vecall.embedders.base import WrappedEmbedder, is_async
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.evaluation.datasets import Conversation, Question
@@ -157,15 +157,12 @@ def evidence_id(found: MemoryEntry) -> str:
     return str(found.id if found.event_id is None else found.event_id)
 
 
-class TimedEmbedder:
+class TimedEmbedder(WrappedEmbedder):
     """An embedder that measures the time of each query."""
 
     def __init__(self, embedder: Embedder) -> None:
         """Wrap an embedder; `queries` collects the seconds of each call, in order."""
-        self.model_id = embedder.model_id
-        self.dimensions = embedder.dimensions
-        self.probe = getattr(embedder, "probe", None)
-        self.scripts = getattr(embedder, "scripts", None)
+        super().__init__(embedder)
         self.queries: list[float] = []
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
         self._embed_queries = getattr(embedder, "embed_queries", embedder.embed)

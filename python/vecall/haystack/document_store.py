@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from datetime import date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
+from haystack.utils import Secret, deserialize_secrets_inplace
 from haystack.utils.filters import document_matches_filter
 
 from vecall.errors import ConflictError, VecallError
@@ -35,7 +40,9 @@ class VecallDocumentStore(MetadataQueries):
 
     Args:
         path: The path of the file, ":memory:", or the URL of a database; the first call
-            opens it. `to_dict` has it as it is, so keep passwords out of URLs.
+            opens it. `to_dict` has a text as it is. Give a URL with a password as
+            Haystack's `Secret`: `to_dict` has the name of its variable, which the first
+            call reads.
         collection: The namespace of the documents.
         app_name: The app whose items the documents are.
         user_id: The user whose items the documents are.
@@ -43,36 +50,52 @@ class VecallDocumentStore(MetadataQueries):
 
     def __init__(
         self,
-        path: str = "vecall.db",
+        path: str | Secret = "vecall.db",
         *,
         collection: str = "documents",
         app_name: str = "haystack",
         user_id: str = "default",
     ) -> None:
         """Open nothing yet."""
-        check_storage_path(path)  # its text would be a file's name, whatever it is
-        self._given = {
-            "path": str(path),
+        is_secret = isinstance(path, Secret)
+        if not is_secret:  # its text would be a file's name, whatever it is
+            check_storage_path(path)
+        self._given: dict[str, Any] = {
+            "path": path if is_secret else str(path),
             "collection": collection,
             "app_name": app_name,
             "user_id": user_id,
         }
         self._documents = ItemCollection(
-            str(path),
+            partial(_revealed, path) if isinstance(path, Secret) else str(path),
             app_name,
             user_id,
             ("haystack", collection),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arguments of the store, for a pipeline's file."""
-        made: dict[str, Any] = default_to_dict(self, **self._given)
+        """Return the arguments of the store, for a pipeline's file.
+
+        Raises:
+            ValueError: The path is a `Secret` that is no environment variable.
+        """
+        path = self._given["path"]
+        given = self._given
+        if isinstance(path, Secret):
+            given = {**given, "path": path.to_dict()}
+        made: dict[str, Any] = default_to_dict(self, **given)
         return made
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VecallDocumentStore:
         """Return the store that `to_dict` describes."""
-        made: VecallDocumentStore = default_from_dict(cls, data)
+        given = dict(data.get("init_parameters", {}))
+        deserialize_secrets_inplace(
+            given, [name for name in ("path",) if isinstance(given.get(name), dict)]
+        )
+        made: VecallDocumentStore = default_from_dict(
+            cls, {**data, "init_parameters": given}
+        )
         return made
 
     def close(self) -> None:
@@ -157,6 +180,10 @@ class VecallDocumentStore(MetadataQueries):
     def _put(self, document: Document, if_version: int | None = None) -> Put:
         value = document.to_dict(flatten=False)
         embedding = value.pop("embedding", None)
+        times: list[Any] = []
+        value["meta"] = _timeless(value["meta"], (), times)
+        if times:
+            value[_TIMES] = times
         return self._documents.put_of(document.id, value, embedding, if_version)
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -185,10 +212,9 @@ class VecallDocumentStore(MetadataQueries):
         """
 
         def changed(item: Item) -> Put:
-            document = dict(item.value["document"])
-            document["meta"] = {**document["meta"], **meta}
-            embedding = embedding_of(item)
-            return self._documents.put_of(item.key, document, embedding, item.version)
+            document = document_of(item)
+            new = replace(document, meta={**document.meta, **meta})
+            return self._put(new, item.version)
 
         with _translated():
             return self._documents.change(*_conditions(filters), changed)
@@ -263,6 +289,21 @@ class VecallDocumentStore(MetadataQueries):
         )
 
 
+def _revealed(path: Secret) -> str:
+    """Return the path of a secret.
+
+    Raises:
+        ValueError: Its environment variable is not set.
+        ConfigError: It is no path of a file and no URL of a database.
+    """
+    text = path.resolve_value()
+    check_storage_path(text)
+    return str(text)
+
+
+_TIMES = "times"
+"""Where a stored document says which of its metadata were dates and times."""
+
 _DUPLICATE = "documents: an id is stored already, or occurs twice"
 
 
@@ -292,7 +333,28 @@ def document_of(
 ) -> Document:
     """Return a stored document."""
     value = dict(item.value["document"])
+    times = value.pop(_TIMES, ())
+    if times:
+        value["meta"] = deepcopy(value["meta"])
+    for kind, *path, last in times:
+        holder = value["meta"]
+        for step in path:
+            holder = holder[step]
+        made = date if kind == "date" else datetime
+        holder[last] = made.fromisoformat(holder[last])
     value["embedding"] = embedding_of(item) if with_embedding else None
     if score is not None:
         value["score"] = score
     return Document.from_dict(value)
+
+
+def _timeless(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
+    """Return metadata with dates and times as texts, and note where those are."""
+    if isinstance(value, date):
+        times.append(["datetime" if isinstance(value, datetime) else "date", *place])
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {k: _timeless(each, (*place, k), times) for k, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_timeless(each, (*place, n), times) for n, each in enumerate(value)]
+    return value

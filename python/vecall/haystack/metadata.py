@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import date
 from typing import Any
 
 from haystack import Document
@@ -55,7 +56,7 @@ class MetadataQueries:
         values = [
             document.meta[name]
             for document in self.filter_documents()
-            if isinstance(document.meta.get(name), int | float | str)
+            if isinstance(document.meta.get(name), int | float | str | date)
         ]
         try:
             return {"min": min(values), "max": max(values)}

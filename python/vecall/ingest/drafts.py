@@ -166,8 +166,7 @@ def _event_draft(
     # Mappings and Events are read strictly. A framework's objects may have
     # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
-    if type(event) is dict and "data" in event:
-        event = unwrapped(event)
+    event = unwrapped(event)
     message, speaker = event, speaker_of(event)
     if speaker.program is not None and speaker.program not in scope.include:
         return "role"

@@ -2,7 +2,8 @@
 
 System and developer messages instruct a model, and tools return pages and rows: they
 are memories only if `include` asks for them. The shapes of OpenAI (chat completions and
-responses), Anthropic, Gemini and LangChain are known; none of them is imported.
+responses), Anthropic, Gemini and LangChain are known; none of them is imported. Roles
+and types compare without case and the space around them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,6 @@ _PROGRAMS = {
 
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 """The authors of LangChain's types of messages."""
-
-_CHUNK = "MessageChunk"
-"""The end of the types of LangChain's pieces of messages, as "AIMessageChunk"."""
 
 _ITEMS = dict.fromkeys(
     "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call "
@@ -52,6 +50,8 @@ class Speaker(NamedTuple):
 
 _SPOKEN = Speaker()
 _BY_ROLE = {role: Speaker(None, named) for role, named in _PROGRAMS.items()}.get
+_LANGCHAIN = ("message", "messagechunk")
+"""The ends of LangChain's names of classes, and of the types of their pieces."""
 
 
 def speaker_of(event: object) -> Speaker:
@@ -67,13 +67,14 @@ def speaker_of(event: object) -> Speaker:
     if not isinstance(role, str):
         role = get_role(get_field(event, "content"))
     if role is not None:
-        return _BY_ROLE(role, _SPOKEN)
+        return _BY_ROLE(role.strip().lower(), _SPOKEN)
     type_ = get_field(event, "type")
     if isinstance(type_, str):
-        if type_.endswith(_CHUNK):
-            type_ = type_.removesuffix(_CHUNK).lower()
-        if type_ in _PROGRAMS or type_ in _SPEAKERS:
-            return Speaker(_SPEAKERS.get(type_, type_), _PROGRAMS.get(type_))
+        kind = type_.strip().lower()
+        for end in _LANGCHAIN:
+            kind = kind.removesuffix(end)
+        if kind in _PROGRAMS or kind in _SPEAKERS:
+            return Speaker(_SPEAKERS.get(kind, kind), _PROGRAMS.get(kind))
         if is_item(event):
             return Speaker(None, _ITEMS[type_])
     return _SPOKEN
@@ -91,7 +92,16 @@ def is_item(event: object) -> bool:
 
 
 def unwrapped(event: Any) -> Any:
-    """Return a message of LangChain's `messages_to_dict` without its envelope."""
-    if "data" in event and isinstance(event["data"], Mapping) and "type" in event:
-        return {**event["data"], "type": event["type"]}
+    """Return a message of LangChain's without its envelope; another event as it is.
+
+    Envelopes are those of `messages_to_dict` ("data") and of `dumpd` ("lc").
+    """
+    if type(event) is not dict or not ("data" in event or "lc" in event):
+        return event
+    data, path = event.get("data"), event.get("id")
+    if isinstance(data, Mapping) and "type" in event:
+        return {**data, "type": event["type"]}
+    data = event.get("kwargs")
+    if isinstance(data, Mapping) and isinstance(path, list) and path:
+        return {"type": path[-1], **data}
     return event

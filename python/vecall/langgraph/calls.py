@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from vecall.errors import ConfigError
@@ -25,6 +26,10 @@ class Blocking:
         """Call a method of the items."""
         return getattr(self._items, method)(*args, **named, **self._owner)
 
+    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that takes long."""
+        return function(*args)
+
     async def embed_documents(self, texts: list[str]) -> Any:
         """Call the embedding function."""
         return self._embeddings.embed_documents(texts)
@@ -46,6 +51,10 @@ class Awaiting:
     async def items(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the items."""
         return await getattr(self._items, method)(*args, **named, **self._owner)
+
+    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that takes long, on another thread."""
+        return await asyncio.to_thread(function, *args)
 
     async def embed_documents(self, texts: list[str]) -> Any:
         """Call the embedding function."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 from langgraph.store.base import SearchOp
 
 from vecall.errors import InvalidArgumentError
+from vecall.langgraph.values import plain
 
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
@@ -25,4 +27,4 @@ def where_of(op: SearchOp) -> Any:
         ):
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
             raise InvalidArgumentError(msg)
-    return op.filter or None
+    return plain(op.filter, math.inf) if op.filter else None

@@ -8,6 +8,7 @@ from langgraph.store.base import Item, SearchItem
 
 from vecall.item_types import Item as StoredItem
 from vecall.langgraph.embedding import StoreEmbedding
+from vecall.langgraph.values import shown_key
 
 
 def to_item(item: StoredItem) -> Item:
@@ -15,7 +16,7 @@ def to_item(item: StoredItem) -> Item:
     created_at, updated_at = _times(item)
     return Item(
         value=item.value,
-        key=item.key,
+        key=shown_key(item.key),
         namespace=item.namespace,
         created_at=created_at,
         updated_at=updated_at,
@@ -27,7 +28,7 @@ def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> Search
     created_at, updated_at = _times(item)
     return SearchItem(
         value=item.value,
-        key=item.key,
+        key=shown_key(item.key),
         namespace=item.namespace,
         score=item.score if embedding is None else embedding.score(item.score),
         created_at=created_at,

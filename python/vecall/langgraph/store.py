@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -34,6 +35,7 @@ from vecall.langgraph.namespaces import (
     listed,
 )
 from vecall.langgraph.returned_items import to_item, to_search_item
+from vecall.langgraph.values import ManyValuesError, plain, stored_key
 from vecall.operations.options import StorageOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
@@ -47,10 +49,11 @@ _SWEEP_MINUTES = 5.0
 class VecallStore(BaseStore):
     """Long-term memory of LangGraph agents in one file.
 
-    A namespace is a namespace of items, a key is a key, and a value is a JSON value. A
-    search by a query returns the items that have vectors by cosine, best first, then
-    the others, latest write first, with the score None. Without `index`, queries are
-    ignored. An expired item is never returned.
+    A namespace is a namespace of items, a key is a key, and a value is a JSON value.
+    Dates, times and UUIDs in a value, or in a filter, are stored and compared as the
+    texts of their `isoformat` and `str`. A search by a query returns the items that
+    have vectors by cosine, best first, then the others, latest write first, with the
+    score None. Without `index`, queries are ignored. An expired item is never returned.
 
     Safe to share between threads and event loops. A batch reads first, then writes all
     or nothing in one transaction; of several writes of one key, the last one counts.
@@ -152,7 +155,9 @@ class VecallStore(BaseStore):
         if refresh_ttl is None:
             refresh_ttl = (self.ttl_config or {}).get("refresh_on_read", True)
         (item,) = self._memory.items.sync.get(
-            [(namespace, str(key))], refresh=bool(refresh_ttl), **self._owner
+            [(namespace, stored_key(str(key)))],
+            refresh=bool(refresh_ttl),
+            **self._owner,
         )
         return None if item is None else to_item(item)
 
@@ -183,6 +188,9 @@ class VecallStore(BaseStore):
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
             return [await self._read(ops[0], through)]
+        ops = [
+            await _stored(op, through) if isinstance(op, PutOp) else op for op in ops
+        ]
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
@@ -193,7 +201,7 @@ class VecallStore(BaseStore):
             if isinstance(op, GetOp):
                 gets[bool(op.refresh_ttl)].append(at)
         for refresh, places in gets.items():
-            keys = [(ops[at].namespace, ops[at].key) for at in places]
+            keys = [(ops[at].namespace, stored_key(ops[at].key)) for at in places]
             if keys:
                 items = await through.items("get", keys, refresh=refresh)
                 for at, item in zip(places, items, strict=True):
@@ -213,7 +221,7 @@ class VecallStore(BaseStore):
     async def _read(self, op: Any, through: Any) -> Any:
         """Execute an operation that writes nothing."""
         if isinstance(op, GetOp):
-            keys = [(op.namespace, op.key)]
+            keys = [(op.namespace, stored_key(op.key))]
             refresh = bool(op.refresh_ttl)
             (item,) = await through.items("get", keys, refresh=refresh)
             return None if item is None else to_item(item)
@@ -393,3 +401,12 @@ class VecallStore(BaseStore):
     ) -> None:
         """Close the store on another thread."""
         await asyncio.to_thread(self.close)
+
+
+async def _stored(op: PutOp, through: Any) -> PutOp:
+    """Return a write with a key and a value that items take."""
+    try:
+        value = plain(op.value)
+    except ManyValuesError:
+        value = await through.apart(plain, op.value, math.inf)
+    return op._replace(key=stored_key(op.key), value=value)

@@ -73,6 +73,12 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
             format="bullets",
         )
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> VecallMemoryBlock:
+        """Return a copy that shares the service."""
+        del memo
+        copied: VecallMemoryBlock = self.__copy__()
+        return copied
+
     async def _aget(
         self, messages: list[ChatMessage] | None = None, **block_kwargs: Any
     ) -> str:

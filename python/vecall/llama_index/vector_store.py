@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
 from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
@@ -22,7 +22,7 @@ from llama_index.core.vector_stores.utils import (
     node_to_metadata_dict,
 )
 
-from vecall.errors import InvalidArgumentError
+from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
 from vecall.item_collection import ItemCollection, embedding_of
 from vecall.item_types import Item
 from vecall.llama_index.filters import matches, where_of
@@ -39,16 +39,31 @@ class VecallVectorStore(BasePydanticVectorStore):
     search finds the node. The modes "default" and "mmr" are available. The
     asynchronous methods run in threads.
 
+    `from_dict(to_dict())` and pickle make a store of the same file. A store of a
+    service is restored by `from_dict(to_dict(), memory=service)`. Copies, also deep
+    ones, share the file or the service.
+
     Args:
         memory: The path of the file, or ":memory:", which the first call opens; or a
-            service, which stays open.
+            service, which stays open. `to_dict` has a path as it is, so keep passwords
+            out of URLs.
         collection: The namespace of the nodes.
         app_name: The app whose items the nodes are.
         user_id: The user whose items the nodes are.
+        stores_text: LlamaIndex's; an index needs no other store for texts.
+        is_embedding_query: LlamaIndex's; queries are embeddings.
+
+    Raises:
+        InvalidTypeError: `memory` is no path and no service.
+        InvalidArgumentError: An invalid name; no file was opened.
     """
 
     stores_text: bool = True
     is_embedding_query: bool = True
+    memory: Any
+    collection: str
+    app_name: str
+    user_id: str
     _documents: ItemCollection = PrivateAttr()
 
     def __init__(
@@ -58,12 +73,52 @@ class VecallVectorStore(BasePydanticVectorStore):
         collection: str = "nodes",
         app_name: str = "llama-index",
         user_id: str = "default",
+        stores_text: bool = True,
+        is_embedding_query: bool = True,
     ) -> None:
         """Open nothing yet."""
-        super().__init__()
-        self._documents = ItemCollection(
+        given: object = memory
+        if not isinstance(given, str | Path | MemoryService):
+            msg = "memory: expected a path or a service; `to_dict` has no service"
+            raise InvalidTypeError(msg)
+        documents = ItemCollection(
             memory, app_name, user_id, ("llama-index", collection)
         )
+        super().__init__(
+            memory=memory,
+            collection=collection,
+            app_name=app_name,
+            user_id=user_id,
+            stores_text=stores_text,
+            is_embedding_query=is_embedding_query,
+        )
+        self._documents = documents
+
+    @field_serializer("memory")  # type: ignore[misc]
+    def _memory_as_text(self, memory: Any) -> str | None:
+        return None if isinstance(memory, MemoryService) else str(memory)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> VecallVectorStore:
+        """Return a copy that shares the file or the service."""
+        del memo
+        copied: VecallVectorStore = self.__copy__()
+        return copied
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return the arguments of the store, for pickle.
+
+        Raises:
+            ConfigError: The store is over a service, or over ":memory:".
+        """
+        if isinstance(self.memory, MemoryService) or self.memory == ":memory:":
+            msg = "memory: only a store over the path of a file can be pickled"
+            raise ConfigError(msg)
+        state: dict[Any, Any] = {"__dict__": dict(self.__dict__)}
+        return state
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Open nothing yet, of pickled arguments."""
+        self.__init__(**state["__dict__"])  # type: ignore[misc]
 
     @classmethod
     def class_name(cls) -> str:

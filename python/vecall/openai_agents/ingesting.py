@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from vecall.openai_agents.texts import role_of, text_of
@@ -17,12 +19,13 @@ _AUTHORS = ("user", "assistant")
 class IngestingSession:
     """Any session of the SDK, whose messages also become memories.
 
-    All calls go to the other session first. Then the texts of user and assistant
-    messages are stored as turns of the session with the same id. Calls, their results
-    and reasoning are not stored as memories. `pop_item` and `clear_session` do not
-    forget memories. Recalled text in a message is not stored again. If storing
-    memories fails, the run continues and a warning with the kind of the error is
-    logged.
+    It has everything that the other session has, such as `run_compaction`, and counts
+    as one of its class. All calls go to the other session first. Then the texts of user
+    and assistant messages are stored as turns of the session with the same id. Calls,
+    their results and reasoning are not stored as memories. `pop_item` and
+    `clear_session` do not forget memories. Recalled text in a message is not stored
+    again. If storing memories fails, the run continues and a warning with the kind of
+    the error is logged.
 
     Args:
         inner: The session that holds the conversation.
@@ -41,6 +44,17 @@ class IngestingSession:
         self._inner = inner
         self._user = memory.user(app_name, user_id)
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The class of the other session, for which the SDK's runner asks."""
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the other session."""
+        if name == "_inner":  # not set yet, in a copy
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
     @property
     def session_id(self) -> str:
         """The id of the session."""
@@ -51,14 +65,18 @@ class IngestingSession:
         """The settings of the other session."""
         return getattr(self._inner, "session_settings", None)
 
-    async def get_items(self, limit: int | None = None) -> list[Any]:
-        """Return the items of the other session."""
-        items: list[Any] = await self._inner.get_items(limit)
-        return items
+    async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> Any:
+        """Return the items of the other session.
 
-    async def add_items(self, items: list[Any]) -> None:
+        Args:
+            limit: As the other session takes it.
+            wrapper: The context of the run, for a session that takes one.
+        """
+        return await _called(self._inner.get_items, limit, wrapper=wrapper)
+
+    async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Add items to the other session, then store their texts as memories."""
-        await self._inner.add_items(items)
+        await _called(self._inner.add_items, items, wrapper=wrapper)
         now = time.time()
         events = [
             Event(
@@ -77,13 +95,20 @@ class IngestingSession:
         except Exception as error:
             _log.warning("turns were not remembered: %s", type(error).__name__)
 
-    async def pop_item(self) -> Any:
+    async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove the last item of the other session and return it."""
-        return await self._inner.pop_item()
+        return await _called(self._inner.pop_item, wrapper=wrapper)
 
-    async def clear_session(self) -> None:
+    async def clear_session(self, *, wrapper: Any = None) -> None:
         """Remove all items of the other session."""
-        await self._inner.clear_session()
+        await _called(self._inner.clear_session, wrapper=wrapper)
+
+
+async def _called(method: Callable[..., Any], *given: Any, wrapper: Any) -> Any:
+    """Call a method of a session, with the run's context if it takes one."""
+    if wrapper is not None and "wrapper" in inspect.signature(method).parameters:
+        return await method(*given, wrapper=wrapper)
+    return await method(*given)
 
 
 def _id_of(item: Any) -> str | None:

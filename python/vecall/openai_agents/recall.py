@@ -7,18 +7,19 @@ from typing import Any
 
 from agents.run import CallModelData, ModelInputData
 
-from vecall.openai_agents.texts import role_of, text_of
+from vecall.errors import ConfigError
+from vecall.openai_agents.texts import Name, role_of, text_of
 from vecall.protocols import MemoryProtocol
-from vecall.tools import PreloadMemory
+from vecall.tools import PreloadMemory, RunOwner
 from vecall.types import Filter
 
 
 def recall_filter(
     memory: MemoryProtocol,
-    app_name: str,
-    user_id: str,
+    app_name: Name,
+    user_id: Name,
     *,
-    session_id: str | None = None,
+    session_id: Name | None = None,
     max_tokens: int = 1_000,
     **options: Any,
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
@@ -30,26 +31,41 @@ def recall_filter(
 
     Args:
         memory: The memory service.
-        app_name: The app.
-        user_id: The user.
+        app_name: The app, or a function as for `user_id`.
+        user_id: The user, or a function that returns it. The function is called with
+            the SDK's `CallModelData`: `data.context` is the context of the run. If it
+            fails or returns no valid name, the run fails.
         session_id: The running session, whose turns are left out: the request already
-            has them.
+            has them. Or a function as for `user_id`.
         max_tokens: Maximum number of tokens of the block.
         **options: As in `vecall.tools.PreloadMemory`, such as `min_confidence`, except
             `filter` together with `session_id`.
 
     Raises:
         InvalidArgumentError: A name or an option is invalid.
+        ConfigError: `filter` together with `session_id`.
     """
-    if session_id is not None:
-        options["filter"] = Filter(not_session_id=session_id)
-    preload = PreloadMemory(
-        memory,
-        app_name,
-        user_id,
-        max_tokens=max_tokens,
-        **{"format": "secure", **options},
-    )
+    if session_id is not None and options.get("filter") is not None:
+        msg = "filter: not together with session_id; use its not_session_id"
+        raise ConfigError(msg)
+    owner = RunOwner[Any](memory, app_name, user_id)
+    options = {"max_tokens": max_tokens, "format": "secure", **options}
+
+    def bound(app: str, user: str, session: str | None) -> PreloadMemory:
+        if session is not None:
+            own = {**options, "filter": Filter(not_session_id=session)}
+            return PreloadMemory(memory, app, user, **own)
+        return PreloadMemory(memory, app, user, **options)
+
+    is_fixed = owner.is_fixed and not callable(session_id)
+    fixed = None if callable(session_id) else session_id
+    known = bound(*(owner.of(None) if owner.is_fixed else ("app", "user")), fixed)
+
+    def of_run(data: Any) -> PreloadMemory:
+        if is_fixed:
+            return known
+        session = session_id(data) if callable(session_id) else session_id
+        return bound(*owner.of(data), session)
 
     async def insert(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
@@ -57,7 +73,7 @@ def recall_filter(
         users = [at for at, item in enumerate(items) if role_of(item) == "user"]
         if not users:
             return given
-        block = await preload.block(text_of(items[users[-1]]))
+        block = await of_run(data).block(text_of(items[users[-1]]))
         if not block:
             return given
         items.insert(users[-1], {"role": "user", "content": block})

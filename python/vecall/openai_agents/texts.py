@@ -1,10 +1,14 @@
-"""The text of conversation items."""
+"""The text of conversation items, and the names of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from vecall.content import get_field
+
+Name = str | Callable[[Any], str]
+"""A name, or a function of an object whose `context` is the context of the run."""
 
 _TEXTS = ("input_text", "output_text", "text")
 

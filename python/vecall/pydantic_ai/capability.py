@@ -14,7 +14,13 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, UnaskedFloor, checked_floor, memory_tools
+from vecall.tools import (
+    PreloadMemory,
+    RunOwner,
+    UnaskedFloor,
+    checked_floor,
+    memory_tools,
+)
 from vecall.types import UNSET, Event, Filter
 
 _log = logging.getLogger("vecall")
@@ -68,23 +74,18 @@ class VecallMemory(AbstractCapability[Any]):
     ) -> None:
         """Bind the capability to a service and to its users."""
         self._memory = memory
-        self._app = app_name
-        self._user = user_id
+        self._owner = RunOwner[RunContext[Any]](memory, app_name, user_id)
         self._write = write
         self._remember = remember
         self._preload = preload
         self._max_tokens = max_tokens
         self._finished: set[str | None] = set()  # runs whose turns were stored
         self._min_confidence = checked_floor(min_confidence)
-        if isinstance(app_name, str) and isinstance(user_id, str):
-            memory.user(app_name, user_id)  # checks the names
 
-    def _owner(self, ctx: RunContext[Any]) -> tuple[str, str]:
-        app, user = (
-            name if isinstance(name, str) else name(ctx)
-            for name in (self._app, self._user)
-        )
-        return app, user
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: an agent's file cannot name a service."""
+        return None
 
     def get_instructions(self) -> str:
         """Return one sentence about the memory."""
@@ -94,7 +95,7 @@ class VecallMemory(AbstractCapability[Any]):
         """Return a function that makes the memory tools of a run's user."""
 
         def toolset(ctx: RunContext[Any]) -> FunctionToolset[Any]:
-            tools = memory_tools(self._memory, *self._owner(ctx), write=self._write)
+            tools = memory_tools(self._memory, *self._owner.of(ctx), write=self._write)
             return FunctionToolset([tool.as_function() for tool in tools])
 
         return toolset
@@ -115,7 +116,7 @@ class VecallMemory(AbstractCapability[Any]):
         conversation = _conversation_of(ctx)
         preload = PreloadMemory(
             self._memory,
-            *self._owner(ctx),
+            *self._owner.of(ctx),
             max_tokens=self._max_tokens,
             min_confidence=self._min_confidence,
             format="secure",
@@ -159,8 +160,7 @@ class VecallMemory(AbstractCapability[Any]):
         if not self._remember or not events:
             return
         try:
-            app, user = self._owner(ctx)
-            await self._memory.user(app, user).add_events(
+            await self._memory.user(*self._owner.of(ctx)).add_events(
                 events, session_id=_conversation_of(ctx)
             )
         except Exception as error:

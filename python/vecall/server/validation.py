@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
+from vecall.ingest.roles import speaker_of, unwrapped
 from vecall.scalars import is_field_name
 from vecall.server.responses import HttpError
 from vecall.server.schema_parts import EACH_ALONE
@@ -61,8 +62,9 @@ class Validator:
     def check(self, value: object, schema: Schema, where: str = "body") -> None:
         """Check one value.
 
-        An invalid item of an array with `EACH_ALONE` is replaced by its error, which
-        leaves out that item alone.
+        An invalid item of an array with `EACH_ALONE`, which are turns, is replaced by
+        its error, which leaves out that item alone. One that nobody said stays as it
+        is: the service leaves it out by its role, whatever fields it has.
 
         Args:
             value: The value from the client.
@@ -92,17 +94,25 @@ class Validator:
                     raise _broken(where, rule.format(bound))
         if kind == "array" and "items" in schema:
             assert isinstance(value, list)
-            alone = EACH_ALONE in schema
+            items, alone = schema["items"], EACH_ALONE in schema
             for number, item in enumerate(value):
-                try:
-                    self.check(item, schema["items"], f"{where}[{number}]")
-                except HttpError as error:
-                    if not alone:
-                        raise
-                    value[number] = InvalidArgumentError(error.message)
+                place = f"{where}[{number}]"
+                if alone:
+                    value[number] = self._turn(item, items, place)
+                else:
+                    self.check(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
+
+    def _turn(self, item: object, schema: Schema, where: str) -> object:
+        turn = unwrapped(item)
+        try:
+            self.check(turn, schema, where)
+        except HttpError as error:
+            if speaker_of(turn).program is None:
+                return InvalidArgumentError(error.message)
+        return turn
 
     def _resolved(self, schema: Schema) -> Schema:
         if "$ref" in schema:

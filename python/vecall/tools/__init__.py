@@ -23,6 +23,7 @@ from vecall.tools.load import LoadMemory
 from vecall.tools.preload import PreloadFormat, PreloadMemory
 from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
+from vecall.tools.run_owner import RunOwner
 from vecall.tools.shown_memories import ShownMemories
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
@@ -41,6 +42,7 @@ __all__ = [
     "PreloadMemory",
     "RecallMemory",
     "Remember",
+    "RunOwner",
     "ShownMemories",
     "UnaskedFloor",
     "UpdateMemory",

@@ -2,8 +2,8 @@
 
 A check knows google-adk's contract and nothing of the service. It asks for what the
 contract says, what google-adk's documents or source say, or what its users asked for
-in an issue; what the contract leaves open is in a section of its own. bench/
-adk_conformance.py prints who passes what.
+in an issue; what the contract leaves open is in a section of its own. bench/adk/
+conformance.py prints who passes what.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from helpers.adk_conformance import (
     writing,
 )
 from helpers.adk_conformance.checks import Check, Outcome, Place, examine
-from helpers.adk_conformance.kinds import KINDS, VECALL, Kind
+from helpers.adk_conformance.kinds import KINDS, VECALL, WORDS, Kind
 
 CHECKS: list[Check] = [
     check
@@ -44,4 +44,14 @@ CHECKS: list[Check] = [
     for check in module.SECTION.checks
 ]
 
-__all__ = ["CHECKS", "KINDS", "VECALL", "Check", "Kind", "Outcome", "Place", "examine"]
+__all__ = [
+    "CHECKS",
+    "KINDS",
+    "VECALL",
+    "WORDS",
+    "Check",
+    "Kind",
+    "Outcome",
+    "Place",
+    "examine",
+]

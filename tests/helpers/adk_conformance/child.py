@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.adk import an_event
 from helpers.adk_conformance.broken import BROKEN
-from helpers.adk_conformance.kinds import KINDS
+from helpers.adk_conformance.kinds import KINDS, WORDS
 
 if TYPE_CHECKING:
     from helpers.adk_conformance.checks import Place
@@ -66,7 +66,7 @@ def run(job: dict[str, Any], file: int) -> None:
 async def _serve(job: dict[str, Any], connection: socket.socket) -> None:
     from helpers.adk_conformance.checks import Memory
 
-    (kind,) = [kind for kind in [*KINDS, *BROKEN] if kind.name == job["kind"]]
+    (kind,) = [kind for kind in [*KINDS, WORDS, *BROKEN] if kind.name == job["kind"]]
     memory = Memory(kind.open(Path(job["path"])))
     for line in connection.makefile():
         verb, text = json.loads(line)

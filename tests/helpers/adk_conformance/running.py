@@ -91,7 +91,8 @@ async def callback(place: Place) -> None:
 async def by_uri(place: Place) -> None:
     place.kind.register()
     service = get_service_registry().create_memory_service(
-        f"{place.kind.uri}:///{place.path}", agents_dir=str(place.folder)
+        f"{place.kind.uri}:///{place.path}{place.kind.options}",
+        agents_dir=str(place.folder),
     )
     assert service is not None, "no such scheme"
     place.adopt(service)
