@@ -141,9 +141,12 @@ def query_terms(
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
-    pictures = _analysis.terms(emoji(folded[:read]), language)
-    terms = terms or pictures  # beside words an emoji is optional
-    optional = _optional_terms(words, [*terms, *pictures], language)
+    if folded.isascii():
+        optional = _optional_terms(words, terms, language)
+    else:
+        pictures = _analysis.terms(emoji(folded[:read]), language)
+        terms = terms or pictures  # beside words an emoji is optional
+        optional = _optional_terms(words, [*terms, *pictures], language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
@@ -202,8 +205,11 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if toned and language != VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
-    parts = [*joined_numbers(words), *joined_parts(text), *base_letters(folded, words)]
-    parts += symbols(folded).difference(words)
+    parts = [*joined_numbers(words), *joined_parts(text)]
+    if "+" in folded or "#" in folded:
+        parts += base_letters(words)
+    if not folded.isascii():
+        parts += symbols(folded).difference(words)
     marks += [term | PART for term in _analysis.terms(parts, language)]
     if may_be_german(words, language):
         marks += _parts(words)

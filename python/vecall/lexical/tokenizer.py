@@ -44,6 +44,8 @@ _PICTURES = (
 _FLAG_LETTERS = "\U0001f1e6-\U0001f1ff"  # a flag is two of them
 _EMOJI = re.compile(rf"[{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
 _SYMBOL = re.compile(rf"[{_UNSPACED}{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
+# One class is faster than the choice above: most texts with accents have none of these.
+_MAY_HAVE_SYMBOLS = re.compile("[\u0e00-\u1dff\u2194-\U0003ffff]")
 _WORD_OR_EMOJI = re.compile(rf"[^\W_]|[{MARKS}{_PICTURES}{_FLAG_LETTERS}]")
 # The apostrophe comes first: a pattern with the lookbehind first is many times slower.
 _APOSTROPHE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)(?=\w)")
@@ -66,41 +68,7 @@ def words(text: str) -> list[str]:
 def split_words(folded: str) -> list[str]:
     """Split a normalised text into words, as `words` does."""
     if "+" in folded or "#" in folded:
-        found: list[str] = []
-        for place, piece in enumerate(_SIGNED.split(folded)):
-            found += [piece] if place % 2 else _split_plain(piece)
-        return found
-    return _split_plain(folded)
-
-
-def base_letters(folded: str, words: Sequence[str]) -> list[str]:
-    """Return the letters of the words with signs: C++ gives c.
-
-    Args:
-        folded: The normalised text.
-        words: Its words.
-    """
-    if "+" in folded or "#" in folded:
-        return [word[0] for word in words if word[-1] in "+#"]
-    return []
-
-
-def symbols(folded: str) -> set[str]:
-    """Return the emoji and the characters of unspaced scripts in a normalised text."""
-    return set() if folded.isascii() else set(_SYMBOL.findall(folded))
-
-
-def emoji(folded: str) -> list[str]:
-    """Return the emoji of a normalised text, once each.
-
-    An emoji of several characters, such as a family or a thumb with a skin tone, gives
-    its parts without the skin tone.
-    """
-    return [] if folded.isascii() else list(dict.fromkeys(_EMOJI.findall(folded)))
-
-
-def _split_plain(folded: str) -> list[str]:
-    """Split a normalised text without words with signs."""
+        return _split_signed(folded)
     is_ascii = folded.isascii()
     if ("'" in folded or not is_ascii) and _APOSTROPHE.search(folded):
         folded = cut_elisions(folded)
@@ -117,6 +85,40 @@ def _split_plain(folded: str) -> list[str]:
         else:
             split.extend(_split_scripts(word))
     return split
+
+
+def base_letters(words: Sequence[str]) -> list[str]:
+    """Return the letters of the words with signs: C++ gives c."""
+    return [word[0] for word in words if word[-1] in "+#"]
+
+
+def symbols(folded: str) -> set[str]:
+    """Return the emoji and the characters of unspaced scripts in a normalised text."""
+    if not _MAY_HAVE_SYMBOLS.search(folded):
+        return set()
+    return set(_SYMBOL.findall(folded))
+
+
+def emoji(folded: str) -> list[str]:
+    """Return the emoji of a normalised text, once each.
+
+    An emoji of several characters, such as a family or a thumb with a skin tone, gives
+    its parts without the skin tone.
+    """
+    if not _MAY_HAVE_SYMBOLS.search(folded):
+        return []
+    return list(dict.fromkeys(_EMOJI.findall(folded)))
+
+
+def _split_signed(folded: str) -> list[str]:
+    """Split a text that may have words with signs."""
+    found: list[str] = []
+    for place, piece in enumerate(_SIGNED.split(folded)):
+        if place % 2:
+            found.append(piece)
+        else:
+            found += split_words(piece.replace("+", " ").replace("#", " "))
+    return found
 
 
 def _split_scripts(word: str) -> list[str]:
