@@ -7,6 +7,7 @@ from typing import Any
 
 try:
     from strands.memory import MemoryEntry as StrandsEntry
+    from strands.memory import MemoryStore
 except ImportError as error:
     msg = 'vecall.strands needs strands-agents: pip install "vecall[strands]"'
     raise ImportError(msg) from error
@@ -20,7 +21,7 @@ from vecall.validation import check_top_k
 __all__ = ["VecallMemoryStore"]
 
 
-class VecallMemoryStore:
+class VecallMemoryStore(MemoryStore):
     """A memory store of one user for Strands' `MemoryManager`.
 
     Metadata are any JSON object and come back as they went in. A text that is added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from vecall.errors import ConfigError, InvalidArgumentError
@@ -41,7 +42,7 @@ class CallerVectors:
         self.dimensions = dimensions
         self.model_id = model_id
 
-    def embed(self, texts: list[str]) -> NoReturn:
+    def embed(self, texts: Sequence[str]) -> NoReturn:
         """Refuse: there is no model.
 
         Raises:

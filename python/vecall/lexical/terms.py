@@ -39,11 +39,11 @@ from vecall.lexical.stems import (
     made_language,
 )
 from vecall.lexical.suffixes import suffixed_words
-from vecall.lexical.tokenizer import split_words
+from vecall.lexical.tokenizer import base_letters, emoji, split_words, symbols
 from vecall.text import normalise, with_tones
 from vecall.timestamps import to_datetime
 
-ANALYSIS_VERSION = "6"
+ANALYSIS_VERSION = "7"
 """The version of the text analysis, stored in every file. It changes if a text of any
 language may get other terms."""
 
@@ -141,7 +141,12 @@ def query_terms(
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
-    optional = _optional_terms(words, terms, language)
+    if folded.isascii():
+        optional = _optional_terms(words, terms, language)
+    else:
+        pictures = _analysis.terms(emoji(folded[:read]), language)
+        terms = terms or pictures  # beside words an emoji is optional
+        optional = _optional_terms(words, [*terms, *pictures], language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
@@ -200,9 +205,12 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if toned and language != VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
-    together = [*joined_numbers(words), *joined_parts(text)]
-    joined = _analysis.terms(together, language)
-    marks += [term | PART for term in joined]
+    parts = [*joined_numbers(words), *joined_parts(text)]
+    if "+" in folded or "#" in folded:
+        parts += base_letters(words)
+    if not folded.isascii():
+        parts += symbols(folded).difference(words)
+    marks += [term | PART for term in _analysis.terms(parts, language)]
     if may_be_german(words, language):
         marks += _parts(words)
     if author:
