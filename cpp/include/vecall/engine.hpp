@@ -36,7 +36,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Adds rows or replaces those with the same id; makes the partition if need be.
-  // Throws before anything changes if a vector or a size is wrong.
+  // Vectors may have any norm. Throws InvalidArgumentError for NaN, Inf, a zero vector
+  // or a wrong size, and then nothing has changed.
   void add(PartitionKey key, const RowBatch& batch);
   // Returns how many of the ids were there.
   std::size_t remove(PartitionKey key, std::span<const RowId> ids);

@@ -8,6 +8,7 @@
 #include "engine/make_space.hpp"
 #include "engine/shared_read.hpp"
 #include "partition/background_linker.hpp"
+#include "partition/encoded_batch.hpp"
 #include "partition/partition_snapshot.hpp"
 #include "snapshot/snapshot_file.hpp"
 #include "vecall/errors.hpp"
@@ -16,8 +17,13 @@
 namespace vecall {
 
 struct Index::State {
+  Ref<const PartitionSpace> space;
   Ref<Partition> partition;
-  IndexKind kind;
+
+  explicit State(Ref<const PartitionSpace> shared)
+      : space(std::move(shared)), partition(make_ref<Partition>(space)) {}
+  State(Ref<const PartitionSpace> shared, Ref<Partition> restored)
+      : space(std::move(shared)), partition(std::move(restored)) {}
 };
 
 namespace {
@@ -32,8 +38,7 @@ Index::Index(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {
 
 Index::Index(std::size_t dim, const Options& options) {
   if (dim == 0) throw InvalidArgumentError("dim: must be at least 1");
-  state_ = std::make_unique<State>(
-      State{make_ref<Partition>(make_space(dim, options)), options.graph.kind});
+  state_ = std::make_unique<State>(make_space(dim, options));
 }
 
 Index::~Index() = default;
@@ -48,9 +53,9 @@ Index Index::from_bytes(std::span<const std::byte> bytes) {
   const AlignedBytes aligned(bytes);
   const SnapshotReader reader(aligned.view());
   if (reader.header().dim == 0) refuse_snapshot("holds no vectors");
-  const auto space = PartitionSnapshot::space_of(reader);
-  auto state = std::make_unique<State>(
-      State{PartitionSnapshot::restore(reader, space), space->graph.kind});
+  auto space = PartitionSnapshot::space_of(reader);
+  auto partition = PartitionSnapshot::restore(reader, space);
+  auto state = std::make_unique<State>(std::move(space), std::move(partition));
   request_links(state->partition);
   return Index(std::move(state));
 }
@@ -62,8 +67,8 @@ void Index::add(std::span<const RowId> ids, std::span<const float> vectors) {
   RowBatch batch;
   batch.ids.assign(ids.begin(), ids.end());
   batch.has_vector.assign(ids.size(), 1);
-  batch.unit_vectors = normalised_rows(vectors, dim(), batch.has_vector);
-  add_rows(state_->partition, batch);
+  batch.vectors = vectors;
+  add_rows(state_->partition, EncodedBatch(state_->space->rows, batch));
 }
 
 std::size_t Index::remove(std::span<const RowId> ids) {
@@ -140,7 +145,7 @@ std::size_t Index::dim() const noexcept {
 }
 
 IndexKind Index::kind() const noexcept {
-  return state_->kind;
+  return state_->space->graph.kind;
 }
 
 std::size_t Index::size(WaitHook before_wait) const {
