@@ -43,8 +43,9 @@ class Engine {
   std::size_t remove(PartitionKey key, std::span<const RowId> ids);
   // Frees a whole partition; true if there was one.
   bool drop(PartitionKey key);
-  // Links here the rows that the background would link.
-  void build(PartitionKey key);
+  // Links here the rows that the background would link. What was linked before the
+  // hook throws stays.
+  void build(PartitionKey key, PauseHook pause = {});
 
   // The k best rows by cosine that pass, best first. An unknown key finds nothing.
   // REQUIRES: the query's vector has norm 1 (vecall/normalise.hpp) and dim() values,

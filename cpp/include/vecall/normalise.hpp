@@ -14,7 +14,8 @@ enum class VectorFault { kNone, kNotFinite, kZero };
 
 // Writes `vector` scaled to norm 1 to `out`; the norm is taken in double. Leaves `out`
 // untouched and says why if a value is NaN or infinite, or if every value is zero.
-// Throws ConfigError for a bad VECALL_ISA. REQUIRES: out.size() == vector.size().
+// Throws ConfigError for a bad VECALL_ISA. `out` may be the vector itself.
+// REQUIRES: out.size() == vector.size().
 VectorFault normalise(std::span<const float> vector, std::span<float> out);
 
 // Throws InvalidArgumentError, naming the argument, unless fault is kNone.

@@ -41,10 +41,9 @@ bool Engine::drop(PartitionKey key) {
   return state_->partitions.erase(key);
 }
 
-void Engine::build(PartitionKey key) {
+void Engine::build(PartitionKey key, PauseHook pause) {
   const auto partition = state_->partitions.find(key);
-  while (partition && partition->link_some()) {
-  }
+  while (partition && partition->link_some()) pause();
 }
 
 void Engine::search(PartitionKey key, const SearchQuery& query, std::vector<Hit>& hits,

@@ -28,6 +28,8 @@ struct Index::State {
 
 namespace {
 
+constexpr std::size_t kQueriesAtOnce = 1'024;  // that are normalised
+
 void check_k(std::size_t k) {
   if (k == 0) throw InvalidArgumentError("k: must be at least 1");
 }
@@ -75,9 +77,8 @@ std::size_t Index::remove(std::span<const RowId> ids) {
   return remove_rows(state_->partition, ids);
 }
 
-void Index::build() {
-  while (state_->partition->link_some()) {
-  }
+void Index::build(PauseHook pause) {
+  while (state_->partition->link_some()) pause();
 }
 
 void Index::search(std::span<const float> query, const SearchOptions& options,
@@ -103,7 +104,7 @@ std::vector<Hit> Index::search(std::span<const float> query,
 
 void Index::search_batch(std::span<const float> queries, const SearchOptions& options,
                          std::size_t threads, std::span<RowId> ids,
-                         std::span<float> scores, WaitHook before_wait) const {
+                         std::span<float> scores, PauseHook pause) const {
   check_k(options.k);
   const std::size_t count = queries.size() / dim();
   if (queries.size() != count * dim() || ids.size() != count * options.k ||
@@ -119,6 +120,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
     const auto query = std::span(batch.units).subspan(row * dim(), dim());
     batch.is_zero[row] = normalise_query(query, dim(), unit) ? 0 : 1;
     std::copy(unit.begin(), unit.end(), query.begin());
+    if (row % kQueriesAtOnce == 0) pause();
   }
   batch.k = options.k;
   batch.ef = options.ef;
@@ -126,10 +128,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
   batch.filter.only = options.only;
   std::fill(ids.begin(), ids.end(), -1);
   std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
-  const Partition& partition = *state_->partition;
-  before_wait();
-  const ReaderLock lock(partition.mutex());
-  batch_search(partition, batch, threads, ids, scores);
+  batch_search(*state_->partition, batch, threads, pause, ids, scores);
 }
 
 void Index::save(const std::string& path) const {

@@ -7,6 +7,16 @@
 
 namespace vecall {
 
+namespace {
+
+// Grown, never freed: an addition of few rows allocates their codes alone.
+struct Scratch {
+  std::vector<float> unit;
+  RowEncoder encoder;
+};
+
+}  // namespace
+
 EncodedRows::EncodedRows(const VectorSpace& space, std::span<const float> matrix,
                          std::span<const std::uint8_t> wanted)
     : space_(&space),
@@ -16,20 +26,20 @@ EncodedRows::EncodedRows(const VectorSpace& space, std::span<const float> matrix
   // Not filled with zeros: each byte is written below or never read.
   bytes_.reset(new std::byte[wanted.size() * row_bytes_]);
   const std::size_t dim = space.dim();
-  std::vector<float> copy(dim);
-  std::vector<float> unit(dim);
-  RowEncoder encoder;
-  encoder.prepare(space);
+  thread_local Scratch of_thread;
+  Scratch& scratch = of_thread;  // found once: the way to it is a call
+  scratch.unit.resize(dim);
+  scratch.encoder.prepare(space);
   for (std::size_t row = 0; row < wanted.size(); ++row) {
     if (wanted[row] == 0) continue;
     const auto given = matrix.subspan(row * dim, dim);
-    std::copy(given.begin(), given.end(), copy.begin());
-    check_fault(normalise(copy, unit));
+    std::copy(given.begin(), given.end(), scratch.unit.begin());
+    check_fault(normalise(scratch.unit, scratch.unit));
     const RowCodes to = codes(row);
     if (to.floats != nullptr) {
       std::fill_n(to.floats, space.float_bytes() / sizeof(float), 0.0F);
     }
-    encoder.encode(space, unit, to);
+    scratch.encoder.encode(space, scratch.unit, to);
   }
 }
 
