@@ -60,19 +60,24 @@ class InterruptibleRelease : public GilRelease {
   void operator()() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_) return;
-    next_ = now + kBetween;
     take_back();
     // Not given away again: the exception belongs to this thread.
     if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    // Other threads get no signals, and each look may wait 5 ms for a busy one.
+    next_ = is_main_thread() ? now + kBetween : Time::max();
     give_again();
   }
 
  private:
-  // A busy Python thread makes this one wait 5 ms for the lock each time.
-  static constexpr std::chrono::milliseconds kBetween{100};
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds kBetween{50};
 
-  std::chrono::steady_clock::time_point next_ =
-      std::chrono::steady_clock::now() + kBetween;
+  static bool is_main_thread() {
+    const auto threading = pybind11::module_::import("threading");
+    return threading.attr("current_thread")().is(threading.attr("main_thread")());
+  }
+
+  Time next_ = std::chrono::steady_clock::now() + kBetween;
 };
 
 }  // namespace vecall::bindings

@@ -14,14 +14,14 @@ from helpers.indexes import random_vectors
 from vecall import Index
 
 
-class Stop(Exception):
+class StoppedError(Exception):
     """What the handler raises, as Python's own raises KeyboardInterrupt."""
 
 
 @pytest.fixture
 def stop_soon() -> Iterator[threading.Timer]:
     def stop(_signal: int, _frame: object) -> None:
-        raise Stop
+        raise StoppedError
 
     before = signal.signal(signal.SIGUSR1, stop)
     timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGUSR1))
@@ -36,7 +36,7 @@ def test_a_signal_ends_a_build_and_what_was_linked_stays(stop_soon):
     index = Index(64, "hnsw", ef_construction=400)
     index.add(np.arange(20_000), vectors)
     stop_soon.start()
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         index.build()
     assert index.linked < 20_000  # to link all of them takes many seconds
     # Searches go on as if there had been no build.
@@ -52,7 +52,7 @@ def test_a_signal_ends_a_batch_of_queries(stop_soon, threads):
     index.search_batch(queries[:1], 1)
     stop_soon.start()
     begun = time.process_time()
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         index.search_batch(queries, 10, exact=True, threads=threads)
     assert time.process_time() - begun < 5
     assert index.search(vectors[5], 1)[0].tolist() == [5]
