@@ -50,7 +50,7 @@ void Partition::BatchInsert::place_codes(RowTable& rows) noexcept {
 void Partition::BatchInsert::stage_all() {
   if (vectors_ > 0) {
     const GraphOptions& options = partition_.space_->graph;
-    const RowTable& rows = partition_.rows_;
+    RowTable& rows = partition_.rows_;
     if (!partition_.graph_ &&
         options.wants_graph((rows.vectors() + vectors_) * rows.space().high_bytes())) {
       partition_.graph_ = std::make_unique<GraphIndex>(options);
