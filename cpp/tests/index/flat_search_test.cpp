@@ -1,5 +1,4 @@
-// A scan finds the nearest rows that pass, beside cosines in double. BlockRescorer, by
-// which it does so, leaves out no row that may be among the best.
+// A scan finds the nearest rows that pass, beside cosines in double.
 
 #include "index/flat_search.hpp"
 
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "index/index_support.hpp"
-#include "index/rescore.hpp"
 #include "rows/id_map.hpp"
 
 namespace vecall::testing {
@@ -36,6 +34,7 @@ struct Asked {
   Vector unit;
   EncodedQuery encoded;
   RowSelection selection;
+  std::vector<double> all;  // true cosines of the rows that may be found, best first
 
   Asked(VectorRows& given, std::uint64_t number, const std::vector<RowId>* only)
       : rows(given), unit(known(number)) {
@@ -48,27 +47,20 @@ struct Asked {
     Filter filter;
     if (only != nullptr) filter.only = *only;
     selection.select(filter, rows.table(), nullptr, {}, ids);
-  }
-  [[nodiscard]] DenseQuery query(std::size_t k) const {
-    return {rows.table(), selection, encoded, k};
-  }
-  // True cosines of the rows that may be found, best first.
-  [[nodiscard]] std::vector<double> wanted() const {
-    std::vector<double> all;
     for (Slot slot = 0; slot < rows.table().slots(); ++slot) {
       if (rows.table().has_vector(slot) && selection.contains(slot)) {
         all.push_back(truth(slot));
       }
     }
     std::sort(all.begin(), all.end(), std::greater<>());
-    return all;
+  }
+  [[nodiscard]] DenseQuery query(std::size_t k) const {
+    return {rows.table(), selection, encoded, k};
   }
   [[nodiscard]] double truth(Slot slot) const {
-    const auto number = static_cast<std::uint64_t>(rows.table().id(slot));
-    return cosine(unit, known(number));
+    return cosine(unit, known(static_cast<std::uint64_t>(rows.table().id(slot))));
   }
   void check(const std::vector<Scored>& best, std::size_t k) const {
-    const std::vector<double> all = wanted();
     REQUIRE(best.size() == std::min(k, all.size()));
     std::set<Slot> seen;
     for (std::size_t i = 0; i < best.size(); ++i) {
@@ -127,7 +119,7 @@ TEST_CASE("the spread of a scan is that of the cosines") {
   DenseQuery query = asked.query(5);
   query.want_spread = true;
   DenseScratch scratch;
-  const std::vector<double> all = asked.wanted();
+  const std::vector<double>& all = asked.all;
   double mean = 0;
   for (const double value : all) mean += value / static_cast<double>(all.size());
   double variance = 0;
@@ -140,43 +132,6 @@ TEST_CASE("the spread of a scan is that of the cosines") {
   const CosineSpread sample = sampled_spread(query, 400, scratch);
   CHECK(std::abs(sample.mean - mean) < 0.05);
   CHECK(std::abs(sample.deviation - std::sqrt(variance)) < 0.03);
-}
-
-TEST_CASE("blocks of rows, one by one or whole, give the best of all of them") {
-  // The same rows in blocks that are offered by their estimates and blocks that are
-  // scored whole, in every mixture.
-  VectorRows rows(kDim);
-  for (std::uint64_t i = 0; i < 1'200; ++i) rows.add(i);
-  constexpr std::size_t kBlock = 300;
-  const Asked asked(rows, 90'003, nullptr);
-  const auto& kernel = kernels::active();
-  for (unsigned whole = 0; whole < 16; ++whole) {
-    for (const std::size_t k : {1, 10, 299}) {
-      CAPTURE(whole);
-      CAPTURE(k);
-      DenseScratch scratch;
-      scratch.positions.resize(1'024);
-      scratch.reach.resize(1'024);
-      scratch.cosines.resize(1'024);
-      const DenseQuery query = asked.query(k);
-      BlockRescorer rescorer(query, scratch);
-      REQUIRE(rescorer.scores_whole_blocks());
-      std::vector<float> estimates(kBlock);
-      for (unsigned block = 0; block < 4; ++block) {
-        const Slot first = static_cast<Slot>(block * kBlock);
-        if ((whole >> block & 1) != 0) {
-          rescorer.offer_whole(first, kBlock, [](Slot) { return true; });
-          continue;
-        }
-        kernel.scan(query.encoded.code(), rows.table().high(first),
-                    rows.table().factors(first), kBlock, estimates.data());
-        rescorer.offer(estimates.data(), rows.table().factors(first), kBlock,
-                       [&](std::size_t i) { return first + static_cast<Slot>(i); });
-      }
-      rescorer.finish();
-      asked.check(scratch.best, k);
-    }
-  }
 }
 
 }  // namespace vecall::testing
