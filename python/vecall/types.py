@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ OwnVectors = Sequence[Sequence[float] | NDArray[np.generic] | None] | NDArray[An
 
 Names = str | Collection[str]
 """One name, or several."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +411,35 @@ class AddedIds(list["str | None"]):
     def stored(self) -> list[str]:
         """The ids without None and duplicates."""
         return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
+
+
+class Page(list[T]):
+    """A page of a list, which may have more than it returns: a list with a cursor.
+
+    Attributes:
+        next: The `cursor` (of apps and users: `after`) that returns the page after
+            this one; None at the end of the list.
+    """
+
+    next: str | None
+
+    def __init__(self, values: Iterable[T] = (), next: str | None = None) -> None:
+        """Hold the values, and where the next page begins."""
+        super().__init__(values)
+        self.next = next
+
+    @classmethod
+    def of(cls, read: list[T], limit: int, name: Callable[[T], str | None]) -> Page[T]:
+        """Return the first `limit` values of a list that was read one further.
+
+        Args:
+            read: Up to `limit + 1` values.
+            limit: Maximum number of values of the page.
+            name: Returns the cursor of a value.
+        """
+        if len(read) <= limit:
+            return cls(read)
+        return cls(read[:limit], name(read[limit - 1]))
 
 
 class Imported(int):

@@ -44,6 +44,7 @@ from vecall.types import (
     ForgetProposal,
     MemoryEntry,
     OwnVectors,
+    Page,
     Revision,
     SearchMemoryResponse,
     Session,
@@ -695,20 +696,23 @@ class SyncMemoryService(ClosesBlocking):
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
         Args:
             app_name: The app.
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held for review).
-            cursor: The id of the last memory of the previous page.
-            limit: Maximum number of memories.
+            cursor: The `next` of the previous page, which is the id of its last memory.
+            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
             include_expired: Also memories past their TTL or `valid_until` that the
                 maintenance has not removed yet.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id

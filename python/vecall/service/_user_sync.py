@@ -27,6 +27,7 @@ from vecall.types import (
     ForgetProposal,
     MemoryEntry,
     OwnVectors,
+    Page,
     Revision,
     SearchMemoryResponse,
     Unset,
@@ -213,7 +214,7 @@ class SyncUserMemory:
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> builtins.list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.

@@ -27,6 +27,7 @@ from vecall.types import (
     ForgetProposal,
     MemoryEntry,
     OwnVectors,
+    Page,
     Revision,
     SearchMemoryResponse,
     Unset,
@@ -216,7 +217,7 @@ class UserMemory:
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> builtins.list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
