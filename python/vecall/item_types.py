@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from vecall.reprs import short_repr
+
 Namespace = Sequence[str]
 """The labels of a namespace, from the outermost to the innermost."""
 
@@ -36,6 +38,8 @@ class Put:
     ttl: float | timedelta | str | None = None
     if_version: int | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Drop:
@@ -50,6 +54,8 @@ class Drop:
     namespace: Namespace
     key: str
     if_version: int | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +85,5 @@ class Item:
     ttl: float | None = None
     expires_in: float | None = None
     score: float | None = None
+
+    __repr__ = short_repr

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from vecall.errors import ConfigError
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
@@ -47,6 +48,8 @@ class Limits:
     max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
         make_exact(self)
@@ -74,6 +77,8 @@ class Quota:
     memories: int | None = None
     bytes: int | None = None
     eviction: Eviction = "reject"
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""

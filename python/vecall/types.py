@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.reprs import short_repr, shortened, shown
 from vecall.scalars import exact
 from vecall.timestamps import Time, to_seconds
 
@@ -89,6 +90,17 @@ class MemoryEntry:
     supersedes: str | None = field(default=None, kw_only=True)
     scope: str = field(default="user", kw_only=True)
 
+    def __repr__(self) -> str:
+        """Return the text, cut, and what tells memories apart."""
+        return shown(
+            self,
+            content=self.content,
+            id=self.id,
+            author=self.author,
+            kind=self.kind,
+            confidence=self.confidence,
+        )
+
     def __post_init__(self) -> None:
         """Convert the time; check the content and the importance."""
         content: object = self.content
@@ -143,6 +155,8 @@ class Event:
     id: str | None = None
     custom_metadata: dict[str, Any] = field(default_factory=dict)
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -159,6 +173,8 @@ class Session:
     user_id: str
     id: str
     events: Sequence[Event] = ()
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +231,8 @@ class Filter:
     session_prefix: Names | None = None
     kind_prefix: Names | None = None
 
+    __repr__ = short_repr
+
 
 FilterLike = Filter | Mapping[str, Any]
 """A filter, or a mapping with the same fields."""
@@ -233,6 +251,8 @@ class SearchMemoryResponse:
 
     memories: list[MemoryEntry] = field(default_factory=list)
 
+    __repr__ = short_repr
+
     def __iter__(self) -> Iterator[MemoryEntry]:
         """Iterate over the memories, best first."""
         return iter(self.memories)
@@ -240,6 +260,16 @@ class SearchMemoryResponse:
     def __len__(self) -> int:
         """Return the number of memories; an empty response is false."""
         return len(self.memories)
+
+    @overload
+    def __getitem__(self, index: int) -> MemoryEntry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[MemoryEntry]: ...
+
+    def __getitem__(self, index: int | slice) -> MemoryEntry | list[MemoryEntry]:
+        """Return one of the memories, best first, or several by a slice."""
+        return self.memories[index]
 
 
 class Unset(Enum):
@@ -298,6 +328,8 @@ class Revision:
     why: str | None = None
     by: str | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetProposal:
@@ -312,6 +344,8 @@ class ForgetProposal:
     token: str
     memories: list[MemoryEntry]
     expires_at: float
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +362,8 @@ class DuplicateGroup:
     kept: str
     merged: tuple[str, ...]
     similarity: float | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +386,8 @@ class Consolidation:
     groups: tuple[DuplicateGroup, ...] = field(default=(), compare=False)
     similarity: float | None = field(default=None, compare=False)
     dry_run: bool = field(default=False, compare=False)
+
+    __repr__ = short_repr
 
 
 LeftOutReason = Literal[
@@ -387,6 +425,8 @@ class LeftOut:
     index: int
     reason: LeftOutReason
     detail: str | None = None
+
+    __repr__ = short_repr
 
 
 class AddedIds(list["str | None"]):
@@ -427,6 +467,10 @@ class Page(list[T]):
         """Hold the values, and where the next page begins."""
         super().__init__(values)
         self.next = next
+
+    def __repr__(self) -> str:
+        """Return the first values, and the cursor."""
+        return f"Page({shortened(list(self))}, next={self.next!r})"
 
     @classmethod
     def of(cls, read: list[T], limit: int, name: Callable[[T], str | None]) -> Page[T]:

@@ -18,6 +18,7 @@ from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
 from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
+from vecall.reprs import model_repr
 
 _ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 
@@ -138,6 +139,8 @@ class CachedEmbedder:
     Raises:
         ConfigError: The limits are too small for one vector.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

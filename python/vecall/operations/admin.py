@@ -35,6 +35,11 @@ class Admin:
         self._runtime = runtime
         self.telemetry = runtime.telemetry
 
+    @property
+    def place(self) -> str:
+        """Where the memories are, in words."""
+        return self._runtime.place
+
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""

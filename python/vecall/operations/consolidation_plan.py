@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 from vecall.timestamps import ttl_seconds
 
@@ -36,6 +37,8 @@ class ConsolidationPlan:
     fold: Collection[Fold] = SESSIONS
     merge: bool = True
     similarity: float | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -13,6 +13,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.inner_parts import Inner, checked_include
 from vecall.limits import Quota
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 from vecall.scopes import Scopes
 from vecall.store import Durability, UserQuota
@@ -60,6 +61,8 @@ class StorageOptions:
     maintenance_interval: float | timedelta | str | None = 60.0
     clock: Clock | None = None
     max_staleness: float | timedelta | str | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -110,6 +113,8 @@ class WritePolicy:
     quota: Quota = field(default_factory=Quota)
     scopes: Scopes = field(default_factory=Scopes)
     include: Sequence[Inner] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value."""

@@ -33,6 +33,10 @@ class SyncMemoryAdmin:
         self._deletion = deletion
         self._housekeeping = housekeeping
 
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._admin.place}>"
+
     def backup(self, path: str | Path) -> None:
         """Copy a consistent state of the file while it is in use.
 

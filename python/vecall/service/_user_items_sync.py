@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.item_types import Drop, Item, Namespace, Put
+from vecall.reprs import shown
 from vecall.scopes import Owner
 from vecall.service._items_sync import SyncItems
 
@@ -28,6 +29,10 @@ class SyncUserItems:
         """Share the parts of a service."""
         self._items = items
         self._owner = owner
+
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
 
     def write(
         self, operations: Sequence[Put | Drop], *, embedder: str | None = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.ranking.options import Ranking
+from vecall.reprs import shown
 from vecall.scopes import Owner, Scope
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.store import State
@@ -53,6 +54,10 @@ class SyncUserMemory:
         """Share the parts of a service."""
         self._service = service
         self._owner = owner
+
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
 
     @property
     def app_name(self) -> str:

@@ -36,6 +36,10 @@ class MemoryAdmin:
         self._housekeeping = housekeeping
         self._sync = SyncMemoryAdmin(admin, deletion, housekeeping)
 
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._admin.place}>"
+
     @property
     def sync(self) -> SyncMemoryAdmin:
         """The same methods for callers without an event loop."""

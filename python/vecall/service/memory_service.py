@@ -206,6 +206,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._forgetting,
         )
 
+    def __repr__(self) -> str:
+        """Return where the memories are."""
+        state = "closed" if self._memory.closed else "open"
+        return f"<{type(self).__name__} {self._memory.place}, {state}>"
+
     def restricted(self, rights: Rights) -> MemoryService:
         """Return the same memory for a caller with fewer rights.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.ranking.options import Ranking
+from vecall.reprs import shown
 from vecall.scopes import Owner, Scope
 from vecall.service.user_items import UserItems
 from vecall.store import State
@@ -54,6 +55,10 @@ class UserMemory:
         """Bind a service to an app and a user."""
         self._service = service
         self._owner = owner
+
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
 
     @property
     def app_name(self) -> str:

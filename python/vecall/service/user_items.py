@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.item_types import Drop, Item, Namespace, Put
+from vecall.reprs import shown
 from vecall.scopes import Owner
 from vecall.service.items import Items
 
@@ -28,6 +29,10 @@ class UserItems:
         """Bind the items of a service to an app and a user."""
         self._items = items
         self._owner = owner
+
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
 
     async def write(
         self, operations: Sequence[Put | Drop], *, embedder: str | None = None

@@ -149,6 +149,10 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         self._abandoned = abandoned(self)
         close_at_exit(self)
 
+    def __repr__(self) -> str:
+        """Return the class of the store."""
+        return f"<{type(self).__name__} over {type(self.store).__name__}>"
+
     @property
     def sync(self) -> SyncVectorStoreMemoryService:
         """The same methods for callers without an event loop."""
