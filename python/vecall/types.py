@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.reprs import short_repr, shortened, shown
 from vecall.scalars import exact
 from vecall.timestamps import Time, to_seconds
@@ -89,6 +89,34 @@ class MemoryEntry:
     valid_until: float | None = field(default=None, kw_only=True)
     supersedes: str | None = field(default=None, kw_only=True)
     scope: str = field(default="user", kw_only=True)
+
+    if TYPE_CHECKING:  # times are given as `Time` and read as float
+
+        def __init__(
+            self,
+            content: Content,
+            *,
+            id: str | None = None,
+            author: str | None = None,
+            timestamp: Time | None = None,
+            session_id: str | None = None,
+            event_id: str | None = None,
+            kind: str | None = None,
+            source: str | None = None,
+            trust: str | None = None,
+            custom_metadata: dict[str, Any] = ...,
+            importance: float | None = None,
+            score: float | None = None,
+            similarity: float | None = None,
+            confidence: float | None = None,
+            explanation: dict[str, float] | None = None,
+            created_at: float | None = None,
+            updated_at: float | None = None,
+            valid_until: Time | None = None,
+            supersedes: str | None = None,
+            scope: str = "user",
+        ) -> None:
+            """Create a memory."""
 
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
@@ -446,6 +474,23 @@ class AddedIds(list["str | None"]):
         """Hold the ids, and the reasons for the missing ones."""
         super().__init__(ids)
         self.left_out = tuple(left_out)
+
+    @property
+    def id(self) -> str:
+        """The id of the item of a call with one item.
+
+        Raises:
+            NotFoundError: It was not stored; `left_out` has the reason.
+            InvalidArgumentError: The call had no item, or several.
+        """
+        if len(self) != 1:
+            msg = f"id: the call had {len(self)} items; each has its id in this list"
+            raise InvalidArgumentError(msg)
+        if self[0] is None:
+            reason = self.left_out[0].reason if self.left_out else "unknown"
+            msg = f"id: the item was not stored; the reason is {reason}"
+            raise NotFoundError(msg)
+        return self[0]
 
     @property
     def stored(self) -> list[str]:

@@ -135,6 +135,9 @@ class SyncMemoryAdmin:
         they search newly loaded memories by words, and their adds are refused. After an
         interruption, another call continues.
 
+        Args:
+            embedder: The embedder to move to.
+
         Raises:
             EmbedderError: The embedder failed; call again to continue.
         """

@@ -209,7 +209,7 @@ class SyncMemoryService(ClosesBlocking):
         *,
         app_name: str,
         user_id: str,
-        memories: Sequence[MemoryEntry | Content | object],
+        memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool | None = None,
         idempotency_key: str | None = None,
@@ -224,9 +224,9 @@ class SyncMemoryService(ClosesBlocking):
         Args:
             app_name: The app.
             user_id: The user.
-            memories: Texts, `MemoryEntry` objects, or dicts with the same fields. A
-                dict may use aliases: text or memory (content), role (author),
-                created_at (timestamp), metadata (custom_metadata).
+            memories: Texts, `MemoryEntry` objects, or dicts with the same fields, or
+                one of these. A dict may use aliases: text or memory (content), role
+                (author), created_at (timestamp), metadata (custom_metadata).
             custom_metadata: As in `add_events_to_memory`.
             restore: None stores a deleted memory again. True also restores an archived
                 or corrected one. False does neither.
@@ -245,7 +245,7 @@ class SyncMemoryService(ClosesBlocking):
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
-            reason in `left_out`.
+            reason in `left_out`. `id` is the id of a single memory.
 
         Raises:
             InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
@@ -341,6 +341,12 @@ class SyncMemoryService(ClosesBlocking):
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> MemoryEntry:
         """Return one memory by its id.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
 
         Raises:
             NotFoundError: The user has no memory with this id.
@@ -498,6 +504,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[bool]:
         """Delete several memories permanently, in one transaction.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids.
+            scope: The memories' scope.
+
         Returns:
             For each id, in order, whether there was such a memory.
 
@@ -512,6 +524,11 @@ class SyncMemoryService(ClosesBlocking):
         """Delete the memories of one session permanently; return their number.
 
         Ingesting the session again does not bring them back.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
         """
         return run_sync(self._deletion.delete_session(app_name, user_id, session_id))
 
@@ -519,6 +536,12 @@ class SyncMemoryService(ClosesBlocking):
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
         """Delete a user's memories that match a filter, permanently.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filter: A `Filter`, or a mapping with its fields.
+            scope: The memories' scope.
 
         Returns:
             The number of deleted memories.
@@ -680,6 +703,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[Revision]:
         """Return all revisions of a memory and of those it replaced, oldest first.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+
         Raises:
             NotFoundError: The user has no memory with this id.
         """
@@ -762,6 +791,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> None:
         """Exclude a memory from searches, but keep it stored.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
@@ -774,6 +809,12 @@ class SyncMemoryService(ClosesBlocking):
 
         For a summary that replaced turns, the turns become live and the summary is
         removed. A quarantined memory stays quarantined: see `release_memory`.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
 
         Returns:
             The ids of the restored memories.

@@ -143,6 +143,9 @@ class MemoryAdmin:
         they search newly loaded memories by words, and their adds are refused. After an
         interruption, another call continues.
 
+        Args:
+            embedder: The embedder to move to.
+
         Raises:
             EmbedderError: The embedder failed; call again to continue.
         """
