@@ -26,7 +26,7 @@ class Put:
             their order is preserved. A tuple is stored as a list.
         vectors: Vectors that find the item: numbers (n, dim), or (dim,) for one. They
             are finite and not zero. All vectors of a user's items have one dimension.
-        ttl: TTL: seconds, a timedelta or "3600s". None is no expiry.
+        ttl: TTL: seconds, a timedelta or "30d". None is no expiry.
         if_version: Write only if the item is in this version, or with 0 only if there
             is no item. None writes always.
     """

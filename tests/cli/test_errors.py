@@ -26,6 +26,7 @@ class Ones:
 def run(tmp_path, capsys, monkeypatch):
     """Run one command in its own folder; return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
 
     def run_command(*arguments):
         code = main([str(argument) for argument in arguments])

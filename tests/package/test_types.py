@@ -130,6 +130,11 @@ def test_whatever_time_is_accepted_can_be_shown():
         ("3600s", 3600.0),
         ("3600", 3600.0),
         ("1.5s", 1.5),
+        ("90m", 5400.0),
+        ("12h", 43_200.0),
+        ("30d", 2_592_000.0),
+        ("1.5d", 129_600.0),
+        ("2w", 1_209_600.0),
     ],
 )
 def test_a_time_to_live_is_seconds_however_spelled(ttl, seconds):
@@ -137,7 +142,24 @@ def test_a_time_to_live_is_seconds_however_spelled(ttl, seconds):
     assert ttl_seconds(ttl) == seconds
 
 
-@pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, "", "s", "1h", "1ss"])
+@pytest.mark.parametrize(
+    "ttl",
+    [
+        0,
+        -1,
+        math.nan,
+        math.inf,
+        "",
+        "s",
+        "d",
+        "1y",
+        "1ss",
+        "1dd",
+        "nand",
+        "infd",
+        "-1d",
+    ],
+)
 def test_a_time_to_live_that_is_none_is_refused(ttl):
     """S4.58: positive and finite."""
     with pytest.raises(InvalidArgumentError, match="ttl"):

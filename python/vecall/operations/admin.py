@@ -143,8 +143,10 @@ class Admin:
         count = move.run(
             switched, runtime.search_index.partitions.moving, lambda: runtime.closed
         )
-        if not runtime.closed:
-            runtime.backfill().wait()
+        if not runtime.closed:  # what was stored without a model
+            filling = runtime.backfill()
+            filling.wait()
+            count += filling.filled
         return count
 
     @observed("stats")

@@ -24,7 +24,7 @@ class ConsolidationPlan:
     Attributes:
         every: The shortest time between two runs on one file, across all processes:
             seconds, a timedelta or "86400s".
-        older_than: Summarize memories older than this: seconds, a timedelta or "3600s".
+        older_than: Summarize memories older than this: seconds, a timedelta or "30d".
             None summarizes nothing.
         fold: The memories to summarize: any of "sessions", "summaries" and "facts".
         merge: Merge facts with the same words, apart from fillers.

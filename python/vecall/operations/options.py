@@ -95,7 +95,7 @@ class WritePolicy:
     Attributes:
         on_write: Called with each memory before it is written, except imported
             memories; see `vecall.hooks`.
-        history_ttl: TTL of overwritten texts: seconds, a timedelta or "3600s". None
+        history_ttl: TTL of overwritten texts: seconds, a timedelta or "30d". None
             deletes them together with the memory.
         quota: The limits on what each user may store.
         scopes: The scopes, besides a user's own, that may be read and written.
@@ -198,7 +198,7 @@ def checked_seconds(value: object, name: str) -> float | None:
     try:
         return ttl_seconds(value)
     except InvalidArgumentError:
-        msg = f'{name}: expected positive seconds, a timedelta, "3600s", or None'
+        msg = f'{name}: expected positive seconds, a timedelta, "30d", or None'
         raise ConfigError(msg) from None
 
 

@@ -159,7 +159,7 @@ class SyncUserMemory:
             restore: Store deleted turns again.
             idempotency_key: As in `add_session_to_memory`.
             messages: Another name for `events`.
-            ttl: TTL of the memories: seconds, a timedelta or "3600s"; None is the
+            ttl: TTL of the memories: seconds, a timedelta or "30d"; None is the
                 service's.
             verbatim: Store every custom_metadata as it is: all keys, in their order.
 
@@ -305,7 +305,7 @@ class SyncUserMemory:
         Args:
             memory_ids: Their ids, in any state. Ids that the user does not have, or
                 whose memories have expired, are ignored.
-            ttl: How long they last from now: seconds, a timedelta or "3600s"; None is
+            ttl: How long they last from now: seconds, a timedelta or "30d"; None is
                 for ever.
             scope: The memories' scope.
 
@@ -730,7 +730,7 @@ class SyncUserMemory:
 
         Args:
             older_than: Summarize sessions whose last turn is at least this old:
-                seconds, a timedelta or "3600s". None summarizes nothing.
+                seconds, a timedelta or "30d". None summarizes nothing.
             summarizer: The summarizer; default: the service's.
             merge: Merge facts with the same words, apart from filler words.
             similarity: Also merge facts whose vectors have at least this cosine, in
