@@ -186,3 +186,7 @@ __all__ = [
     "redact",
     "render",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
