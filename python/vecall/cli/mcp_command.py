@@ -14,7 +14,7 @@ from typing import Any
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
 from vecall.cli.mcp_clients import CLIENTS
-from vecall.cli.options import expanded
+from vecall.cli.options import expanded, shown
 from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
 from vecall.service.memory_service import MemoryService
 
@@ -77,7 +77,7 @@ def run_mcp(options: argparse.Namespace) -> int:
     os.umask(0o077)
     path = prepared(default_path() if options.path is None else options.path)
     with (
-        naming(path),
+        naming(shown(path)),
         private_pipes() as pipes,
         MemoryService(
             path,
