@@ -161,7 +161,11 @@ class ExpiryClock:
             )
 
 
-_HANDS = (("wall", float | int), ("monotonic", float | int), ("boot_id", str))
+_HANDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("wall", (float, int)),
+    ("monotonic", (float, int)),
+    ("boot_id", (str,)),
+)
 
 
 def checked_clock(clock: object) -> Clock:

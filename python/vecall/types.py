@@ -486,11 +486,12 @@ class AddedIds(list["str | None"]):
         if len(self) != 1:
             msg = f"id: the call had {len(self)} items; each has its id in this list"
             raise InvalidArgumentError(msg)
-        if self[0] is None:
+        id_ = self[0]
+        if id_ is None:
             reason = self.left_out[0].reason if self.left_out else "unknown"
             msg = f"id: the item was not stored; the reason is {reason}"
             raise NotFoundError(msg)
-        return self[0]
+        return id_
 
     @property
     def stored(self) -> list[str]:

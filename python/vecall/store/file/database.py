@@ -186,11 +186,12 @@ class Database:
         """
         with self.exclusive() as connection:
             if self._file is not None:
+                found: tuple[int, int] | None = None
                 try:
                     about = os.stat(self._name)  # noqa: PTH116 - before each write
                     found = about.st_dev, about.st_ino
                 except OSError:
-                    found = None
+                    pass
                 if found != self._file:
                     # SQLite goes on with the old file; what it writes there is lost.
                     raise StorageError(_REPLACED)
