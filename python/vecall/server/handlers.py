@@ -117,6 +117,11 @@ def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
     return _turn(call, is_large=not given or max(given) > MANY)
 
 
+def _reads_metadata(asked: dict[str, Any]) -> bool:
+    """Whether a filter compares the metadata of each row."""
+    return "metadata" in asked.get("filter", ())
+
+
 def _turn(call: RequestContext, *, is_large: bool) -> AbstractAsyncContextManager[None]:
     """Return the place of a request: one large one at a time for each user."""
     if not is_large:
@@ -153,7 +158,8 @@ async def search(call: RequestContext) -> Response:
         )
         return answer.memories
 
-    async with _turn(call, is_large=len(body["query"]) > _LONG_QUERY):
+    is_long = len(body["query"]) > _LONG_QUERY
+    async with _turn(call, is_large=is_long or _reads_metadata(body)):
         return await answered(call, k, ask, best)
 
 
@@ -174,12 +180,14 @@ async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
     async def ask() -> Page[MemoryEntry]:
         return await call.user.list(**asked)
 
-    return await answered(call, limit, ask, page)
+    async with _turn(call, is_large=_reads_metadata(asked)):
+        return await answered(call, limit, ask, page)
 
 
 async def count_memories(call: RequestContext) -> Response:
     """Return the number of memories that pass a filter."""
-    count = await call.user.count(**call.body)
+    async with _turn(call, is_large=_reads_metadata(call.body)):
+        count = await call.user.count(**call.body)
     return json_response({"count": count})
 
 

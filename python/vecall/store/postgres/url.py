@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from vecall.errors import ConfigError
 
@@ -14,6 +15,36 @@ _MOST_CONNECTIONS = 64
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 _OWN = ("schema", "writers", "readers", "keeper_url", "timeout", "prepare")
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
+
+
+# As in RFC 3986, appendix B. `urllib.parse` of some Pythons refuses an IPv6 address
+# among several hosts.
+_PARTS = re.compile(
+    r"(?P<scheme>[a-z]+)://(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
+    r"(\?(?P<query>[^#]*))?(#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+
+
+class _Parts(NamedTuple):
+    scheme: str
+    netloc: str
+    path: str
+    query: str
+    fragment: str
+
+
+def _split(url: str) -> _Parts:
+    """Return the parts of a URL.
+
+    Raises:
+        ValueError: It is malformed.
+    """
+    found = _PARTS.fullmatch(url)
+    if found is None or found["netloc"].count("[") != found["netloc"].count("]"):
+        msg = "url"
+        raise ValueError(msg)
+    return _Parts(**found.groupdict(""))
 
 
 def is_url(path: object) -> bool:
@@ -47,14 +78,14 @@ class DatabaseUrl:
 
     def __str__(self) -> str:
         """Return the URL without user and password."""
-        parts = urlsplit(self.conninfo)
+        parts = _split(self.conninfo)
         where = parts.netloc.rpartition("@")[2]
         return f"{parts.scheme}://{where}{parts.path}"
 
     @property
     def is_checked(self) -> bool:
         """Whether a connection is local, or verifies the server's certificate."""
-        parts = urlsplit(self.conninfo)
+        parts = _split(self.conninfo)
         options = dict(_options(parts.query))
         local = all(
             host.startswith(("/", "@")) or host in _LOCAL
@@ -78,7 +109,7 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         ConfigError: The URL is malformed, or an option has a wrong value.
     """
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
         options = _options(parts.query)
         hosts = _hosts(parts.netloc, dict(options))
         _require_ports(parts.netloc)
