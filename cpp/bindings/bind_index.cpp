@@ -210,7 +210,8 @@ Arrays of int64 and float32 are taken as they are; other integers and numbers, a
 of them, are converted.
 
 Args:
-    ids: Integers (n,), or one. The last of equal ids wins.
+    ids: Integers (n,), or one. The last of equal ids wins. Avoid -1:
+        `search_batch` returns it in place of a missing hit.
     vectors: Numbers (n, dim), or (dim,) for one id; finite as float32 and not zero.
 
 Raises:

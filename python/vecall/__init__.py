@@ -83,6 +83,7 @@ from vecall.types import (
     Imported,
     LeftOut,
     MemoryEntry,
+    Page,
     Revision,
     SearchMemoryResponse,
     Session,
@@ -140,6 +141,7 @@ __all__ = [
     "MissingFileError",
     "NetworkFilesystemError",
     "NotFoundError",
+    "Page",
     "PendingWrite",
     "Put",
     "Quota",
@@ -184,3 +186,7 @@ __all__ = [
     "redact",
     "render",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

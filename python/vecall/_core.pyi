@@ -83,7 +83,8 @@ class Index:
         of them, are converted.
 
         Args:
-            ids: Integers (n,), or one. The last of equal ids wins.
+            ids: Integers (n,), or one. The last of equal ids wins. Avoid -1:
+                `search_batch` returns it in place of a missing hit.
             vectors: Numbers (n, dim), or (dim,) for one id; finite as float32 and not zero.
 
         Raises:

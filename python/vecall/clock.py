@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vecall.errors import ConfigError
-from vecall.scalars import stored_float
+from vecall.scalars import exact, stored_float
 
 _log = logging.getLogger("vecall")
 
@@ -31,11 +31,7 @@ _PASSING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Clock:
     """The time source of a service; tests may replace it."""
 
-    def __init__(self) -> None:
-        """Read the boot id of the machine."""
-        self._boot = ""
-        with suppress(OSError):
-            self._boot = _BOOT_ID.read_text("ascii").strip()
+    _boot: str | None = None  # read at the first use: a subclass may lack our __init__
 
     def wall(self) -> float:
         """Return the machine's wall clock time, in seconds since 1970."""
@@ -47,6 +43,10 @@ class Clock:
 
     def boot_id(self) -> str:
         """Return an id of the moment that `monotonic` counts from; "" if unknown."""
+        if self._boot is None:
+            self._boot = ""
+            with suppress(OSError):
+                self._boot = _BOOT_ID.read_text("ascii").strip()
         return self._boot
 
 
@@ -161,15 +161,31 @@ class ExpiryClock:
             )
 
 
+_HANDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("wall", (float, int)),
+    ("monotonic", (float, int)),
+    ("boot_id", (str,)),
+)
+
+
 def checked_clock(clock: object) -> Clock:
     """Return the caller's clock; for None, the machine's.
 
     Raises:
-        ConfigError: Not a `Clock`.
+        ConfigError: Not a `Clock`, or one whose methods fail.
     """
     if clock is None:
         return Clock()
     if not isinstance(clock, Clock):
         msg = "clock: expected a vecall.Clock"
         raise ConfigError(msg)
+    for name, kind in _HANDS:
+        try:
+            told = getattr(clock, name)()
+        except Exception as error:
+            msg = f"clock: its method {name} failed with {type(error).__name__}"
+            raise ConfigError(msg) from error
+        if not isinstance(exact(told), kind):
+            msg = f"clock: its method {name} returned a {type(told).__name__}"
+            raise ConfigError(msg)
     return clock

@@ -48,9 +48,22 @@ def as_list(value: object, argument: str) -> list[Any]:
         InvalidTypeError: A string, a mapping, or nothing that can be counted through.
     """
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
-        msg = f"{argument}: expected a sequence"
+        msg = f"{argument}: expected a sequence; write one value as [value]"
         raise InvalidTypeError(msg)
     return list(value)
+
+
+def one_or_more(value: object, argument: str) -> list[Any]:
+    """Return a sequence as a list; one text or one object with a content in a list.
+
+    Raises:
+        InvalidTypeError: Neither.
+    """
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, str | Mapping) or hasattr(value, "content"):
+        return [value]
+    return as_list(value, argument)
 
 
 def text_parts(

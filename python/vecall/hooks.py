@@ -8,6 +8,7 @@ from typing import Literal
 
 from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import check_tier
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 from vecall.types import MemoryEntry
 
@@ -26,6 +27,8 @@ class PendingWrite:
     user_id: str
     memory: MemoryEntry
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -43,6 +46,8 @@ class Verdict:
     outcome: Literal["allow", "redact", "quarantine", "reject"]
     text: str | None = None
     trust: str | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""

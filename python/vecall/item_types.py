@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from vecall.reprs import short_repr
+
 Namespace = Sequence[str]
 """The labels of a namespace, from the outermost to the innermost."""
 
@@ -24,7 +26,7 @@ class Put:
             their order is preserved. A tuple is stored as a list.
         vectors: Vectors that find the item: numbers (n, dim), or (dim,) for one. They
             are finite and not zero. All vectors of a user's items have one dimension.
-        ttl: TTL: seconds, a timedelta or "3600s". None is no expiry.
+        ttl: TTL: seconds, a timedelta or "30d". None is no expiry.
         if_version: Write only if the item is in this version, or with 0 only if there
             is no item. None writes always.
     """
@@ -35,6 +37,8 @@ class Put:
     vectors: Any = None
     ttl: float | timedelta | str | None = None
     if_version: int | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Drop:
     namespace: Namespace
     key: str
     if_version: int | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +85,5 @@ class Item:
     ttl: float | None = None
     expires_in: float | None = None
     score: float | None = None
+
+    __repr__ = short_repr

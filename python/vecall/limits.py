@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from vecall.errors import ConfigError
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
@@ -15,6 +16,9 @@ UNASKED_CONFIDENCE = 0.2
 """The least confidence of a memory that is recalled without being asked for."""
 
 
+_DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Maximum sizes of the parts of a request.
@@ -22,7 +26,7 @@ class Limits:
     Attributes:
         max_text_bytes: Bytes of one memory's text in UTF-8.
         max_metadata_bytes: Bytes of one memory's custom_metadata as JSON.
-        max_metadata_depth: Nesting depth of that JSON.
+        max_metadata_depth: Nesting depth of that JSON, at most 200.
         max_name_bytes: Bytes of an app name, or of a user, session, event or memory id,
             in UTF-8.
         max_top_k: Memories in one search result.
@@ -34,7 +38,7 @@ class Limits:
         max_query_chars: Characters of a query; a longer query is cut, not refused.
 
     Raises:
-        ConfigError: A limit is not an integer of at least 1.
+        ConfigError: A limit is not an integer of at least 1, or the depth above 200.
     """
 
     max_text_bytes: int = 262_144
@@ -47,11 +51,16 @@ class Limits:
     max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
         make_exact(self)
         for field in fields(self):
             _check_count(getattr(self, field.name), f"limits.{field.name}")
+        if self.max_metadata_depth > _DEEPEST:
+            msg = f"limits.max_metadata_depth: must be at most {_DEEPEST}"
+            raise ConfigError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,8 @@ class Quota:
     memories: int | None = None
     bytes: int | None = None
     eviction: Eviction = "reject"
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""

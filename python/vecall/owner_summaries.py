@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vecall.reprs import short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class AppSummary:
@@ -18,6 +20,8 @@ class AppSummary:
     app_name: str
     users: int
     memories: int
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,5 @@ class UserSummary:
     text_bytes: int
     created_at: float
     updated_at: float
+
+    __repr__ = short_repr

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
+from vecall.reprs import short_repr
 from vecall.scalars import exact
 
 Scope = Literal["user", "shared", "app"]
@@ -45,6 +46,8 @@ class Scopes:
 
     read: frozenset[Scope] = frozenset()
     write: frozenset[Scope] = frozenset()
+
+    __repr__ = short_repr
 
     def __init__(
         self, *, read: Iterable[Scope] = (), write: Iterable[Scope] = ()

@@ -14,6 +14,7 @@ _EARLIEST = -62_135_596_800.0
 _LATEST = 253_402_300_799.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _LONGEST_TTL = 100_000_000_000.0  # three thousand years are for ever
 
 Time = float | int | str | datetime
@@ -112,7 +113,9 @@ def to_iso(seconds: float) -> str:
 
 
 def ttl_seconds(value: object, name: str = "ttl") -> float:
-    """Return a time to live in seconds: a number, a timedelta, or "3600s".
+    """Return a time to live in seconds: a number, a timedelta, or "30d".
+
+    The units of a string are s, m, h, d and w; without one it is seconds.
 
     Args:
         value: The time.
@@ -122,15 +125,14 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
         InvalidArgumentError: Not positive and finite, or another spelling.
         InvalidTypeError: Of another type.
     """
-    rule = (
-        f'{name}: expected positive seconds, a timedelta, or a string such as "3600s"'
-    )
+    rule = f'{name}: expected positive seconds, a timedelta, or a string such as "30d"'
     value = exact(value)
     if isinstance(value, timedelta):
         seconds = timedelta.total_seconds(value)
     elif isinstance(value, str):
         try:
-            seconds = float(value.removesuffix("s"))
+            unit = _UNITS.get(value[-1:])
+            seconds = float(value) if unit is None else float(value[:-1]) * unit
         except ValueError:
             raise InvalidArgumentError(rule) from None
     elif isinstance(value, float):

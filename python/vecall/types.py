@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.reprs import short_repr, shortened, shown
 from vecall.scalars import exact
 from vecall.timestamps import Time, to_seconds
 
@@ -29,6 +30,8 @@ OwnVectors = Sequence[Sequence[float] | NDArray[np.generic] | None] | NDArray[An
 
 Names = str | Collection[str]
 """One name, or several."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,45 @@ class MemoryEntry:
     supersedes: str | None = field(default=None, kw_only=True)
     scope: str = field(default="user", kw_only=True)
 
+    if TYPE_CHECKING:  # times are given as `Time` and read as float
+
+        def __init__(
+            self,
+            content: Content,
+            *,
+            id: str | None = None,
+            author: str | None = None,
+            timestamp: Time | None = None,
+            session_id: str | None = None,
+            event_id: str | None = None,
+            kind: str | None = None,
+            source: str | None = None,
+            trust: str | None = None,
+            custom_metadata: dict[str, Any] = ...,
+            importance: float | None = None,
+            score: float | None = None,
+            similarity: float | None = None,
+            confidence: float | None = None,
+            explanation: dict[str, float] | None = None,
+            created_at: float | None = None,
+            updated_at: float | None = None,
+            valid_until: Time | None = None,
+            supersedes: str | None = None,
+            scope: str = "user",
+        ) -> None:
+            """Create a memory."""
+
+    def __repr__(self) -> str:
+        """Return the text, cut, and what tells memories apart."""
+        return shown(
+            self,
+            content=self.content,
+            id=self.id,
+            author=self.author,
+            kind=self.kind,
+            confidence=self.confidence,
+        )
+
     def __post_init__(self) -> None:
         """Convert the time; check the content and the importance."""
         content: object = self.content
@@ -142,6 +184,8 @@ class Event:
     id: str | None = None
     custom_metadata: dict[str, Any] = field(default_factory=dict)
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -158,6 +202,8 @@ class Session:
     user_id: str
     id: str
     events: Sequence[Event] = ()
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +265,8 @@ class Filter:
     session_prefix: Names | None = None
     kind_prefix: Names | None = None
 
+    __repr__ = short_repr
+
 
 FilterLike = Filter | Mapping[str, Any]
 """A filter, or a mapping with the same fields."""
@@ -237,6 +285,8 @@ class SearchMemoryResponse:
 
     memories: list[MemoryEntry] = field(default_factory=list)
 
+    __repr__ = short_repr
+
     def __iter__(self) -> Iterator[MemoryEntry]:
         """Iterate over the memories, best first."""
         return iter(self.memories)
@@ -244,6 +294,16 @@ class SearchMemoryResponse:
     def __len__(self) -> int:
         """Return the number of memories; an empty response is false."""
         return len(self.memories)
+
+    @overload
+    def __getitem__(self, index: int) -> MemoryEntry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[MemoryEntry]: ...
+
+    def __getitem__(self, index: int | slice) -> MemoryEntry | list[MemoryEntry]:
+        """Return one of the memories, best first, or several by a slice."""
+        return self.memories[index]
 
 
 class Unset(Enum):
@@ -302,6 +362,8 @@ class Revision:
     why: str | None = None
     by: str | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetProposal:
@@ -316,6 +378,8 @@ class ForgetProposal:
     token: str
     memories: list[MemoryEntry]
     expires_at: float
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +396,8 @@ class DuplicateGroup:
     kept: str
     merged: tuple[str, ...]
     similarity: float | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +420,8 @@ class Consolidation:
     groups: tuple[DuplicateGroup, ...] = field(default=(), compare=False)
     similarity: float | None = field(default=None, compare=False)
     dry_run: bool = field(default=False, compare=False)
+
+    __repr__ = short_repr
 
 
 LeftOutReason = Literal[
@@ -392,6 +460,8 @@ class LeftOut:
     reason: LeftOutReason
     detail: str | None = None
 
+    __repr__ = short_repr
+
 
 class AddedIds(list["str | None"]):
     """The ids of the stored items of a call, aligned with its items.
@@ -412,9 +482,60 @@ class AddedIds(list["str | None"]):
         self.left_out = tuple(left_out)
 
     @property
+    def id(self) -> str:
+        """The id of the item of a call with one item.
+
+        Raises:
+            NotFoundError: It was not stored; `left_out` has the reason.
+            InvalidArgumentError: The call had no item, or several.
+        """
+        if len(self) != 1:
+            msg = f"id: the call had {len(self)} items; each has its id in this list"
+            raise InvalidArgumentError(msg)
+        id_ = self[0]
+        if id_ is None:
+            reason = self.left_out[0].reason if self.left_out else "unknown"
+            msg = f"id: the item was not stored; the reason is {reason}"
+            raise NotFoundError(msg)
+        return id_
+
+    @property
     def stored(self) -> list[str]:
         """The ids without None and duplicates."""
         return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
+
+
+class Page(list[T]):
+    """A page of a list, which may have more than it returns: a list with a cursor.
+
+    Attributes:
+        next: The `cursor` (of apps and users: `after`) that returns the page after
+            this one; None at the end of the list.
+    """
+
+    next: str | None
+
+    def __init__(self, values: Iterable[T] = (), next: str | None = None) -> None:
+        """Hold the values, and where the next page begins."""
+        super().__init__(values)
+        self.next = next
+
+    def __repr__(self) -> str:
+        """Return the first values, and the cursor."""
+        return f"Page({shortened(list(self))}, next={self.next!r})"
+
+    @classmethod
+    def of(cls, read: list[T], limit: int, name: Callable[[T], str | None]) -> Page[T]:
+        """Return the first `limit` values of a list that was read one further.
+
+        Args:
+            read: Up to `limit + 1` values.
+            limit: Maximum number of values of the page.
+            name: Returns the cursor of a value.
+        """
+        if len(read) <= limit:
+            return cls(read)
+        return cls(read[:limit], name(read[limit - 1]))
 
 
 class Imported(int):

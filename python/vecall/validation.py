@@ -109,8 +109,13 @@ def check_query(value: object) -> str:
     return value
 
 
-def check_top_k(value: object, limits: Limits) -> int:
+def check_top_k(value: object, limits: Limits, name: str = "top_k") -> int:
     """Return `value` if it is a number of results.
+
+    Args:
+        value: The number.
+        limits: The service's.
+        name: The argument, for the error message.
 
     Raises:
         InvalidTypeError: Not an integer.
@@ -119,13 +124,13 @@ def check_top_k(value: object, limits: Limits) -> int:
     """
     count = exact(value)
     if type(count) is not int:
-        msg = "top_k: expected an integer"
+        msg = f"{name}: expected an integer"
         raise InvalidTypeError(msg)
     if count < 1:
-        msg = "top_k: must be at least 1"
+        msg = f"{name}: must be at least 1"
         raise InvalidArgumentError(msg)
     if count > limits.max_top_k:
-        msg = f"top_k: at most max_top_k = {limits.max_top_k}"
+        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
         raise LimitExceededError(msg)
     return count
 

@@ -33,6 +33,7 @@ def file(tmp_path):
 def run(tmp_path, capsys, monkeypatch):
     """Run one command on one file; return its JSON, or what it said on failure."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
 
     def run_command(*arguments, fails=False):
         code = main([str(argument) for argument in arguments])

@@ -26,6 +26,7 @@ class Ones:
 def run(tmp_path, capsys, monkeypatch):
     """Run one command in its own folder; return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
 
     def run_command(*arguments):
         code = main([str(argument) for argument in arguments])
@@ -82,7 +83,7 @@ def test_an_embedder_of_a_module_embeds_and_moves_a_file(run, file, tmp_path):
     code, said = run("reembed", "--embedder", "models:Ones")
     assert (code, said) == (
         0,
-        "0 memories moved to another model; 1 memory has vectors of ones\n",
+        "1 memory embedded; 1 memory has vectors of ones\n",
     )
     asked = ("search", "animals", "--app", "hotel", "--user", "alice")
     code, said = run(*asked, "--embedder", "models:Ones", "--min-similarity", "0.5")

@@ -26,6 +26,7 @@ class _Input:
 def run(tmp_path, capsys, monkeypatch):
     """Run one command in its own folder; return its exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
 
     def run_command(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", _Input(stdin))

@@ -94,6 +94,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: " ".join(each)[:24])
 def test_a_pipe_gets_no_escape(command, file, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
     monkeypatch.setenv("VECALL_DEBUG", "1")
     with suppress(SystemExit):
         main(list(command))
@@ -105,7 +106,7 @@ def test_a_pipe_gets_no_escape(command, file, tmp_path, capfd, monkeypatch):
 def test_a_terminal_gets_no_escape_but_those_of_vecall(file, tmp_path):
     command = [sys.executable, "-m", "vecall.cli.main", *COMMANDS[0]]
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm"}
+    environment = {**os.environ, "TERM": "xterm", "VECALL_PATH": "memory.db"}
     environment.pop("NO_COLOR", None)
     with subprocess.Popen(
         command, stdin=slave, stdout=slave, stderr=slave, cwd=tmp_path, env=environment
@@ -127,6 +128,7 @@ def test_a_terminal_gets_no_escape_but_those_of_vecall(file, tmp_path):
 
 def test_tokens_are_listed_without_escapes(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
     assert (
         main(["token", "create", "--app", "h\x1b[2J", "--user", "u\x1b]0;X\x07"]) == 0
     )

@@ -118,8 +118,7 @@ def test_what_is_no_session_is_refused(service, session):
     "memories",
     [
         None,
-        SECRET,
-        {"content": SECRET},
+        {"contents": SECRET},
         5,
         [None],
         [5],

@@ -390,3 +390,34 @@ class ClockPrograms(RuleBasedStateMachine):
 
 TestClockPrograms = pytest.mark.campaign(ClockPrograms.TestCase)
 TestClockPrograms.settings = campaign(25, 25)
+
+
+def test_a_clock_needs_no_constructor_of_ours(tmp_path):
+    class Bare(Clock):
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def wall(self) -> float:
+            self.asked += 1
+            return START
+
+    clock = Bare()
+    storage = StorageOptions(clock=clock)
+    with MemoryService(tmp_path / "m.db", embedder=None, storage=storage) as service:
+        told(service, "a zebra", 60)
+        assert texts(service) == ["a zebra"]
+    assert clock.asked > 1
+    assert clock.boot_id() == Clock().boot_id()
+
+
+@pytest.mark.parametrize("name", ["wall", "monotonic", "boot_id"])
+@pytest.mark.parametrize("told_by", [None, b"x", []])
+def test_a_clock_that_fails_is_refused_by_its_method(name, told_by):
+    def fails(_: Clock) -> object:
+        if told_by is None:
+            raise AttributeError
+        return told_by
+
+    odd = type("Odd", (Clock,), {name: fails})
+    with pytest.raises(ConfigError, match=rf"clock: its method {name}"):
+        StorageOptions(clock=odd())

@@ -208,6 +208,7 @@ def test_a_second_name_of_a_file_is_refused(tmp_path):
 
 def test_a_relative_name_is_never_a_uri(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
     with MemoryService("file:x.db?mode=memory", embedder=None) as memory:
         memory.sync.add_memory(**BOB, memories=["kept"])
     made = tmp_path / "file:x.db?mode=memory"

@@ -17,6 +17,7 @@ from vecall import (
     InvalidTypeError,
     MemoryEntry,
     MemoryService,
+    Put,
     StorageOptions,
 )
 
@@ -160,3 +161,23 @@ def test_a_ttl_that_cannot_be_is_refused(open_service, ttl, kind):
         service.sync.touch_memories(**ALICE, memory_ids=["m"], ttl=ttl)
     with pytest.raises(InvalidTypeError, match="include_expired"):
         service.sync.list_memories(**ALICE, include_expired=1)
+
+
+def test_days_are_a_ttl_wherever_one_is_taken(open_service):
+    """The service's, a call's, an entry's, an item's, and that of `touch`."""
+    clock = SettableClock()
+    begin = clock.monotonic()
+    service = open_service(clock=clock, ttl="30d")
+    alice = service.sync.user(*ALICE.values())
+    entry = MemoryEntry("by entry", id="entry", custom_metadata={"ttl": "1d"})
+    alice.add([MemoryEntry("by service", id="service"), entry])
+    alice.add([MemoryEntry("by call", id="call")], ttl="12h")
+    alice.add([MemoryEntry("touched", id="touched")], ttl="1h")
+    assert alice.touch(["touched"], "1w") == 1
+    alice.items.write([Put(("n",), "k", 1, ttl="2d")])
+    lives = {"call": 0.5, "entry": 1, "touched": 7, "service": 30}
+    for days in (0.4, 0.6, 1.1, 6.9, 7.1, 29.9, 30.1):
+        clock.let_pass(days * 86_400 - (clock.monotonic() - begin))
+        left = {each.id for each in alice.list()}
+        assert left == {name for name, end in lives.items() if days < end}
+        assert bool(alice.items.find()) == (days < 2)

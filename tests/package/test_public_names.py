@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import vecall
 from vecall import errors
 
@@ -40,6 +41,33 @@ def test_all_is_sorted_and_complete():
         if not name.startswith("_") and not inspect.ismodule(value)
     } - {"annotations"}
     assert public == set(vecall.__all__) - {"__version__"}
+
+
+def test_completion_offers_the_public_names_alone():
+    """Modules that an import has loaded are no names for users."""
+    assert dir(vecall) == sorted(vecall.__all__)
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        lambda: vecall.InMemoryMemoryService(),
+        lambda: vecall.VectorMemoryService(
+            vecall.FunctionEmbedder(lambda t: [[1.0]] * len(t), dimensions=1)
+        ),
+    ],
+)
+def test_the_number_of_results_is_top_k_everywhere(service):
+    with service() as memory:
+        alice = memory.sync.user("app", "alice")
+        alice.add(["zebra one", "zebra two", "zebra three"])
+        for given in ({"top_k": 2}, {"k": 2}):  # the second is the former name
+            memory.with_top_k(3)
+            memory.with_top_k(**given)
+            assert len(alice.search("zebra")) == 2
+        for wrong in ({}, {"top_k": 0}):
+            with pytest.raises(vecall.InvalidArgumentError, match="top_k"):
+                memory.with_top_k(**wrong)
 
 
 def test_every_error_is_public_and_a_vecall_error():

@@ -8,11 +8,16 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from vecall import (
+    ConfigError,
     Event,
     Filter,
     InvalidArgumentError,
     InvalidTypeError,
+    LimitExceededError,
+    Limits,
     MemoryEntry,
+    MemoryService,
+    Ranking,
     SearchMemoryResponse,
     Session,
 )
@@ -130,6 +135,11 @@ def test_whatever_time_is_accepted_can_be_shown():
         ("3600s", 3600.0),
         ("3600", 3600.0),
         ("1.5s", 1.5),
+        ("90m", 5400.0),
+        ("12h", 43_200.0),
+        ("30d", 2_592_000.0),
+        ("1.5d", 129_600.0),
+        ("2w", 1_209_600.0),
     ],
 )
 def test_a_time_to_live_is_seconds_however_spelled(ttl, seconds):
@@ -137,7 +147,24 @@ def test_a_time_to_live_is_seconds_however_spelled(ttl, seconds):
     assert ttl_seconds(ttl) == seconds
 
 
-@pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, "", "s", "1h", "1ss"])
+@pytest.mark.parametrize(
+    "ttl",
+    [
+        0,
+        -1,
+        math.nan,
+        math.inf,
+        "",
+        "s",
+        "d",
+        "1y",
+        "1ss",
+        "1dd",
+        "nand",
+        "infd",
+        "-1d",
+    ],
+)
 def test_a_time_to_live_that_is_none_is_refused(ttl):
     """S4.58: positive and finite."""
     with pytest.raises(InvalidArgumentError, match="ttl"):
@@ -153,3 +180,26 @@ def test_an_importance_is_a_share(importance):
 def test_an_importance_outside_is_refused(importance):
     with pytest.raises(InvalidArgumentError, match="importance"):
         MemoryEntry("a", importance=importance)
+
+
+def test_the_deepest_metadata_that_limits_allow_are_stored_and_found():
+    """Deeper ones would meet Python's limit of calls somewhere: they are refused."""
+    with pytest.raises(ConfigError, match=r"max_metadata_depth.*200"):
+        Limits(max_metadata_depth=201)
+    metadata: dict[str, object] = {"end": 1}
+    for _ in range(199):
+        metadata = {"k": metadata}
+    with MemoryService(embedder=None, limits=Limits(max_metadata_depth=200)) as service:
+        alice = service.sync.user("app", "alice")
+        added = alice.add("zebra", custom_metadata=metadata).id
+        assert alice.get(added).custom_metadata == metadata
+        assert alice.search("zebra")[0].custom_metadata == metadata
+        assert alice.update(added, content="a zebra").custom_metadata == metadata
+        with pytest.raises(LimitExceededError, match="200"):
+            alice.add("zebra", custom_metadata={"k": metadata})
+
+
+@pytest.mark.parametrize("half_life", [10**400, math.nan, 0, True])
+def test_a_half_life_that_is_no_time_is_refused(half_life):
+    with pytest.raises(ConfigError, match="half_life"):
+        Ranking(half_life=half_life)

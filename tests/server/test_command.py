@@ -48,6 +48,7 @@ async def find(*, app_name, user_id, session_id):
 def run(tmp_path, monkeypatch, capsys):
     """Run one command in a folder of its own; return its code and what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
     top = argparse.ArgumentParser()
     serving.add_commands(top.add_subparsers(required=True))
 

@@ -32,6 +32,7 @@ def test_it_serves_over_tls(tmp_path, monkeypatch):
     if made.returncode:
         pytest.skip("openssl cannot make a certificate here")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VECALL_PATH", "memory.db")
     TokenFile("memory.db.tokens").change(lambda _: [mint(app="hotel")[1]])
     tls = ["--tls-certificate", certificate, "--tls-key", key]
     with vecall_process("serve", "--embedder", "none", "--port", "0", *tls) as server:

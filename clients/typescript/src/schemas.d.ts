@@ -282,7 +282,7 @@ export interface AddMemories {
   /** At most 256 items. */
   memories: readonly (string | NewMemory)[];
   custom_metadata?: Metadata;
-  /** Seconds from now, or "3600s". */
+  /** Seconds from now, or "30d". */
   ttl?: number | bigint | string | null;
   /** Store every custom_metadata as it is: all keys, in their order. */
   verbatim?: boolean;
@@ -300,7 +300,7 @@ export interface AddEvents {
   messages?: readonly NewEvent[];
   session_id?: Name;
   custom_metadata?: Metadata;
-  /** Seconds from now, or "3600s". */
+  /** Seconds from now, or "30d". */
   ttl?: number | bigint | string | null;
   /** Store every custom_metadata as it is: all keys, in their order. */
   verbatim?: boolean;
@@ -350,7 +350,7 @@ export interface Used {
 export interface Touch {
   /** At most 256 items. */
   ids: readonly Name[];
-  /** Seconds from now, or "3600s"; null is for ever. */
+  /** Seconds from now, or "30d"; null is for ever. */
   ttl: number | bigint | string | null;
 }
 

@@ -51,7 +51,7 @@ def entry(
         timestamp: The time of the statement: seconds since 1970, a datetime or
             ISO 8601; without an offset it is local time.
         custom_metadata: Your own values, as JSON; a value that JSON lacks becomes its
-            str(). "ttl" (seconds, a timedelta or "3600s") sets a TTL.
+            str(). "ttl" (seconds, a timedelta or "30d") sets a TTL.
 
     Raises:
         InvalidArgumentError: The timestamp is not a time.

@@ -138,7 +138,7 @@ class VecallMemoryService(BaseMemoryService):
             session_id: The session of the turns. Without it, only their ids identify
                 the turns: they are other memories than the same turns with a session.
             custom_metadata: Stored with each turn, as JSON; a value that JSON lacks
-                becomes its str(). "ttl" (seconds, a timedelta or "3600s") sets a TTL.
+                becomes its str(). "ttl" (seconds, a timedelta or "30d") sets a TTL.
 
         Raises:
             InvalidArgumentError: A name, id, time or text is not valid; nothing was

@@ -35,7 +35,7 @@ def add_commands(commands: Any) -> None:
         help="also merge facts whose vectors have at least this cosine, such as 0.95",
     )
     command.add_argument(
-        "--older-than", metavar="TIME", help='sum up what is older, such as "2592000s"'
+        "--older-than", metavar="TIME", help='sum up what is older, such as "30d"'
     )
     command.add_argument(
         "--fold",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from vecall.embedders.base import is_async
 from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike
 from vecall.errors import ConfigError
 
@@ -39,6 +41,28 @@ def chosen(given: str) -> EmbedderLike:
     if not colon or module in NAMES:
         return given
     return _imported(module, name)
+
+
+def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
+    """Return an embedder that reports how many texts it has embedded.
+
+    Args:
+        embedder: The embedder; an asynchronous one, or None, is returned as it is.
+        add: Called with the number of texts of each call.
+    """
+    if embedder is None or is_async(embedder.embed):
+        return embedder
+
+    class Reporting:
+        def embed(self, texts: Sequence[str]) -> Any:
+            made = embedder.embed(texts)
+            add(len(texts))
+            return made
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(embedder, name)
+
+    return Reporting()
 
 
 def _imported(module: str, name: str) -> EmbedderLike:

@@ -37,7 +37,7 @@ def add_commands(commands: Any) -> None:
     erase.add_argument("--user", required=True, help="user_id")
     erase.add_argument("--app", help="only in this app")
     erase.add_argument("--yes", action="store_true", help="do not ask")
-    add_path(erase)
+    add_path(erase, "the file")
     add_json(erase)
     erase.set_defaults(run=run)
 
@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     refuse_database(
         options.path,
-        "call delete_user(..., forget=True) for each app of the user, then run "
-        "`vecall purge`",
+        "there, delete the user in each app with forget=true, by the HTTP server or "
+        "by a program, then run `vecall purge`",
     )
     require_file(options.path)
     user = options.user

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.embedders import add_embedder, chosen
+from vecall.cli.embedders import add_embedder, chosen, with_progress
 from vecall.cli.failures import naming
 from vecall.cli.findings import print_findings
 from vecall.cli.options import (
+    FILE_OR_URL,
     add_json,
     add_path,
     expanded,
@@ -22,7 +23,8 @@ from vecall.cli.options import (
     shown,
 )
 from vecall.cli.streams import one_line
-from vecall.cli.terminal import counted, print_json
+from vecall.cli.terminal import Progress, counted, print_json
+from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.index.examination import examine_storage
 from vecall.service.memory_service import MemoryService
@@ -77,9 +79,14 @@ def add_commands(commands: Any) -> None:
     _add_path(doctor)
     doctor.set_defaults(run=run_doctor)
 
-    backup = commands.add_parser("backup", help="copy a file while it is in use")
+    backup = commands.add_parser(
+        "backup",
+        help="copy a file while it is in use",
+        description="Copy a file while it is in use. A database is backed up by its "
+        "own tools.",
+    )
     backup.add_argument("target", type=expanded, help="the copy; must not exist")
-    _add_path(backup)
+    _add_path(backup, "the file")
     backup.set_defaults(run=run_backup)
 
     export = commands.add_parser("export", help="write memories as JSON lines")
@@ -89,7 +96,7 @@ def add_commands(commands: Any) -> None:
         help='the new file, or "-" for standard output; `vecall import` reads it',
     )
     export.add_argument("--app", help="only of this app")
-    export.add_argument("--user", help="only of this user")
+    export.add_argument("--user", help="only of this user; needs --app")
     export.add_argument(
         "--no-vectors", action="store_true", help="leave the vectors out"
     )
@@ -114,8 +121,8 @@ def add_commands(commands: Any) -> None:
     purge.set_defaults(run=run_purge)
 
 
-def _add_path(command: argparse.ArgumentParser) -> None:
-    add_path(command)
+def _add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
+    add_path(command, what)
     add_json(command)
 
 
@@ -201,6 +208,9 @@ def run_backup(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
+    if options.user is not None and options.app is None:
+        msg = "--user: needs --app, the app of the user"
+        raise ConfigError(msg)
     to_output = options.target == "-"
     with _opened(options.path) as memory, naming(options.target):
         count = memory.sync.admin.export_jsonl(
@@ -219,14 +229,17 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
-    embedder = chosen(options.embedder)
+    embedder = resolve(chosen(options.embedder))
     with _opened(options.path) as memory:
-        count = memory.sync.admin.reembed(embedder)
+        total = memory.sync.admin.stats()["memories"]
+        progress = Progress("embedding", total)
+        count = memory.sync.admin.reembed(with_progress(embedder, progress.add))
+        progress.finish()
         facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
-    moved = counted(count, "memory", "memories")
+    made = counted(count, "memory", "memories")
     there = counted(embedded, "memory has", "memories have")
-    summary = f"{moved} moved to another model; {there} vectors of {one_line(model)}"
+    summary = f"{made} embedded; {there} vectors of {one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
     _say(options, facts, summary)
     return 0

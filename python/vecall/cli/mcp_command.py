@@ -7,15 +7,15 @@ import asyncio
 import logging
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vecall.cli import tokens
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
 from vecall.cli.mcp_clients import CLIENTS
-from vecall.cli.options import expanded
-from vecall.coding_agents.options import APP, USER, default_path
+from vecall.cli.options import expanded, shown
+from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
 from vecall.service.memory_service import MemoryService
 
 MAX_TOKENS = 2_000
@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
         "--path",
         type=expanded,
         metavar="FILE",
-        help="the file (default: $VECALL_PATH, else ~/.local/share/vecall/memory.db)",
+        help=f"the file (default: {DEFAULT})",
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     command.add_argument("--user", default=USER, help="user_id (%(default)s)")
@@ -64,6 +64,9 @@ def run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
         client = CLIENTS[options.config]
+        if find_spec("mcp") is None:
+            msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
+            print(msg, file=sys.stderr)
         print(f"vecall: paste into {client.where}:", file=sys.stderr)
         print(client.settings(_command(options)))
         return 0
@@ -72,18 +75,15 @@ def run_mcp(options: argparse.Namespace) -> int:
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.umask(0o077)
-    path = options.path
-    if path is None:
-        path = str(default_path())
-        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = prepared(default_path() if options.path is None else options.path)
     with (
-        naming(path),
+        naming(shown(path)),
         private_pipes() as pipes,
         MemoryService(
             path,
             embedder=chosen(options.embedder),
             read_only=options.read_only,
-            ttl=tokens.length(options.ttl or "") or options.ttl,
+            ttl=options.ttl,
         ) as memory,
     ):
         server = create_server(

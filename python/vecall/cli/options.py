@@ -12,6 +12,7 @@ from typing import Any
 
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
+from vecall.coding_agents.options import DEFAULT, default_path, prepared
 from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
 from vecall.hooks import WriteHook
@@ -21,14 +22,21 @@ from vecall.service.memory_service import MemoryService
 from vecall.store import public_url
 from vecall.validation import is_database_url
 
+FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
 
-def add_path(command: argparse.ArgumentParser) -> None:
-    """Add --path."""
+
+def add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
+    """Add --path.
+
+    Args:
+        command: The command.
+        what: What it names.
+    """
     command.add_argument(
         "--path",
         type=expanded,
-        default="memory.db",
-        help="the file, or the URL of a PostgreSQL database (%(default)s)",
+        default=default_path(),
+        help=f"{what} (default: {DEFAULT})",
         metavar="PATH",
     )
 
@@ -71,6 +79,8 @@ def require_file(path: str) -> None:
     """Require an existing file: a read must not create one. A URL creates nothing."""
     if not is_database_url(path) and not Path(path).is_file():
         msg = f"{path}: there is no such file"
+        if path == default_path() and Path("memory.db").is_file():
+            msg += "; for the one in this folder, write --path memory.db"
         raise ConfigError(msg)
 
 
@@ -114,7 +124,7 @@ def opened(
     with (
         naming(shown(path)),
         MemoryService(
-            path,
+            path if read_only else prepared(path),
             embedder=given,
             read_only=read_only,
             writes=WritePolicy(on_write=on_write),

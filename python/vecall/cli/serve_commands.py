@@ -16,6 +16,7 @@ from typing import Any, NoReturn, get_args
 from vecall.cli import tokens
 from vecall.cli.embedders import chosen
 from vecall.cli.options import add_file, add_on_write, named, refuse_database
+from vecall.coding_agents.options import prepared
 from vecall.errors import ConfigError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
@@ -244,14 +245,14 @@ def _over_mcp() -> Callable[..., Any]:
 
 def _opened(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
-        options.path,
+        prepared(options.path),
         embedder=chosen(options.embedder),
         read_only=options.read_only,
         trigger=trigger(options.trigger),
-        ttl=_length(options.ttl),
+        ttl=options.ttl,
         writes=WritePolicy(
             on_write=named(options.on_write, "on-write"),
-            history_ttl=_length(options.history_ttl),
+            history_ttl=options.history_ttl,
             quota=Quota(
                 memories=options.quota_memories or None,
                 bytes=options.quota_bytes or None,
@@ -259,11 +260,6 @@ def _opened(options: argparse.Namespace) -> MemoryService:
             ),
         ),
     )
-
-
-def _length(given: str | None) -> int | str | None:
-    """Return a duration in seconds, for the memory service."""
-    return given and (tokens.length(given) or given)
 
 
 def _make_folder(folder: Path) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vecall.cli.options import add_json, expanded, refuse_database
 from vecall.cli.terminal import print_json
-from vecall.errors import ConfigError
-from vecall.timestamps import to_seconds
+from vecall.coding_agents.options import DEFAULT, default_path, prepared
+from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.timestamps import to_seconds, ttl_seconds
 
 if TYPE_CHECKING:
     from vecall.server.token_file import TokenFile
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
-_LENGTH = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 
 
 def add_commands(commands: Any) -> None:
@@ -55,8 +53,8 @@ def add_commands(commands: Any) -> None:
         action.add_argument(
             "--path",
             type=expanded,
-            default="memory.db",
-            help="the file (%(default)s)",
+            default=default_path(),
+            help=f"the file (default: {DEFAULT})",
         )
         add_tokens(action)
         action.set_defaults(run=run)
@@ -134,18 +132,14 @@ def token_file(options: argparse.Namespace) -> TokenFile:
         raise ConfigError(_NEEDS) from error
     if options.tokens is None:
         refuse_database(options.path, "name the file of tokens with --tokens")
-    return TokenFile(options.tokens or f"{options.path}.tokens")
+    return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
 
 
 def _expiry(text: str | None) -> float | None:
     """Return seconds since 1970, from a time or from a duration from now."""
     if text is None:
         return None
-    seconds = length(text)
-    return to_seconds(text, "expires") if seconds is None else time.time() + seconds
-
-
-def length(text: str) -> int | None:
-    """Return the seconds of a duration such as 12h or 30d; None for other text."""
-    match = _LENGTH.fullmatch(text)
-    return int(match[1]) * _UNITS[match[2]] if match else None
+    try:
+        return time.time() + ttl_seconds(text, "expires")
+    except InvalidArgumentError:
+        return to_seconds(text, "expires")

@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from vecall.errors import ConfigError
 from vecall.limits import UNASKED_CONFIDENCE
 
 APP = "coding-agents"
@@ -39,12 +40,24 @@ class Options:
     embedder: str
 
 
-def default_path() -> Path:
+DEFAULT = "$VECALL_PATH, else ~/.local/share/vecall/memory.db"
+"""The default path of all commands, in words."""
+
+
+def default_path() -> str:
     """Return `$VECALL_PATH`, else `memory.db` in the folder of the user's data."""
-    if given := os.environ.get("VECALL_PATH"):
-        return Path(given).expanduser()
+    given = os.environ.get("VECALL_PATH")
+    if given and "://" in given:
+        return given  # the URL of a database
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "vecall" / "memory.db"
+    return str(Path(given or f"{base}/vecall/memory.db").expanduser())
+
+
+def prepared(path: str) -> str:
+    """Return a path to write to; of the default path, create the folder."""
+    if "://" not in path and path == default_path():
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -52,7 +65,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--path",
         metavar="FILE",
-        help="the file (default: $VECALL_PATH, else ~/.local/share/vecall/memory.db)",
+        help=f"the file (default: {DEFAULT})",
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     who = command.add_mutually_exclusive_group()
@@ -86,9 +99,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def options_of(parsed: argparse.Namespace) -> Options:
     """Return the options that were parsed."""
-    path = default_path() if parsed.path is None else Path(parsed.path).expanduser()
+    path = default_path() if parsed.path is None else parsed.path
+    if "://" in path:
+        msg = "path: hooks need a file, not a database; name it with --path"
+        raise ConfigError(msg)
     return Options(
-        path=path,
+        path=Path(path).expanduser(),
         app=parsed.app,
         user=None if parsed.user_from else parsed.user,
         max_tokens=parsed.max_tokens,

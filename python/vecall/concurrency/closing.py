@@ -66,6 +66,10 @@ class ClosesBlocking:
         """Wrap this service."""
         self._service = service
 
+    def __repr__(self) -> str:
+        """Return the wrapped service."""
+        return f"<{type(self).__name__} of {self._service!r}>"
+
     def close(self) -> None:
         """Close the wrapped service with its `close`."""
         self._service.close()

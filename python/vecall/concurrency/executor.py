@@ -13,7 +13,7 @@ import asyncio
 import contextvars
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -24,10 +24,34 @@ from vecall.errors import ClosedError, ReentrantCallError
 _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
     "vecall_waiting", default=()
 )  # id() of each executor whose function waits for the current call
+_running: contextvars.ContextVar[Sequence[Future[Any]]] = contextvars.ContextVar(
+    "vecall_running", default=()
+)  # the future of the current call, which its caller may cancel
 
 T = TypeVar("T")
 
 MAX_CONCURRENT_CALLS = 8  # of coroutine functions, in one executor
+
+
+class PluginCancelledError(RuntimeError):
+    """A plugin's function raised CancelledError, though nobody cancelled it.
+
+    A task that awaits it would look as if it had been cancelled itself.
+    """
+
+
+async def finished(result: Awaitable[T]) -> T:
+    """Await what a plugin's function returned, on the event loop of its executor.
+
+    Raises:
+        PluginCancelledError: It raised CancelledError itself.
+    """
+    try:
+        return await result
+    except asyncio.CancelledError:
+        if any(future.cancelled() for future in _running.get()):
+            raise
+        raise PluginCancelledError from None
 
 
 class PluginExecutor:
@@ -124,7 +148,7 @@ class PluginExecutor:
             # cancelled.
             raise RuntimeError(type(error).__name__) from None
         if isinstance(result, Awaitable):
-            result = self._schedule(_finish(result)).result()
+            result = self._schedule(finished(result)).result()
         return result
 
     async def _await(
@@ -132,14 +156,9 @@ class PluginExecutor:
     ) -> Any:
         if self._slots is None:
             self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+        _running.set(running)
         async with self._slots:
-            try:
-                return await function()
-            except asyncio.CancelledError as error:
-                if running and not running[0].cancelled():
-                    # Raised by the function itself: the caller was not cancelled.
-                    raise RuntimeError(type(error).__name__) from None
-                raise
+            return await finished(function())
 
     def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the event loop; the first call starts the loop."""
@@ -171,10 +190,6 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(loop.stop)
-
-
-async def _finish(result: Awaitable[T]) -> T:
-    return await result
 
 
 async def _finish_all() -> None:

@@ -24,6 +24,7 @@ from vecall.embedders.base import (
 )
 from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
+from vecall.reprs import model_repr
 
 _ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 
@@ -144,6 +145,8 @@ class CachedEmbedder(WrappedEmbedder):
     Raises:
         ConfigError: The limits are too small for one vector.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

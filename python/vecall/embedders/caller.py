@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.reprs import model_repr
 from vecall.scalars import exact
 
 _MAX_DIMENSIONS = 65_536
@@ -28,6 +29,8 @@ class CallerVectors:
     """
 
     embeds = False
+
+    __repr__ = model_repr
 
     def __init__(self, dimensions: int, *, model_id: str = "caller") -> None:
         """Check the arguments."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.errors import ConfigError, EmbedderError
+from vecall.reprs import model_repr
 
 
 class FastEmbedEmbedder:
@@ -29,6 +30,8 @@ class FastEmbedEmbedder:
             name and `model_id` is None.
         EmbedderError: The model could not be loaded.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

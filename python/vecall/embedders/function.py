@@ -9,6 +9,7 @@ import numpy as np
 
 from vecall.embedders.base import Vectors, is_async
 from vecall.errors import ConfigError, EmbedderError
+from vecall.reprs import model_repr
 
 _PROBE = "dimensions"
 
@@ -28,6 +29,8 @@ class FunctionEmbedder:
             (`probe`) tells apart two functions of the same name. With `dimensions`,
             nothing does: give each function its own name.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

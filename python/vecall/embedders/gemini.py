@@ -19,6 +19,7 @@ from vecall.embedders.base import Vectors
 from vecall.embedders.fork_local import PerProcess
 from vecall.embedders.http import Remote, checked_retries, checked_timeout, positive
 from vecall.errors import ConfigError
+from vecall.reprs import model_repr
 
 _KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _NATIVE = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
@@ -63,6 +64,8 @@ class GeminiEmbedder:
         ImportError: The extra `vecall[gemini]` is not installed.
         ConfigError: No API key, or an invalid argument.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ import numpy as np
 
 from vecall.embedders.base import Vectors
 from vecall.embedders.query_map import QueryMap
+from vecall.reprs import model_repr
 
 _BATCH = 32
 
@@ -61,6 +62,8 @@ class LocalEmbedder:
         "latin cyrillic greek arabic thai cjk hiragana katakana hangul".split()
     )
     """The model's vocabulary has almost no letters of other scripts."""
+
+    __repr__ = model_repr
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"

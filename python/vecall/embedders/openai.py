@@ -15,6 +15,7 @@ from vecall.embedders.base import Vectors
 from vecall.embedders.fork_local import PerProcess
 from vecall.embedders.http import Remote, checked_retries, checked_timeout, positive
 from vecall.errors import ConfigError, EmbedderError
+from vecall.reprs import model_repr
 
 _KEY = "OPENAI_API_KEY"
 _NATIVE = {
@@ -55,6 +56,8 @@ class OpenAIEmbedder:
         ImportError: The extra `vecall[openai]` is not installed.
         ConfigError: No API key, or an invalid argument.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
 from vecall.errors import ConfigError
+from vecall.reprs import model_repr
 
 _AT_ONCE = 8
 
@@ -36,6 +37,8 @@ class EmbeddingProvider(Protocol):
 
 class ProviderEmbedder:
     """An `EmbeddingProvider` behind the `Embedder` protocol; see `from_provider`."""
+
+    __repr__ = model_repr
 
     def __init__(self, provider: EmbeddingProvider, model_id: str) -> None:
         """Wrap a provider.

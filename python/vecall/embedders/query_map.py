@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vecall._core import LinearMap
 from vecall.embedders.base import Embedder, Vectors, WrappedEmbedder, is_async
 from vecall.errors import ConfigError
+from vecall.reprs import model_repr
 
 _SHIPPED = Path(__file__).with_name("query_maps")
 _TEMPERATURE = 0.1
@@ -196,6 +197,8 @@ class MappedEmbedder(WrappedEmbedder):
         ConfigError: The map has other dimensions than the embedder, or its file cannot
             be read.
     """
+
+    __repr__ = model_repr
 
     def __init__(self, embedder: Embedder, query_map: QueryMap | str | Path) -> None:
         """Wrap an embedder."""

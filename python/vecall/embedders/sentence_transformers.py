@@ -12,6 +12,7 @@ from typing import Any
 
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.errors import ConfigError, EmbedderError
+from vecall.reprs import model_repr
 
 
 class SentenceTransformerEmbedder:
@@ -35,6 +36,8 @@ class SentenceTransformerEmbedder:
             its dimensions.
         EmbedderError: The model could not be loaded.
     """
+
+    __repr__ = model_repr
 
     def __init__(
         self,

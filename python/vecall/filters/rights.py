@@ -12,6 +12,7 @@ from vecall.filters.trust import (
     reaches,
     tiers_from,
 )
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 from vecall.types import Filter, several
 
@@ -51,6 +52,8 @@ class Rights:
     min_trust: str | None = None
     review: bool = True
     read_only: bool = False
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -37,6 +37,7 @@ class Backfill:
         self._storage = storage
         self._embedding = embedding
         self._model = model
+        self.filled = 0  # rows that got a vector
         self._stopping = threading.Event()
         self.stop: Callable[[], None] = self._stopping.set
         """Ends the thread after the batch that is being embedded; does not wait."""
@@ -124,3 +125,4 @@ class Backfill:
             *names, [row for row, _ in done], [vec for _, vec in done], self._model
         )
         self._storage.submit(job).result()
+        self.filled += len(done)

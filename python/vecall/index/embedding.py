@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.executor import PluginExecutor
+from vecall.concurrency.executor import PluginExecutor, finished
 from vecall.concurrency.join import Join
 from vecall.concurrency.single_flight import Claim, Key, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
@@ -307,7 +307,7 @@ async def _tried_async(
 ) -> Any:
     for attempt in range(1, _TRIES + 1):
         try:
-            result = await embed(list(texts))
+            result = await finished(embed(list(texts)))
             break
         except Exception as error:
             _raise_unless_passing(error, attempt)
@@ -323,7 +323,7 @@ async def _awaited(
     convert: Callable[[Vectors], Any] | None,
 ) -> Any:
     try:
-        vectors = await result
+        vectors = await finished(result)
     except Exception as error:
         raise _failure(error, 1) from None
     checked = checked_vectors(vectors, count, dimensions)

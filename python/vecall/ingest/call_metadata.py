@@ -18,7 +18,7 @@ class GivenMetadata(NamedTuple):
     Attributes:
         values: The custom_metadata of the call.
         verbatim: Whether every key of every custom_metadata is stored as it is.
-        ttl: TTL of the memories: seconds, a timedelta or "3600s".
+        ttl: TTL of the memories: seconds, a timedelta or "30d".
     """
 
     values: Mapping[str, Any] | None = None

@@ -196,8 +196,8 @@ class ListMemories(MemoryTool):
         answer: dict[str, Any] = {"memories": memories}
         if len(memories) < len(page):
             answer["next"] = page[len(memories) - 1].id
-        elif len(page) == limit:
-            answer["next"] = page[-1].id
+        elif page.next is not None:
+            answer["next"] = page.next
         for each in memories:
             self._desk.shown.put(each)
         if memories:

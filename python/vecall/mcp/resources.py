@@ -14,7 +14,7 @@ from vecall.prompts.render import render
 from vecall.service.pages import in_pages
 from vecall.tools.json_output import cost_of
 from vecall.tools.snippets import bounded, marked
-from vecall.types import MemoryEntry
+from vecall.types import MemoryEntry, Page
 
 RECENT = "memory://recent"
 PROFILE = "memory://profile"
@@ -108,8 +108,8 @@ class Resources:
         """Return the newest memories that pass a filter."""
         desk = self._desk
 
-        def read(cursor: str | None, limit: int) -> Awaitable[list[MemoryEntry]]:
-            page: Awaitable[list[MemoryEntry]] = desk.memory.list_memories(
+        def read(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
+            page: Awaitable[Page[MemoryEntry]] = desk.memory.list_memories(
                 **desk.owner,
                 cursor=cursor,
                 limit=limit,

@@ -27,7 +27,7 @@ from vecall.mem0.conditions import scope_and_filter
 from vecall.mem0.ids import MemoryIdError, Owner, not_found, packed, scope_of, unpacked
 from vecall.service.memory_service import MemoryService
 from vecall.service.pages import in_pages
-from vecall.types import UNSET, Filter, MemoryEntry, Unset
+from vecall.types import UNSET, Filter, MemoryEntry, Page, Unset
 from vecall.validation import checked_owner
 
 APP = "mem0"
@@ -373,7 +373,7 @@ class AsyncMemory:
     async def _matching(
         self, owner: Owner, wanted: Filter | None, most: int
     ) -> list[MemoryEntry]:
-        def page(cursor: str | None, limit: int) -> Awaitable[list[MemoryEntry]]:
+        def page(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
             return self._call(
                 "list_memories",
                 user_id=owner.user_id,

@@ -21,7 +21,7 @@ from vecall.operations.reembed import Reembedding
 from vecall.operations.runtime import Runtime
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.telemetry import observed
-from vecall.types import Imported
+from vecall.types import Imported, Page
 from vecall.validation import check_name, check_path, check_top_k, checked_bool
 
 T = TypeVar("T")
@@ -34,6 +34,11 @@ class Admin:
         """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
+
+    @property
+    def place(self) -> str:
+        """Where the memories are, in words."""
+        return self._runtime.place
 
     @observed("purge", int)
     async def purge(self) -> int:
@@ -138,8 +143,10 @@ class Admin:
         count = move.run(
             switched, runtime.search_index.partitions.moving, lambda: runtime.closed
         )
-        if not runtime.closed:
-            runtime.backfill().wait()
+        if not runtime.closed:  # what was stored without a model
+            filling = runtime.backfill()
+            filling.wait()
+            count += filling.filled
         return count
 
     @observed("stats")
@@ -179,18 +186,19 @@ class Admin:
         return {**counts, **storage.maintenance.sizes()}
 
     @observed("list_apps")
-    async def list_apps(self, after: object, limit: object) -> list[AppSummary]:
+    async def list_apps(self, after: object, limit: object) -> Page[AppSummary]:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
         runtime.check_whole()
-        count = check_top_k(limit, runtime.limits)
+        count = check_top_k(limit, runtime.limits, "limit")
         begin = "" if after is None else check_name(after, "after", runtime.limits)
 
-        def page() -> list[AppSummary]:
+        def page() -> Page[AppSummary]:
             with runtime.storage.read() as reads:
-                return reads.list_apps(begin, count)
+                apps = reads.list_apps(begin, count + 1)
+            return Page.of(apps, count, lambda app: app.app_name)
 
-        found: list[AppSummary] = await Join(
+        found: Page[AppSummary] = await Join(
             runtime.search_index.partitions.submit_scan(None, page)
         )
         return found
@@ -198,22 +206,23 @@ class Admin:
     @observed("list_users")
     async def list_users(
         self, app_name: str, prefix: object, after: object, limit: object
-    ) -> list[UserSummary]:
+    ) -> Page[UserSummary]:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
         runtime.check_whole()
         runtime.key(app_name, "-", write=False)
-        count = check_top_k(limit, runtime.limits)
+        count = check_top_k(limit, runtime.limits, "limit")
         begin = "" if after is None else check_name(after, "after", runtime.limits)
         first = ""
         if type(prefix) is not str or prefix:
             first = check_name(prefix, "prefix", runtime.limits)
 
-        def page() -> list[UserSummary]:
+        def page() -> Page[UserSummary]:
             with runtime.storage.read() as reads:
-                return reads.list_users(app_name, first, begin, count)
+                users = reads.list_users(app_name, first, begin, count + 1)
+            return Page.of(users, count, lambda user: user.user_id)
 
-        found: list[UserSummary] = await Join(
+        found: Page[UserSummary] = await Join(
             runtime.search_index.partitions.submit_scan(None, page)
         )
         return found

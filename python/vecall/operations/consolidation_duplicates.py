@@ -17,10 +17,10 @@ from vecall.types import DuplicateGroup
 # to Rome". It has no ambiguous words either: "a few" is not "few", "not just" is not
 # "not", and "oh" and "ok" can be Ohio and Oklahoma.
 _FILLERS = frozenset("the um uh okay please really very also".split())
-# Symbols, and punctuation that is part of a number: C++, -5, 1.5, 100 %.
+# Symbols, and punctuation that is part of a number or of code: C++, -5, 1.5, !=.
 _SIGNS = re.compile(
     r"""([^\w\s.,;:!'"()\u2010-\u2015\u2018-\u201f\u2026\u3001\u3002\uff01\uff0c-]"""
-    r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d))"""
+    r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d)|!(?=[=\w]))"""
 )
 
 

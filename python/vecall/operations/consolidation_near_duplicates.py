@@ -35,6 +35,8 @@ _NEGATIONS_UNSPACED = re.compile(
     "|\uc54a|\uc5c6|\ubabb|\uc548 "
 )
 
+_UNEQUAL = re.compile(r"!=|\u2260|!(?=\w)")
+
 
 def near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
@@ -74,7 +76,7 @@ def _opposites(text: str) -> tuple[object, ...]:
     safe = few_marks(text)
     split = words(safe)
     negations = sum(word in _NEGATIONS for word in split)
-    negations += len(_NEGATIONS_UNSPACED.findall(safe))
+    negations += len(_NEGATIONS_UNSPACED.findall(safe)) + len(_UNEQUAL.findall(safe))
     asks = safe.rstrip().endswith(("?", "\uff1f", "\u061f"))
     return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
 

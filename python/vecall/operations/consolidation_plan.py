@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 from vecall.timestamps import ttl_seconds
 
@@ -23,7 +24,7 @@ class ConsolidationPlan:
     Attributes:
         every: The shortest time between two runs on one file, across all processes:
             seconds, a timedelta or "86400s".
-        older_than: Summarize memories older than this: seconds, a timedelta or "3600s".
+        older_than: Summarize memories older than this: seconds, a timedelta or "30d".
             None summarizes nothing.
         fold: The memories to summarize: any of "sessions", "summaries" and "facts".
         merge: Merge facts with the same words, apart from fillers.
@@ -36,6 +37,8 @@ class ConsolidationPlan:
     fold: Collection[Fold] = SESSIONS
     merge: bool = True
     similarity: float | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check the values.

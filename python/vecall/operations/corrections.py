@@ -36,7 +36,7 @@ from vecall.store import (
 )
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
-from vecall.types import Filter, MemoryEntry, Revision
+from vecall.types import Filter, MemoryEntry, Page, Revision
 from vecall.validation import check_filter, check_name, check_top_k, checked_bool
 
 Key = tuple[str, str]
@@ -230,15 +230,15 @@ class Corrections:
         scope: str,
         filter_: object = None,
         include_expired: object = False,
-    ) -> list[MemoryEntry]:
-        """Return a user's memories in one state, in the order of creation."""
+    ) -> Page[MemoryEntry]:
+        """Return a page of a user's memories in one state, in order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        limit = check_top_k(limit, self._memory.limits)
+        limit = check_top_k(limit, self._memory.limits, "limit")
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
-        found: list[MemoryEntry] = await Join(
+        found: Page[MemoryEntry] = await Join(
             self._submit_for(key, limit, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
@@ -300,16 +300,17 @@ class Corrections:
         scope: str,
         conditions: Filter,
         expired: bool,
-    ) -> list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
             rows = reads.listed(
-                *key, state, cursor, limit, now, conditions, self._memory.rights
+                *key, state, cursor, limit + 1, now, conditions, self._memory.rights
             )
-        return [
+        entries = [
             entry_from_row(row, prior_of(row), scope=scope) for row in in_slices(rows)
         ]
+        return Page.of(entries, limit, lambda entry: entry.id)
 
     @observed("archive")
     async def archive(

@@ -65,6 +65,11 @@ class ItemOperations:
         self.telemetry = runtime.telemetry
         self._restart()
 
+    @property
+    def place(self) -> str:
+        """Where the items are, in words."""
+        return self._runtime.place
+
     def under(self, runtime: Runtime) -> ItemOperations:
         """Return the same items for callers with fewer rights."""
         items = copy.copy(self)

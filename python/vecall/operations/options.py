@@ -13,6 +13,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.inner_parts import Inner, checked_include
 from vecall.limits import Quota
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 from vecall.scopes import Scopes
 from vecall.store import Durability, UserQuota
@@ -61,6 +62,8 @@ class StorageOptions:
     clock: Clock | None = None
     max_staleness: float | timedelta | str | None = None
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         """Check every value."""
         make_exact(self)
@@ -92,7 +95,7 @@ class WritePolicy:
     Attributes:
         on_write: Called with each memory before it is written, except imported
             memories; see `vecall.hooks`.
-        history_ttl: TTL of overwritten texts: seconds, a timedelta or "3600s". None
+        history_ttl: TTL of overwritten texts: seconds, a timedelta or "30d". None
             deletes them together with the memory.
         quota: The limits on what each user may store.
         scopes: The scopes, besides a user's own, that may be read and written.
@@ -110,6 +113,8 @@ class WritePolicy:
     quota: Quota = field(default_factory=Quota)
     scopes: Scopes = field(default_factory=Scopes)
     include: Sequence[Inner] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -193,7 +198,7 @@ def checked_seconds(value: object, name: str) -> float | None:
     try:
         return ttl_seconds(value)
     except InvalidArgumentError:
-        msg = f'{name}: expected positive seconds, a timedelta, "3600s", or None'
+        msg = f'{name}: expected positive seconds, a timedelta, "30d", or None'
         raise ConfigError(msg) from None
 
 

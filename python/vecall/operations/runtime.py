@@ -38,6 +38,7 @@ from vecall.operations.options import (
 )
 from vecall.operations.write_review import WriteReviewer
 from vecall.ranking.options import Ranking
+from vecall.reprs import shortened
 from vecall.scopes import Owner
 from vecall.search.options import (
     NO_FLOOR,
@@ -124,6 +125,15 @@ class Runtime:
             self._embedder = automatic() if isinstance(embedder, str) else embedder
         self._check_floors()
         self._open(warn=True)
+
+    @property
+    def place(self) -> str:
+        """Where the memories are, in words. The URL of a database has a password."""
+        if self._path is None:
+            return "in memory"
+        if isinstance(self._path, Path):
+            return shortened(str(self._path))
+        return "in a database"
 
     def _open(self, *, warn: bool) -> None:
         """Open the file in this process; `warn` enables warnings."""

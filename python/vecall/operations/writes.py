@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vecall.concurrency.join import Join
-from vecall.content import as_list
+from vecall.content import as_list, one_or_more
 from vecall.errors import (
     ClosedError,
     EmbeddingMismatchError,
@@ -107,7 +107,7 @@ class Writes(Runtime):
         """Store explicit memories."""
         key = self.key(app_name, user_id, request.scope, write=True)
         scope = call_metadata(metadata, app_name, user_id)
-        raw = as_list(memories, "memories")
+        raw = one_or_more(memories, "memories")
         given = await self.read_through(entry_drafts, raw, scope, self.limits)
         give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))

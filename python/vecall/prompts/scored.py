@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.filters.trust import TRUST_TIERS
+from vecall.reprs import shown
 from vecall.timestamps import to_seconds
 from vecall.types import MemoryEntry
 
@@ -76,6 +77,18 @@ class ScoredMemory:
     valid_until: float | None = None
     supersedes: str | None = None
     scope: str = "user"
+
+    def __repr__(self) -> str:
+        """Return the text, cut, and what tells memories apart."""
+        return shown(
+            self,
+            text=self.text,
+            id=self.id,
+            author=self.author,
+            kind=self.kind,
+            confidence=self.confidence,
+            importance=self.importance,
+        )
 
     def __post_init__(self) -> None:
         """Check every field; convert numbers to floats and copy the metadata."""

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import ConfigError, InvalidMemoryError
+from vecall.reprs import short_repr
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
@@ -187,6 +188,8 @@ class Calibration:
     matches: Weights | None = None
     cosine: Weights | None = None
     full_weight: frozenset[str] = frozenset()
+
+    __repr__ = short_repr
 
     @staticmethod
     def shipped() -> Calibration:

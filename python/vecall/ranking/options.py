@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
@@ -105,6 +106,8 @@ class Ranking:
     diversity: float | None = None
     depth: int = 50
     engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Validate the options and derive `engine_ranking`."""

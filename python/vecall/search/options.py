@@ -11,6 +11,7 @@ from vecall.embedders import Embedder
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DEFAULT_AUTHORS, Ranking, checked_authors
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 from vecall.search.confidence import Scorer, Scoring
 from vecall.validation import check_min_similarity
@@ -54,6 +55,8 @@ class SearchOptions:
     authors: Sequence[str] | None = None
     calibration: Calibration | str | Path | None = None
     scorer: Scorer | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Validate all values, and load the calibration if it is a path."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
-from functools import partial
 from io import TextIOWrapper
 from typing import Any, BinaryIO, cast
 
@@ -23,7 +22,7 @@ from vecall.server.responses import (
 )
 from vecall.server.routing import RequestContext
 from vecall.server.streams import FileStream
-from vecall.types import AddedIds, MemoryEntry, Revision
+from vecall.types import AddedIds, MemoryEntry, Page, Revision
 from vecall.validation import check_name
 
 DEFAULT_K = 5
@@ -178,11 +177,11 @@ async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
     limit = asked.get("limit", min(DEFAULT_PAGE, call.memory.limits.max_top_k))
     asked = {**asked, "limit": int(limit)}
 
-    async def ask() -> list[MemoryEntry]:
+    async def ask() -> Page[MemoryEntry]:
         return await call.user.list(**asked)
 
     async with _turn(call, is_large=_reads_metadata(asked)):
-        return await answered(call, limit, ask, partial(page, limit=limit))
+        return await answered(call, limit, ask, page)
 
 
 async def count_memories(call: RequestContext) -> Response:

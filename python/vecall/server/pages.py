@@ -13,7 +13,7 @@ from starlette.responses import Response
 from vecall.concurrency.time_slices import in_slices
 from vecall.server.responses import as_json, json_response, raw_json
 from vecall.server.routing import RequestContext
-from vecall.types import MemoryEntry, Revision
+from vecall.types import MemoryEntry, Page, Revision
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ async def one(entry: MemoryEntry) -> Response:
 async def answered(
     call: RequestContext,
     limit: int | None,
-    ask: Callable[[], Awaitable[list[T]]],
-    write: Callable[[RequestContext, list[T]], Awaitable[Response]],
+    ask: Callable[[], Awaitable[T]],
+    write: Callable[[RequestContext, T], Awaitable[Response]],
 ) -> Response:
     """Search and respond; limit the number of concurrent large responses.
 
@@ -64,9 +64,7 @@ async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
     return await _written(entries, write)
 
 
-async def page(
-    call: RequestContext, entries: list[MemoryEntry], limit: int
-) -> Response:
+async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def write(each: Each) -> Response:
@@ -74,9 +72,7 @@ async def page(
         texts = _fitting(shows, call.state.limits.max_answer_bytes)
         if len(texts) < len(entries):
             return _listed("memories", texts, next=entries[len(texts) - 1].id)
-        if len(entries) < limit:
-            return _listed("memories", texts)
-        return _listed("memories", texts, next=entries[-1].id)
+        return _listed("memories", texts, next=entries.next)
 
     return await _written(entries, write)
 

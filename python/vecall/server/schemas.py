@@ -187,7 +187,7 @@ _REVISION = _open(
 )
 _TTL: Schema = {
     "anyOf": [{"type": "number"}, {"type": "string"}, _NULL],
-    "description": 'Seconds from now, or "3600s".',
+    "description": 'Seconds from now, or "30d".',
 }
 _VERBATIM: Schema = {
     "type": "boolean",
@@ -298,7 +298,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
                 "ids": _batch(_NAME, limits),
                 "ttl": {
                     **_TTL,
-                    "description": 'Seconds from now, or "3600s"; null is for ever.',
+                    "description": 'Seconds from now, or "30d"; null is for ever.',
                 },
             },
             "ids",

@@ -13,7 +13,7 @@ from vecall.operations.export_jsonl import LineTarget
 from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.import_jsonl import ImportOptions, LineSource
 from vecall.owner_summaries import AppSummary, UserSummary
-from vecall.types import Imported
+from vecall.types import Imported, Page
 
 
 class SyncMemoryAdmin:
@@ -32,6 +32,10 @@ class SyncMemoryAdmin:
         self._admin = admin
         self._deletion = deletion
         self._housekeeping = housekeeping
+
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._admin.place}>"
 
     def backup(self, path: str | Path) -> None:
         """Copy a consistent state of the file while it is in use.
@@ -131,6 +135,9 @@ class SyncMemoryAdmin:
         they search newly loaded memories by words, and their adds are refused. After an
         interruption, another call continues.
 
+        Args:
+            embedder: The embedder to move to.
+
         Raises:
             EmbedderError: The embedder failed; call again to continue.
         """
@@ -142,14 +149,17 @@ class SyncMemoryAdmin:
 
     def list_apps(
         self, *, after: str | None = None, limit: int = 100
-    ) -> list[AppSummary]:
+    ) -> Page[AppSummary]:
         """Return the apps that have memories, with counts, in order of their names.
 
         Users whose names a purge has hidden are not counted.
 
         Args:
-            after: Only apps after this one: the last app of the previous page.
+            after: Only apps after this one: the `next` of the previous page.
             limit: Maximum number of apps, 1 to `Limits.max_top_k`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             InvalidArgumentError: An invalid name or limit.
@@ -163,7 +173,7 @@ class SyncMemoryAdmin:
         prefix: str = "",
         after: str | None = None,
         limit: int = 100,
-    ) -> list[UserSummary]:
+    ) -> Page[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
         The order is that of Unicode code points. The times of each user are read from
@@ -172,8 +182,11 @@ class SyncMemoryAdmin:
         Args:
             app_name: The app.
             prefix: Only users whose names begin with this text.
-            after: Only users after this one: the last user of the previous page.
+            after: Only users after this one: the `next` of the previous page.
             limit: Maximum number of users, 1 to `Limits.max_top_k`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             InvalidArgumentError: An invalid name or limit.

@@ -25,6 +25,10 @@ class SyncItems:
         """Share the parts of a service."""
         self._items = items
 
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._items.place}>"
+
     def write(
         self,
         operations: Sequence[Put | Drop],

@@ -44,6 +44,7 @@ from vecall.types import (
     ForgetProposal,
     MemoryEntry,
     OwnVectors,
+    Page,
     Revision,
     SearchMemoryResponse,
     Session,
@@ -177,7 +178,7 @@ class SyncMemoryService(ClosesBlocking):
             restore: Store deleted turns again.
             idempotency_key: As in `add_session_to_memory`.
             messages: Another name for `events`.
-            ttl: TTL of the memories: seconds, a timedelta or "3600s"; None is the
+            ttl: TTL of the memories: seconds, a timedelta or "30d"; None is the
                 service's.
             verbatim: Store every custom_metadata as it is: all keys, in their order.
 
@@ -208,7 +209,7 @@ class SyncMemoryService(ClosesBlocking):
         *,
         app_name: str,
         user_id: str,
-        memories: Sequence[MemoryEntry | Content | object],
+        memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool | None = None,
         idempotency_key: str | None = None,
@@ -223,9 +224,9 @@ class SyncMemoryService(ClosesBlocking):
         Args:
             app_name: The app.
             user_id: The user.
-            memories: Texts, `MemoryEntry` objects, or dicts with the same fields. A
-                dict may use aliases: text or memory (content), role (author),
-                created_at (timestamp), metadata (custom_metadata).
+            memories: Texts, `MemoryEntry` objects, or dicts with the same fields, or
+                one of these. A dict may use aliases: text or memory (content), role
+                (author), created_at (timestamp), metadata (custom_metadata).
             custom_metadata: As in `add_events_to_memory`.
             restore: None stores a deleted memory again. True also restores an archived
                 or corrected one. False does neither.
@@ -244,7 +245,7 @@ class SyncMemoryService(ClosesBlocking):
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
-            reason in `left_out`.
+            reason in `left_out`. `id` is the id of a single memory.
 
         Raises:
             InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
@@ -341,6 +342,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> MemoryEntry:
         """Return one memory by its id.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+
         Raises:
             NotFoundError: The user has no memory with this id.
         """
@@ -392,7 +399,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             memory_ids: Their ids, in any state. Ids that the user does not have, or
                 whose memories have expired, are ignored.
-            ttl: How long they last from now: seconds, a timedelta or "3600s"; None is
+            ttl: How long they last from now: seconds, a timedelta or "30d"; None is
                 for ever.
             scope: The memories' scope.
 
@@ -497,6 +504,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[bool]:
         """Delete several memories permanently, in one transaction.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids.
+            scope: The memories' scope.
+
         Returns:
             For each id, in order, whether there was such a memory.
 
@@ -511,6 +524,11 @@ class SyncMemoryService(ClosesBlocking):
         """Delete the memories of one session permanently; return their number.
 
         Ingesting the session again does not bring them back.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
         """
         return run_sync(self._deletion.delete_session(app_name, user_id, session_id))
 
@@ -518,6 +536,12 @@ class SyncMemoryService(ClosesBlocking):
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
         """Delete a user's memories that match a filter, permanently.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filter: A `Filter`, or a mapping with its fields.
+            scope: The memories' scope.
 
         Returns:
             The number of deleted memories.
@@ -679,6 +703,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[Revision]:
         """Return all revisions of a memory and of those it replaced, oldest first.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+
         Raises:
             NotFoundError: The user has no memory with this id.
         """
@@ -695,20 +725,23 @@ class SyncMemoryService(ClosesBlocking):
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
         Args:
             app_name: The app.
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held for review).
-            cursor: The id of the last memory of the previous page.
-            limit: Maximum number of memories.
+            cursor: The `next` of the previous page, which is the id of its last memory.
+            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
             include_expired: Also memories past their TTL or `valid_until` that the
                 maintenance has not removed yet.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id
@@ -758,6 +791,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> None:
         """Exclude a memory from searches, but keep it stored.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
@@ -770,6 +809,12 @@ class SyncMemoryService(ClosesBlocking):
 
         For a summary that replaced turns, the turns become live and the summary is
         removed. A quarantined memory stays quarantined: see `release_memory`.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
 
         Returns:
             The ids of the restored memories.
@@ -883,7 +928,7 @@ class SyncMemoryService(ClosesBlocking):
             app_name: The app.
             user_id: The user.
             older_than: Summarize sessions whose last turn is at least this old:
-                seconds, a timedelta or "3600s". None summarizes nothing.
+                seconds, a timedelta or "30d". None summarizes nothing.
             summarizer: The summarizer; default: the service's.
             merge: Merge facts with the same words, apart from filler words.
             similarity: Also merge facts whose vectors have at least this cosine, in

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.item_types import Drop, Item, Namespace, Put
+from vecall.reprs import shown
 from vecall.scopes import Owner
 from vecall.service._items_sync import SyncItems
 
@@ -29,16 +30,49 @@ class SyncUserItems:
         self._items = items
         self._owner = owner
 
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
+
     def write(
         self, operations: Sequence[Put | Drop], *, embedder: str | None = None
     ) -> list[int]:
-        """Write and delete items in one transaction; see `Items.write`."""
+        """Write and delete items in one transaction; see `Items.write`.
+
+        Args:
+            operations: The writes and deletions, at most 10,000. They apply in order:
+                of two for one item, the later one decides.
+            embedder: The name of the vectors' embedder. The first name is recorded for
+                all vectors of the user's items; None is not checked.
+
+        Returns:
+            For each operation the version that it wrote or deleted; 0 for a deletion
+            that found nothing.
+
+        Raises:
+            InvalidTypeError: A value that JSON does not have, or a wrong type.
+            InvalidArgumentError: An invalid namespace, key, vector or TTL.
+            ConflictError: An item is not in the version that `if_version` names.
+            DimensionError: A vector has another dimension than the user's items.
+            EmbeddingMismatchError: The user's items have vectors of another embedder.
+            LimitExceededError: A value, a name or the batch is too large.
+            StorageFullError: The disk is full.
+        """
         return self._items.write(operations, **self._owner, embedder=embedder)
 
     def get(
         self, keys: Sequence[tuple[Namespace, str]], *, refresh: bool = False
     ) -> list[Item | None]:
-        """Return items by namespace and key; see `Items.get`."""
+        """Return items by namespace and key; see `Items.get`.
+
+        Args:
+            keys: Pairs (namespace, key), at most 10,000.
+            refresh: Begin the TTL of the returned items again. The call does not wait
+                until that is written.
+
+        Returns:
+            One item for each pair, in order; None where there is none.
+        """
         return self._items.get(keys, **self._owner, refresh=refresh)
 
     def find(
@@ -53,7 +87,26 @@ class SyncUserItems:
         refresh: bool = False,
         only_with_vector: bool = False,
     ) -> list[Item]:
-        """Return the items of a namespace and below it; see `Items.find`."""
+        """Return the items of a namespace and below it; see `Items.find`.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            vector: Numbers (dim,), finite and not zero.
+            where: Conditions on the values, such as `{"kind": "note", "size": {"$gt":
+                3}}`. Operators are `$eq $ne $gt $gte $lt $lte $in $nin $exists $not`;
+                `$and`, `$or` and `$not` combine conditions. Dots separate the keys of
+                nested mappings.
+            limit: Maximum number of items, 1 to 10,000.
+            offset: Number of items to skip first, up to 10,000.
+            embedder: The name of the vector's embedder; None is not checked.
+            refresh: As in `get`.
+            only_with_vector: With a vector, omit the items that have none.
+
+        Raises:
+            DimensionError: The vector has another dimension than the user's items.
+            EmbeddingMismatchError: The user's items have vectors of another embedder.
+            InvalidArgumentError: An invalid namespace, condition, limit or vector.
+        """
         return self._items.find(
             namespace,
             **self._owner,
@@ -69,23 +122,46 @@ class SyncUserItems:
     def find_all(
         self, namespace: Namespace = (), *, where: Mapping[str, Any] | None = None
     ) -> list[Item]:
-        """Return all items of a namespace and below it; see `Items.find_all`."""
+        """Return all items of a namespace and below it; see `Items.find_all`.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            where: Conditions, as in `find`.
+
+        Raises:
+            InvalidArgumentError: An invalid namespace or condition.
+        """
         return self._items.find_all(namespace, **self._owner, where=where)
 
     def namespaces(self, namespace: Namespace = ()) -> list[tuple[str, ...]]:
-        """Return the namespaces that have items; see `Items.namespaces`."""
+        """Return the namespaces that have items; see `Items.namespaces`.
+
+        Args:
+            namespace: Only this namespace and those below it; () is all.
+            user_id: The user.
+        """
         return self._items.namespaces(namespace, **self._owner)
 
     def count(
         self, namespace: Namespace = (), *, where: Mapping[str, Any] | None = None
     ) -> int:
-        """Return the number of items; see `Items.count`."""
+        """Return the number of items; see `Items.count`.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            where: As in `find`.
+        """
         return self._items.count(namespace, **self._owner, where=where)
 
     def delete(
         self, namespace: Namespace, *, where: Mapping[str, Any] | None = None
     ) -> int:
-        """Delete the items of a namespace and below it; see `Items.delete`."""
+        """Delete the items of a namespace and below it; see `Items.delete`.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            where: As in `find`.
+        """
         return self._items.delete(namespace, **self._owner, where=where)
 
     def sweep(self) -> int:

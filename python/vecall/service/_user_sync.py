@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.ranking.options import Ranking
+from vecall.reprs import shown
 from vecall.scopes import Owner, Scope
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.store import State
@@ -27,6 +28,7 @@ from vecall.types import (
     ForgetProposal,
     MemoryEntry,
     OwnVectors,
+    Page,
     Revision,
     SearchMemoryResponse,
     Unset,
@@ -53,6 +55,10 @@ class SyncUserMemory:
         self._service = service
         self._owner = owner
 
+    def __repr__(self) -> str:
+        """Return both names."""
+        return shown(self, **self._owner)
+
     @property
     def app_name(self) -> str:
         """The app."""
@@ -70,7 +76,7 @@ class SyncUserMemory:
 
     def add(
         self,
-        memories: Sequence[MemoryEntry | Content | object],
+        memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
         *,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool | None = None,
@@ -84,6 +90,37 @@ class SyncUserMemory:
         """Store facts, decisions or other memories, as strings or entries.
 
         See `MemoryService.add_memory`.
+
+        Args:
+            memories: Texts, `MemoryEntry` objects, or dicts with the same fields, or
+                one of these. A dict may use aliases: text or memory (content), role
+                (author), created_at (timestamp), metadata (custom_metadata).
+            custom_metadata: As in `add_events`.
+            restore: None stores a deleted memory again. True also restores an archived
+                or corrected one. False does neither.
+            idempotency_key: As in `add_session_to_memory`. Without a key, equal texts
+                added twice are one memory only if they have the same id.
+            scope: The user's own memories, or a scope that the service's `scopes`
+                allow writing.
+            vectors: Vectors by the file's model, shape (n, dimensions), finite; in a
+                list None stands for a memory without one. They are stored as given; the
+                embedder is called for the other memories only. A zero vector is stored
+                as none. A text that a write hook redacts loses its vector.
+            if_absent: Store nothing if the user has a memory, in any state, with one of
+                the ids.
+            ttl: As in `add_events`.
+            verbatim: As in `add_events`.
+
+        Returns:
+            The id of each memory, in order. A memory that is not stored has None, and a
+            reason in `left_out`. `id` is the id of a single memory.
+
+        Raises:
+            InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
+                was written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
         """
         return self._service.add_memory(
             **self._owner,
@@ -110,7 +147,33 @@ class SyncUserMemory:
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
     ) -> AddedIds:
-        """Store some turns; see `MemoryService.add_events_to_memory`."""
+        """Store some turns; see `MemoryService.add_events_to_memory`.
+
+        Args:
+            events: Turns in order, as in `add_session_to_memory`.
+            session_id: Their session, if it is known.
+            custom_metadata: JSON values stored with each turn, sorted by key. The key
+                "ttl" is as the argument, "history_ttl" the TTL of former versions. The
+                values of "metadata" are stored without it; "wait_for_completion" is
+                not stored.
+            restore: Store deleted turns again.
+            idempotency_key: As in `add_session_to_memory`.
+            messages: Another name for `events`.
+            ttl: TTL of the memories: seconds, a timedelta or "30d"; None is the
+                service's.
+            verbatim: Store every custom_metadata as it is: all keys, in their order.
+
+        Returns:
+            The id of each turn, in order. A turn that is not stored has None, and a
+            reason in `left_out`.
+
+        Raises:
+            InvalidArgumentError: An invalid name, id, time or text, or an unknown
+                field; nothing was written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+        """
         return self._service.add_events_to_memory(
             **self._owner,
             events=events,
@@ -140,6 +203,42 @@ class SyncUserMemory:
         """Return the user's memories that are relevant to a query.
 
         See `MemoryService.search_memory`.
+
+        Args:
+            query: Any text. Without a word and without `vector`, the search costs
+                nothing and returns nothing.
+            top_k: Maximum number of memories, at least 1; default: the service's.
+            min_similarity: Minimum cosine similarity in [-1, 1], inclusive. The
+                service's minimum does not apply to a ranking by words alone.
+            min_confidence: Minimum confidence in [0, 1], inclusive. Memories below it
+                are omitted.
+            filter: Which memories may be returned: a `Filter`, or a mapping with its
+                fields.
+            ranking: The ranking, in place of the service's.
+            explain: Whether each memory has the parts of its score.
+            scopes: Scopes to search besides the user's own memories; default: all that
+                the service's `scopes` allow reading.
+            vector: The query's vector by the file's model: shape (dimensions,), finite
+                and not zero. The embedder is not called. With query="" the search uses
+                the vector alone.
+            offset: Number of the best results to leave out, 0 to 10,000: the result is
+                that of the same search with `top_k + offset`, without its first
+                `offset` memories. A ranking that reorders more than `depth` results
+                may order them differently for another offset.
+
+        Returns:
+            The memories, best first; none for an unknown user.
+
+        Raises:
+            InvalidArgumentError: top_k < 1, or an invalid name, filter or vector.
+            DimensionError: The vector's length differs from that of the file's vectors.
+            ConfigError: min_similarity or vector without an embedder, or in a search by
+                words alone.
+            EmbedderError: The embedder failed.
+            RewriterError: The ranking's rewriter failed.
+            RerankerError: The ranking's reranker failed.
+            ScopeError: The service does not allow reading a scope.
+            ClosedError: The service was closed.
         """
         return self._service.search_memory(
             **self._owner,
@@ -156,7 +255,15 @@ class SyncUserMemory:
         )
 
     def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
-        """Return one memory by its id; see `MemoryService.get_memory`."""
+        """Return one memory by its id; see `MemoryService.get_memory`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
+        """
         return self._service.get_memory(**self._owner, memory_id=memory_id, scope=scope)
 
     def get_many(
@@ -166,7 +273,19 @@ class SyncUserMemory:
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> builtins.list[MemoryEntry | None]:
-        """Return several memories by their ids; see `MemoryService.get_memories`."""
+        """Return several memories by their ids; see `MemoryService.get_memories`.
+
+        Args:
+            memory_ids: Their ids.
+            scope: The memories' scope.
+            include_expired: As in `list`.
+
+        Returns:
+            The memory of each id, in order; None if the user has no memory with it.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id.
+        """
         return self._service.get_memories(
             **self._owner,
             memory_ids=memory_ids,
@@ -181,7 +300,21 @@ class SyncUserMemory:
         *,
         scope: Scope = "user",
     ) -> int:
-        """Move the expiry of memories; see `MemoryService.touch_memories`."""
+        """Move the expiry of memories; see `MemoryService.touch_memories`.
+
+        Args:
+            memory_ids: Their ids, in any state. Ids that the user does not have, or
+                whose memories have expired, are ignored.
+            ttl: How long they last from now: seconds, a timedelta or "30d"; None is
+                for ever.
+            scope: The memories' scope.
+
+        Returns:
+            The number of memories that were found.
+
+        Raises:
+            InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
+        """
         return self._service.touch_memories(
             **self._owner, memory_ids=memory_ids, ttl=ttl, scope=scope
         )
@@ -196,6 +329,17 @@ class SyncUserMemory:
         """Return a memory with the turns before and after it.
 
         See `MemoryService.expand_session`.
+
+        Args:
+            memory_id: A memory that a search returned.
+            turns_before: Maximum number of preceding turns of its session, at least 0.
+            turns_after: Maximum number of following turns, at least 0.
+
+        Returns:
+            The turns; the memory alone if it is not a turn of a session.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
         """
         return self._service.expand_session(
             **self._owner,
@@ -213,10 +357,28 @@ class SyncUserMemory:
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
-    ) -> builtins.list[MemoryEntry]:
+    ) -> Page[MemoryEntry]:
         """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
+
+        Args:
+            state: "live", "archived" (not searched) or "quarantined" (held for review).
+            cursor: The `next` of the previous page, which is the id of its last memory.
+            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            scope: The memories' scope.
+            filter: Only memories that pass it: a `Filter`, or a mapping with its
+                fields.
+            include_expired: Also memories past their TTL or `valid_until` that the
+                maintenance has not removed yet.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
+
+        Raises:
+            NotFoundError: The user has no memory, or none any more, with the id
+                `cursor`.
+            InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return self._service.list_memories(
             **self._owner,
@@ -236,7 +398,20 @@ class SyncUserMemory:
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> int:
-        """Return the number of memories; see `MemoryService.count_memories`."""
+        """Return the number of memories; see `MemoryService.count_memories`.
+
+        Args:
+            state: As in `list`.
+            filter: A `Filter`, or a mapping with its fields; None counts all.
+            scope: The memories' scope.
+            include_expired: As in `list`.
+
+        Returns:
+            As many as all pages of `list` have.
+
+        Raises:
+            InvalidArgumentError: An invalid name, state or filter.
+        """
         return self._service.count_memories(
             **self._owner,
             state=state,
@@ -251,6 +426,13 @@ class SyncUserMemory:
         """Return all revisions of a memory, oldest first.
 
         See `MemoryService.memory_history`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
         """
         return self._service.memory_history(
             **self._owner, memory_id=memory_id, scope=scope
@@ -274,7 +456,36 @@ class SyncUserMemory:
         if_version: float | None = None,
         verbatim: bool = False,
     ) -> MemoryEntry:
-        """Correct one memory; see `MemoryService.update_memory`."""
+        """Correct one memory; see `MemoryService.update_memory`.
+
+        Args:
+            memory_id: Its id, which does not change.
+            scope: The memory's scope.
+            max_trust: Upper bound of the memory's trust, one of `vecall.TRUST_TIERS`.
+                Lowers the trust, never raises it.
+            content: The new text. This and the following arguments are as in
+                `MemoryEntry`. Omitted ones do not change.
+            author: The new author.
+            timestamp: The new time, in seconds since 1970.
+            kind: The new kind.
+            source: The new source.
+            custom_metadata: The new metadata; replaces all of the old.
+            importance: The new importance, in [0, 1].
+            valid_until: The new end of its validity, in seconds since 1970.
+            vector: The new vector, as in `add`; replaces the embedder's. A
+                service with `CallerVectors` needs it for a new content or author.
+            if_version: Change the memory only if this is its `version`.
+            verbatim: Store custom_metadata as they are, as in `add_events`.
+
+        Returns:
+            The corrected memory.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
+            ConflictError: The memory has another version; nothing was changed.
+            InvalidArgumentError: Nothing to change, or an invalid value.
+            DimensionError: The vector's length differs from that of the file's vectors.
+        """
         return self._service.update_memory(
             **self._owner,
             memory_id=memory_id,
@@ -294,11 +505,30 @@ class SyncUserMemory:
         )
 
     def archive(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Hide a memory from searches; see `MemoryService.archive_memory`."""
+        """Hide a memory from searches; see `MemoryService.archive_memory`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+
+        Raises:
+            NotFoundError: The user has no live memory with this id.
+        """
         self._service.archive_memory(**self._owner, memory_id=memory_id, scope=scope)
 
     def restore(self, memory_id: str, *, scope: Scope = "user") -> builtins.list[str]:
-        """Make an archived memory live; see `MemoryService.restore_memory`."""
+        """Make an archived memory live; see `MemoryService.restore_memory`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+
+        Returns:
+            The ids of the restored memories.
+
+        Raises:
+            NotFoundError: The user has no archived memory with this id.
+        """
         return self._service.restore_memory(
             **self._owner, memory_id=memory_id, scope=scope
         )
@@ -310,7 +540,22 @@ class SyncUserMemory:
         updated_at: float | None = None,
         scope: Scope = "user",
     ) -> builtins.list[str]:
-        """Make a quarantined memory live; see `MemoryService.release_memory`."""
+        """Make a quarantined memory live; see `MemoryService.release_memory`.
+
+        Args:
+            memory_id: Its id.
+            updated_at: The `updated_at` of the reviewed memory, as
+                `list(state="quarantined")` returned it. Without it, a text
+                that was written after the review is released, too.
+            scope: The memory's scope.
+
+        Returns:
+            The ids of the released memories.
+
+        Raises:
+            NotFoundError: The user has no quarantined memory with this id.
+            ConflictError: The memory changed after `updated_at`.
+        """
         return self._service.release_memory(
             **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
         )
@@ -319,6 +564,17 @@ class SyncUserMemory:
         """Record that memories were used; return their number.
 
         See `MemoryService.mark_used`.
+
+        Args:
+            memory_ids: Ids that a search returned. Duplicates count once. Ids that the
+                user does not have are ignored.
+
+        Returns:
+            The number of memories that were marked.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was marked.
+            StorageFullError: The disk is full; nothing was marked.
         """
         return self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
@@ -332,6 +588,14 @@ class SyncUserMemory:
         """Delete one memory permanently; return whether it was there.
 
         See `MemoryService.delete_memory`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+            if_version: Delete it only if this is its `version`.
+
+        Raises:
+            ConflictError: The memory has another version; nothing was deleted.
         """
         return self._service.delete_memory(
             **self._owner, memory_id=memory_id, scope=scope, if_version=if_version
@@ -340,7 +604,18 @@ class SyncUserMemory:
     def delete_many(
         self, memory_ids: Sequence[str], *, scope: Scope = "user"
     ) -> builtins.list[bool]:
-        """Delete several memories permanently; see `MemoryService.delete_memories`."""
+        """Delete several memories permanently; see `MemoryService.delete_memories`.
+
+        Args:
+            memory_ids: Their ids.
+            scope: The memories' scope.
+
+        Returns:
+            For each id, in order, whether there was such a memory.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was deleted.
+        """
         return self._service.delete_memories(
             **self._owner, memory_ids=memory_ids, scope=scope
         )
@@ -349,6 +624,9 @@ class SyncUserMemory:
         """Delete the memories of one session; return their number.
 
         See `MemoryService.delete_session`.
+
+        Args:
+            session_id: The session.
         """
         return self._service.delete_session(**self._owner, session_id=session_id)
 
@@ -356,6 +634,16 @@ class SyncUserMemory:
         """Delete the memories that match a filter; return their number.
 
         See `MemoryService.delete_where`.
+
+        Args:
+            filter: A `Filter`, or a mapping with its fields.
+            scope: The memories' scope.
+
+        Returns:
+            The number of deleted memories.
+
+        Raises:
+            InvalidArgumentError: An invalid filter, or one without a condition.
         """
         return self._service.delete_where(**self._owner, filter=filter, scope=scope)
 
@@ -363,6 +651,11 @@ class SyncUserMemory:
         """Delete all memories of the user; return their number.
 
         See `MemoryService.delete_user`.
+
+        Args:
+            forget: Also delete the user's name and tombstones. Ingesting their sessions
+                again stores them again.
+            scope: The scope whose memories are deleted.
         """
         return self._service.delete_user(**self._owner, forget=forget, scope=scope)
 
@@ -370,6 +663,18 @@ class SyncUserMemory:
         """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
+
+        Args:
+            query: What to forget.
+            top_k: Maximum number of memories, at least 1.
+
+        Returns:
+            The memories that match about as well as the best one, and a token that
+            is valid for ten minutes. If the embedder fails, the search uses words
+            alone. The service's minimum similarity and confidence do not apply.
+
+        Raises:
+            InvalidArgumentError: top_k < 1, or an invalid name.
         """
         return self._service.propose_forget(**self._owner, query=query, top_k=top_k)
 
@@ -377,6 +682,16 @@ class SyncUserMemory:
         """Delete memories that `propose_forget` returned; return their number.
 
         See `MemoryService.confirm_forget`.
+
+        Args:
+            token: The token that `propose_forget` returned.
+            ids: The memories to delete; default: all of the proposal.
+
+        Raises:
+            NotFoundError: The token is unknown, used, expired, or another user's; or a
+                memory to delete changed after the proposal. Nothing was deleted.
+            InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
+                deleted, and the token stays valid.
         """
         return self._service.confirm_forget(**self._owner, token=token, ids=ids)
 
@@ -384,6 +699,18 @@ class SyncUserMemory:
         """Make memories of all buffered turns of a session.
 
         See `MemoryService.end_session`.
+
+        Args:
+            session: The session; turns that were not observed yet are added. Without
+                it, the three names identify the session.
+            session_id: The session's id.
+
+        Returns:
+            The ids of the memories.
+
+        Raises:
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         return self._service.end_session(**self._owner, session_id=session_id)
 
@@ -400,6 +727,27 @@ class SyncUserMemory:
         """Merge duplicate memories and summarize the old ones.
 
         See `MemoryService.consolidate`.
+
+        Args:
+            older_than: Summarize sessions whose last turn is at least this old:
+                seconds, a timedelta or "30d". None summarizes nothing.
+            summarizer: The summarizer; default: the service's.
+            merge: Merge facts with the same words, apart from filler words.
+            similarity: Also merge facts whose vectors have at least this cosine, in
+                (0, 1]; None does not. Facts that differ in a number, in a negation or
+                in being a question are never merged. Try a dry run first: the right
+                cosine depends on the embedder.
+            fold: What to summarize: some of "sessions" (turns of old sessions),
+                "summaries" (old summaries, also of sessions) and "facts".
+            dry_run: Change nothing, and return what would be done.
+
+        Returns:
+            What was done, with the merged groups.
+
+        Raises:
+            ConfigError: There is no summarizer, or there are no vectors to compare.
+            InvalidArgumentError: An invalid threshold or name.
+            SummaryError: The summarizer failed; earlier sessions are summarized.
         """
         return self._service.consolidate(
             **self._owner,

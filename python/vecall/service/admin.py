@@ -14,7 +14,7 @@ from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.import_jsonl import ImportOptions, LineSource
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.service._admin_sync import SyncMemoryAdmin
-from vecall.types import Imported
+from vecall.types import Imported, Page
 
 
 class MemoryAdmin:
@@ -35,6 +35,10 @@ class MemoryAdmin:
         self._deletion = deletion
         self._housekeeping = housekeeping
         self._sync = SyncMemoryAdmin(admin, deletion, housekeeping)
+
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._admin.place}>"
 
     @property
     def sync(self) -> SyncMemoryAdmin:
@@ -139,6 +143,9 @@ class MemoryAdmin:
         they search newly loaded memories by words, and their adds are refused. After an
         interruption, another call continues.
 
+        Args:
+            embedder: The embedder to move to.
+
         Raises:
             EmbedderError: The embedder failed; call again to continue.
         """
@@ -150,14 +157,17 @@ class MemoryAdmin:
 
     async def list_apps(
         self, *, after: str | None = None, limit: int = 100
-    ) -> list[AppSummary]:
+    ) -> Page[AppSummary]:
         """Return the apps that have memories, with counts, in order of their names.
 
         Users whose names a purge has hidden are not counted.
 
         Args:
-            after: Only apps after this one: the last app of the previous page.
+            after: Only apps after this one: the `next` of the previous page.
             limit: Maximum number of apps, 1 to `Limits.max_top_k`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             InvalidArgumentError: An invalid name or limit.
@@ -171,7 +181,7 @@ class MemoryAdmin:
         prefix: str = "",
         after: str | None = None,
         limit: int = 100,
-    ) -> list[UserSummary]:
+    ) -> Page[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
         The order is that of Unicode code points. The times of each user are read from
@@ -180,8 +190,11 @@ class MemoryAdmin:
         Args:
             app_name: The app.
             prefix: Only users whose names begin with this text.
-            after: Only users after this one: the last user of the previous page.
+            after: Only users after this one: the `next` of the previous page.
             limit: Maximum number of users, 1 to `Limits.max_top_k`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             InvalidArgumentError: An invalid name or limit.

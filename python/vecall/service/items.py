@@ -32,6 +32,10 @@ class Items:
         self._items = items
         self._sync = SyncItems(items)
 
+    def __repr__(self) -> str:
+        """Return where they are."""
+        return f"<{type(self).__name__} {self._items.place}>"
+
     @property
     def sync(self) -> SyncItems:
         """The same methods for callers without an event loop."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from vecall.errors import NotFoundError
-from vecall.types import MemoryEntry
+from vecall.types import MemoryEntry, Page
 
-ReadPage = Callable[[str | None, int], Awaitable[list[MemoryEntry]]]
+ReadPage = Callable[[str | None, int], Awaitable[Page[MemoryEntry]]]
 """Returns the page after a cursor, given the cursor and the size of the page."""
 
 
@@ -45,6 +45,6 @@ async def in_pages(
             ids.append(each.id)
         if new:
             yield new
-        if len(page) < limit:
+        if page.next is None:
             return
         at, step = place.get(page[-1].id or "", len(ids) - 1), 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
+from vecall.reprs import short_repr
 from vecall.scalars import make_exact
 from vecall.service.memory_service import MemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
@@ -63,6 +64,8 @@ class MemoryConfig:
     # A URL may contain a password.
     vector_store: VectorStore | str | Path | None = field(default=None, repr=False)
     search_top_k: int = 5
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every part, and that the parts are compatible."""

@@ -291,11 +291,17 @@ class InMemoryMemoryService(MemoryService):
         self._memory_type = _MEMORIES[match]
         super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
 
-    def with_top_k(self, k: int) -> InMemoryMemoryService:
+    def with_top_k(
+        self, top_k: int | None = None, *, k: int | None = None
+    ) -> InMemoryMemoryService:
         """Set the number of memories that a search returns; return this service.
 
+        Args:
+            top_k: The number, at least 1.
+            k: Its former name.
+
         Raises:
-            InvalidArgumentError: `k` is below 1.
+            InvalidArgumentError: `top_k` is below 1.
         """
-        self._memory.top_k = check_top_k(k, self.limits)
+        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
         return self

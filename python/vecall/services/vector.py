@@ -56,13 +56,19 @@ class VectorMemoryService(MemoryService):
             chosen = replace(chosen, ranking=cosine)
         super().__init__(None, embedder=embedder, top_k=top_k, search=chosen, **options)
 
-    def with_top_k(self, k: int) -> VectorMemoryService:
+    def with_top_k(
+        self, top_k: int | None = None, *, k: int | None = None
+    ) -> VectorMemoryService:
         """Set the number of memories that a search returns; return this service.
 
+        Args:
+            top_k: The number, at least 1.
+            k: Its former name.
+
         Raises:
-            InvalidArgumentError: `k` is below 1.
+            InvalidArgumentError: `top_k` is below 1.
         """
-        self._memory.top_k = check_top_k(k, self.limits)
+        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
         return self
 
     def with_min_score(self, score: float) -> VectorMemoryService:

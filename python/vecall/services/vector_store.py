@@ -79,7 +79,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         top_k: The default number of memories that a search returns.
         summarizer: Makes summaries of a session, which are stored instead of its turns.
         trigger: When memories are made of the turns that `observe_session` buffers.
-        ttl: The default TTL of memories: seconds, a timedelta or "3600s". A search that
+        ttl: The default TTL of memories: seconds, a timedelta or "30d". A search that
             finds an expired memory deletes it.
         search: Search options; only `min_similarity` may be set.
         storage: Storage options; only `clock` and `maintenance_interval` may be set.
@@ -148,6 +148,10 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         sessions.on_buffered = self._worker.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
+
+    def __repr__(self) -> str:
+        """Return the class of the store."""
+        return f"<{type(self).__name__} over {type(self.store).__name__}>"
 
     @property
     def sync(self) -> SyncVectorStoreMemoryService:

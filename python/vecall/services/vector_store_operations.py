@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecall.content import as_list
+from vecall.content import as_list, one_or_more
 from vecall.ingest.call_metadata import GivenMetadata, call_metadata
 from vecall.ingest.drafts import events_of
 from vecall.services.vector_store_forgetting import VectorStoreForgetting
@@ -53,7 +53,7 @@ class VectorStoreOperations:
     ) -> AddedIds:
         """Store explicit memories."""
         self.memory.check(app_name, user_id)
-        entries = as_list(memories, "memories")
+        entries = one_or_more(memories, "memories")
         return await self.memory.add_entries(app_name, user_id, entries, metadata)
 
     async def delete(self, app_name: str, user_id: str, memory_id: str | None) -> None:

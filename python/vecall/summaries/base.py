@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, SummaryError
+from vecall.reprs import short_repr
 from vecall.scalars import exact, make_exact
 from vecall.timestamps import to_seconds
 
@@ -31,6 +32,8 @@ class SessionSummary:
     start_timestamp: float | None = field(default=None, kw_only=True)
     end_timestamp: float | None = field(default=None, kw_only=True)
     event_count: int | None = field(default=None, kw_only=True)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value; convert the times and the lists.

@@ -6,6 +6,7 @@ connection under one lock.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -50,6 +51,10 @@ MIN_FREE_BYTES = 64 * 1024 * 1024
 
 _GATE_TIMEOUT_S = 30.0
 _MAX_WAL_BYTES = 64 * 1024 * 1024
+_REPLACED = (
+    "path: the file was replaced or deleted while it was open; nothing was written; "
+    "close the service and open it again"
+)
 _ROOM_FOR_A_BATCH = 4  # disk space by batch size: WAL, file, indexes, and a margin
 
 
@@ -87,6 +92,10 @@ class Database:
         self._wal = "" if path is None else f"{path}-wal"  # each write looks at it
         self.expiry_clock = ExpiryClock(clock or Clock())
         self._durability = durability
+        # Numbers of files are stable on local file systems only.
+        self._name = str(path)
+        self._checks_file = path is not None and not allow_network_filesystem
+        self._file: tuple[int, int] | None = None
         self._min_free = min_free_bytes
         self._closed = False
         self._ended = False  # all connections are closed
@@ -123,6 +132,9 @@ class Database:
                 with self.read_transaction() as connection:
                     self.uuid = schema.check_whole(connection)
                     self.expiry_clock.advance_to(load_checkpoint(connection))
+                if self._checks_file:
+                    about = os.stat(self._name)  # noqa: PTH116
+                    self._file = about.st_dev, about.st_ino
                 with self._passing(), suppress(sqlite3.Error):
                     save_boot(self._writer.connection, self.expiry_clock)
             except BaseException:
@@ -170,9 +182,19 @@ class Database:
         Raises:
             BusyError: Timeout on the file lock; nothing was written.
             StorageFullError: The disk is full; nothing was written.
-            StorageError: SQLite could not write.
+            StorageError: SQLite could not write, or the path has another file.
         """
         with self.exclusive() as connection:
+            if self._file is not None:
+                found: tuple[int, int] | None = None
+                try:
+                    about = os.stat(self._name)  # noqa: PTH116 - before each write
+                    found = about.st_dev, about.st_ino
+                except OSError:
+                    pass
+                if found != self._file:
+                    # SQLite goes on with the old file; what it writes there is lost.
+                    raise StorageError(_REPLACED)
             with begun(connection, self.expiry_clock):
                 yield connection
             self._truncate_wal(connection)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf, nextafter
 from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
@@ -358,8 +357,7 @@ class AddMemories:
         is_same = (draft.author, draft.text) == (old.author, old.text)
         if is_same and not draft.has_own_vector and self._keeps(draft, old):
             vec, model = old.vec, old.model
-        # A version is never used twice, also if the clock stands still.
-        now = max(partition.now, nextafter(old.updated_at, inf))
+        now = partition.after(old.updated_at)
         if hidden:
             row = row_of(draft, old.rid, pos, now, expires_at)
         else:

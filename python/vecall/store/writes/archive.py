@@ -215,7 +215,7 @@ class MergeMemories:
                 importance=max(priors, default=None),
                 expires_at=max(ends) if len(ends) == len(rows) else None,
                 valid_until=max(until) if len(until) == len(rows) else None,
-                updated_at=partition.now,
+                updated_at=partition.after(stays.row.updated_at),
             )
             written.append(rewrite(partition, stays, row))
             gone = [row.rid for row in rows if row.id != survivor]

@@ -8,6 +8,7 @@ sequence number of its insertion, so it is never reused, not even after a deleti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, nextafter
 
 from vecall.errors import LimitExceededError
 from vecall.store.rows import Change, RowWithVector, names_checksum
@@ -73,6 +74,13 @@ class PartitionWriter:
         self.head = self.head_before = known.head
         self._live_before, self._bytes_before = known.live, known.nbytes
         self._is_hidden = known.is_hidden
+
+    def after(self, version: float | None) -> float:
+        """Return the version of a memory that follows another one.
+
+        A version is never used twice and never goes back, also if the clock does.
+        """
+        return self.now if version is None else max(self.now, nextafter(version, inf))
 
     def reveal(self) -> None:
         """Restore the user's names if a purge hid them."""

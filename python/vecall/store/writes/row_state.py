@@ -77,7 +77,7 @@ def archive(
     """
     stored = load_rows(partition.connection, rids)
     for entry in stored:
-        row = entry.row._replace(updated_at=partition.now)
+        row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
         if why == "superseded" and row.valid_until is None:
             row = row._replace(valid_until=partition.now)
         rewrite(partition, entry, row, state="archived")
@@ -157,7 +157,7 @@ def bring_back(
     states: dict[int, State] = dict(found)
     written = []
     for entry in load_rows(partition.connection, states, any_state=True):
-        row = entry.row._replace(updated_at=partition.now)
+        row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
         end = row.valid_until
         if row.id in over or (end is not None and end <= partition.expiry_now):
             row = row._replace(valid_until=None)
