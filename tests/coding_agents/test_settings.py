@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.cli.main import main
 from vecall.coding_agents.agents import AGENTS, MARK
+from vecall.coding_agents.hook import VERBS
 from vecall.coding_agents.install import BACKUP, install, uninstall
 
 FILES = {
@@ -266,8 +267,12 @@ def test_settings_that_another_installation_edits_are_waited_for(path, edit, age
         assert edited.result(20)
 
 
-def test_an_installed_command_remembers_and_recalls(home, tmp_path):
-    """The commands run in a shell, as an agent runs them."""
+def test_an_installed_command_remembers_and_recalls(home, tmp_path, log):
+    """The commands run in a shell, as an agent runs them.
+
+    On a machine so busy that Python starts slowly, a hook ends at its deadline and the
+    log says so; then it is run again.
+    """
     path = home / FILES["claude-code"]
     install(AGENTS["claude-code"], path, hooks_of("claude-code", "--user bob"))
     lines = commands("claude-code", path.read_text())
@@ -279,22 +284,29 @@ def test_an_installed_command_remembers_and_recalls(home, tmp_path):
         "transcript_path": str(transcript),
         "prompt": "which zebra?",
     }
-    told = []
-    for event, session in (("Stop", "s1"), ("UserPromptSubmit", "s2")):
+
+    def run(event: str, session: str) -> str:
         given = {**payload, "hook_event_name": event, "session_id": session}
-        done = subprocess.run(
-            lines[event][0],
-            shell=True,
-            input=json.dumps(given),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        told.append(done.stdout)
-    assert told[0] == ""
-    assert "The zebra is fast." in told[1]
+        for _ in range(8):
+            late = len(log())
+            done = subprocess.run(
+                lines[event][0],
+                shell=True,
+                input=json.dumps(given),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            new = [line.partition(" ")[2] for line in log()[late:]]
+            if not new:
+                return done.stdout
+            assert set(new) <= {f"{verb}: ended at its deadline" for verb in VERBS}
+        pytest.skip("this machine is too busy to start Python within two seconds")
+
+    assert run("Stop", "s1") == ""
+    assert "The zebra is fast." in run("UserPromptSubmit", "s2")
 
 
 def test_a_command_whose_vecall_is_gone_says_nothing():
