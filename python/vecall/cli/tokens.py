@@ -139,6 +139,8 @@ def _expiry(text: str | None) -> float | None:
     """Return seconds since 1970, from a time or from a duration from now."""
     if text is None:
         return None
+    if text[-1:].isdigit():  # a number alone may be meant as a time
+        return to_seconds(text, "expires")
     try:
         return time.time() + ttl_seconds(text, "expires")
     except InvalidArgumentError:
