@@ -93,9 +93,9 @@ class UserItems:
             namespace: The namespace; () is all of the user's items.
             vector: Numbers (dim,), finite and not zero.
             where: Conditions on the values, such as `{"kind": "note", "size": {"$gt":
-                3}}`. Operators are `$eq $ne $gt $gte $lt $lte $in $nin $exists $not`;
-                `$and`, `$or` and `$not` combine conditions. Dots separate the keys of
-                nested mappings.
+                3}}`. Operators are `$eq $ne $gt $gte $lt $lte $in $nin $contains $all
+                $any $exists $not`; `$and`, `$or` and `$not` combine conditions. Dots
+                separate the keys of nested mappings.
             limit: Maximum number of items, 1 to 10,000.
             offset: Number of items to skip first, up to 10,000.
             embedder: The name of the vector's embedder; None is not checked.
