@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import logging
+import random
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,8 +17,7 @@ from helpers.join_runner import run_with
 from helpers.lifecycle import add, kept
 from helpers.memories import ALICE, BOB
 from helpers.options import grouped
-from helpers.schedule_explorer import every_schedule
-from helpers.scheduler import Scheduler
+from helpers.scheduler import ByChance, Scheduler, run_one
 from helpers.summaries import Scripted
 from vecall import (
     ConfigError,
@@ -165,7 +165,7 @@ def test_what_becomes_old_without_a_change_is_summed_up_by_a_later_run(tmp_path)
             clock.let_pass(DAY + 1.0)
 
 
-def test_a_run_that_two_processes_find_due_is_done_by_one_in_every_order(tmp_path):
+def test_a_run_that_two_processes_find_due_is_done_by_one_in_any_order(tmp_path):
     """Both have read when the plan ran last before either claims the run."""
     plan = ConsolidationPlan(every=DAY, older_than=7 * DAY, fold=("facts",))
     runs = itertools.count()
@@ -208,7 +208,8 @@ def test_a_run_that_two_processes_find_due_is_done_by_one_in_every_order(tmp_pat
             assert sorted(done) == [0, 2]
             assert len(model.asked) == 1
 
-    assert every_schedule(run, most=60).schedules > 1
+    for seed in range(30):
+        run_one(run, ByChance(random.Random(seed)))
 
 
 def test_a_user_that_cannot_be_consolidated_keeps_no_other_waiting(tmp_path, caplog):
