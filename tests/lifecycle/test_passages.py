@@ -197,8 +197,9 @@ def test_archive_and_restore_are_of_the_whole_turn(sync):
     (id_,) = sync.add_session_to_memory(session(turn(LONG)))
     sync.archive_memory(**ALICE, memory_id=id_)
     assert stored(sync) == []
-    sync.restore_memory(**ALICE, memory_id=id_)
+    restored = sync.restore_memory(**ALICE, memory_id=id_)
     assert joined(sync) == LONG
+    assert restored == [each.id for each in stored(sync)]  # in the turn's order
 
 
 @pytest.mark.parametrize("longer", [numbered(14), "other\n" + numbered(12)])

@@ -139,7 +139,7 @@ def bring_back(
 ) -> list[RowWithVector]:
     """Make memories of one state live, except for damaged and hidden ones.
 
-    A `valid_until` that has passed is removed.
+    A `valid_until` that has passed is removed. Their order is that of storing.
     """
     found = select_in(
         partition.connection,
@@ -156,7 +156,8 @@ def bring_back(
     over = {id_ for (id_,) in ended}
     states: dict[int, State] = dict(found)
     written = []
-    for entry in load_rows(partition.connection, states, any_state=True):
+    loaded = load_rows(partition.connection, states, any_state=True)
+    for entry in sorted(loaded, key=lambda entry: entry.row.rid):
         row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
         end = row.valid_until
         if row.id in over or (end is not None and end <= partition.expiry_now):
