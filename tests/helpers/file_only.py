@@ -29,6 +29,9 @@ _TESTS = {
         embedding/test_file_model.py::test_another_model_is_refused_before_any_write
     """,
     "another process opens the file by its path": """
+        cli/test_default_path.py
+        cli/test_texts.py::test_a_reembedding
+        store/test_replaced_file.py
         durability/test_kills.py
         embedding/test_reembed.py::test_another_process_with_the_old_model
         lifecycle/test_corrections.py::test_another_process_corrects
