@@ -53,7 +53,7 @@ export async function requests(signal?: AbortSignal): Promise<void> {
   // @ts-expect-error query is needed
   await alice.searchMemories({ k: 5 });
   // @ts-expect-error unknown operator
-  await alice.searchMemories({ query: "x", filter: { metadata: { a: { $near: 1 } } } });
+  await alice.searchMemories({ query: "x", filter: { metadata: { a: { $near: true } } } });
   // @ts-expect-error an operator that orders takes no boolean
   await alice.searchMemories({ query: "x", filter: { metadata: { a: { $gt: true } } } });
   // @ts-expect-error unknown state
