@@ -161,7 +161,7 @@ class ExpiryClock:
             )
 
 
-_HANDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+_METHODS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("wall", (float, int)),
     ("monotonic", (float, int)),
     ("boot_id", (str,)),
@@ -179,13 +179,13 @@ def checked_clock(clock: object) -> Clock:
     if not isinstance(clock, Clock):
         msg = "clock: expected a vecall.Clock"
         raise ConfigError(msg)
-    for name, kind in _HANDS:
+    for name, kind in _METHODS:
         try:
-            told = getattr(clock, name)()
+            value = getattr(clock, name)()
         except Exception as error:
             msg = f"clock: its method {name} failed with {type(error).__name__}"
             raise ConfigError(msg) from error
-        if not isinstance(exact(told), kind):
-            msg = f"clock: its method {name} returned a {type(told).__name__}"
+        if not isinstance(exact(value), kind):
+            msg = f"clock: its method {name} returned a {type(value).__name__}"
             raise ConfigError(msg)
     return clock

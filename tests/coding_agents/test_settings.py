@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -303,6 +304,11 @@ def test_an_installed_command_remembers_and_recalls(home, tmp_path, log):
             if not new:
                 return done.stdout
             assert set(new) <= {f"{verb}: ended at its deadline" for verb in VERBS}
+        began = time.monotonic()
+        code = "import vecall.coding_agents.hook"
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+        if time.monotonic() - began < 1.0:
+            pytest.fail("each hook ended at its deadline on a machine that is not busy")
         pytest.skip("this machine is too busy to start Python within two seconds")
 
     assert run("Stop", "s1") == ""

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from helpers.memories import ALICE, texts
 from helpers.processes import HOLDER, child, said, tell
+from vecall.store import Change
 
 
 def commits_in(log: Path) -> int:
@@ -56,6 +58,30 @@ def test_writes_that_wait_together_share_one_sync(open_service, tmp_path):
 
     asyncio.run(work())
     assert len(texts(service, "zebra")) == 100
+
+
+class Unmeasured:
+    """A write that cannot tell its size."""
+
+    app, user = "app", "alice"
+
+    @property
+    def estimated_bytes(self) -> int:
+        raise ArithmeticError
+
+    def run(self, _: object) -> Change:
+        raise AssertionError
+
+
+def test_a_write_that_fails_before_it_is_run_ends_no_other(open_service, tmp_path):
+    service = open_service(tmp_path / "m.db")
+    storage = service._memory.storage
+    futures = [storage.submit(Unmeasured()) for _ in range(3)]
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    for future in futures:
+        with pytest.raises(ArithmeticError):
+            future.result(10)
+    assert texts(service, "zebra") == ["zebra"]
 
 
 def test_users_take_turns_and_a_large_write_makes_another_user_wait_once(

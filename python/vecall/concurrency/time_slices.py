@@ -58,6 +58,8 @@ def watched() -> Watched | None:
 class Slices:
     """Pauses the calling thread after each slice of work of 1 ms.
 
+    A slice of work that gives way has 0.25 ms while other threads are busy.
+
     Not thread-safe. Do not use it in the thread of an event loop.
 
     An event loop releases the GIL at each socket read or write, and then waits for the
@@ -77,7 +79,7 @@ class Slices:
         self._begin = time.perf_counter()
 
     def pause_if_due(self) -> None:
-        """Pause if the current slice has lasted at least 1 ms."""
+        """Pause if the current slice is over."""
         now = time.perf_counter()
         worked = now - self._begin
         if worked < self._length:

@@ -43,6 +43,15 @@ class _Pending:
         self.future.set_running_or_notify_cancel()
         self.outcome: Change | BaseException | None = None
 
+    def measure(self) -> bool:
+        """Set the size. A job that cannot tell it fails, and no other."""
+        try:
+            self.size = self.job.estimated_bytes
+        except BaseException as error:
+            self.future.set_exception(error)
+            return False
+        return True
+
 
 class _Lines:
     """Queued jobs by user, in order; users take turns. For the writer's thread."""
@@ -56,7 +65,6 @@ class _Lines:
     def add(self, pending: _Pending) -> None:
         """Add a job behind those of its user. Jobs across users are one line."""
         job = pending.job
-        pending.size = job.estimated_bytes
         user = getattr(job, "app", None), getattr(job, "user", None)
         line = self._jobs.get(user)
         if line is None:
@@ -159,10 +167,11 @@ class Writer:
                 more = self._queue.get()
                 if not isinstance(more, _Pending):
                     ending, last = True, more
+                elif not more.measure():
+                    continue
                 elif lines or not self._queue.empty():
                     lines.add(more)
                 else:  # alone, as most are
-                    more.size = more.job.estimated_bytes
                     group.append(more)
                     break
             more = None  # hold no reference while waiting
