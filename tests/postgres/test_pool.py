@@ -1,0 +1,57 @@
+"""Connections that transactions borrow are whole, and few are opened."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+from psycopg.errors import DivisionByZero
+from vecall.store.postgres.bounded_connection import BoundedConnection
+from vecall.store.postgres.pool import Pool
+
+
+@pytest.fixture
+def opened():
+    """Every connection that the pool of a test has opened."""
+    return []
+
+
+@pytest.fixture
+def pool(schema, opened):
+    def connect() -> BoundedConnection:
+        opened.append(BoundedConnection.connect(schema.server.url()))
+        return opened[-1]
+
+    made = Pool(connect, 3)
+    yield made
+    made.close()
+    assert all(connection.closed for connection in opened)
+
+
+@pytest.mark.parametrize("statement", ["SELECT 1", "SELECT 1/0"])
+def test_a_connection_that_comes_back_in_a_transaction_is_not_lent_again(
+    pool, opened, statement
+):
+    with pool.borrowed(5) as first:
+        try:
+            first.execute(statement)
+        except DivisionByZero:  # the transaction has failed, and is still open
+            assert "/0" in statement
+    with pool.borrowed(5) as second:
+        second.execute("SELECT 1")
+        second.commit()
+    with pool.borrowed(5) as third:
+        assert third is second
+    assert opened == [first, second]
+    assert first.closed
+
+
+def test_connections_that_are_lost_together_cost_no_newer_one(pool, opened):
+    with pool.borrowed(5) as one, pool.borrowed(5) as two:
+        pool.lose(one)
+        with pool.borrowed(5) as newer:
+            pool.lose(two)
+    with pool.borrowed(5) as again:
+        assert again is newer
+    assert opened == [one, two, newer]
