@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("psycopg")
 
 from psycopg.errors import DivisionByZero
+from vecall.store.postgres import connections as connections_module
 from vecall.store.postgres.bounded_connection import BoundedConnection
 from vecall.store.postgres.pool import Pool
 
@@ -55,3 +56,22 @@ def test_connections_that_are_lost_together_cost_no_newer_one(pool, opened):
     with pool.borrowed(5) as again:
         assert again is newer
     assert opened == [one, two, newer]
+
+
+def test_the_wait_for_a_free_connection_counts_towards_the_timeout(
+    schema, open_service, monkeypatch
+):
+    service = open_service(f"{schema.url}&timeout=5", embedder=None)
+    connections = service._memory.storage._connections
+    readings = iter([100.0, 104.0])
+    allowed = []
+
+    def allow(_: BoundedConnection, seconds: float, *, each: bool) -> None:
+        allowed.append((seconds, each))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connections_module, "monotonic", lambda: next(readings))
+        patched.setattr(BoundedConnection, "allow", allow)
+        with connections.transaction(keeper=False, role="vecall_app"):
+            pass
+    assert allowed == [(1.0, False)]
