@@ -75,3 +75,26 @@ def test_the_wait_for_a_free_connection_counts_towards_the_timeout(
         with connections.transaction(keeper=False, role="vecall_app"):
             pass
     assert allowed == [(1.0, False)]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "limit", "connecting"), [("10", "9s", "4"), ("5.5", "4950ms", "3")]
+)
+def test_the_server_ends_what_its_client_gives_up(
+    schema, open_service, timeout, limit, connecting
+):
+    """Else it goes on with what nobody waits for, and keeps its locks."""
+    service = open_service(f"{schema.url}&timeout={timeout}", embedder=None)
+    connections = service._memory.storage._connections
+    with connections.transaction(keeper=False, role="vecall_app") as connection:
+        shown = [
+            connection.execute(f"SHOW {name}").fetchone()[0]
+            for name in (
+                "statement_timeout",
+                "lock_timeout",
+                "idle_in_transaction_session_timeout",
+            )
+        ]
+        given = connection.info.get_parameters()
+    assert shown == [limit, limit, "1min"]
+    assert given["connect_timeout"] == connecting
