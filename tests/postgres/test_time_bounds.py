@@ -11,10 +11,15 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
+
+pytest.importorskip("psycopg")
+
 from helpers.campaigns import SCALE, scaled
 from helpers.database_proxy import DatabaseProxy
 from vecall import BusyError, ClosedError, ConfigError, MemoryService, StorageError
 from vecall.store import open_storage
+from vecall.store.postgres.errors import NoAnswerError
+from vecall.store.postgres.version_statement import VersionStatement
 
 ME = {"app_name": "hotel", "user_id": "alice"}
 LATEST_S = 30.0  # a call that has not ended by then waits for ever
@@ -126,6 +131,19 @@ def test_calls_behind_one_that_got_no_answer_do_not_wait_as_long_again(proxy, se
     assert service.sync.admin  # nothing hangs
     proxy.is_silent = False
     assert texts(service) == ["zebra 0"]
+
+
+def test_a_database_that_does_not_answer_is_asked_for_a_version_once(proxy, service):
+    """A second question would wait as long again."""
+    with closing(VersionStatement(service._memory.storage._connections)) as statement:
+        (known,) = statement.versions([tuple(ME.values())]).values()
+        assert known is not None
+        proxy.is_silent = True
+        with pytest.raises(NoAnswerError):
+            statement.versions([tuple(ME.values())])
+        assert statement.sent == 2
+        proxy.is_silent = False
+        assert list(statement.versions([tuple(ME.values())]).values()) == [known]
 
 
 def test_a_cancelled_call_returns_at_once_and_the_loop_goes_on(proxy, service):
