@@ -184,6 +184,20 @@ def test_work_across_users_holds_writes_up_for_a_moment_only(schema, open_servic
     assert texts(service, "u0") == ["first"]
 
 
+def test_work_across_users_gives_up_after_the_timeout(schema, service):
+    with (
+        holding(schema, "SELECT 1 FROM model") as stuck,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        purge = pool.submit(service.sync.admin.purge)
+        try:
+            with pytest.raises(BusyError):
+                purge.result(ENDED_S)
+        finally:
+            stuck.rollback()
+    assert service.sync.admin.purge() >= 0
+
+
 def test_a_statement_that_an_administrator_cancels_is_busy_and_not_repeated(
     schema, open_service
 ):
@@ -243,6 +257,17 @@ def test_the_end_of_a_claim_locks_no_user_while_it_waits_for_another(schema, ser
     claims.release_users(users)
     held = {user for (user,) in schema.server.execute(left)}
     assert not held & {"u0", "u1", "u2"}
+
+
+def test_the_end_of_a_claim_waits_shortly_for_a_locked_user(schema, open_service):
+    """Its claim ends with its lease anyway."""
+    service = open_service(f"{schema.url}&timeout=60", embedder=None)
+    add(service, "u0", "first")
+    claims = service._memory.storage.claims
+    ((part,),) = schema.server.execute(f"SELECT id FROM {schema.name}.part")
+    with locked(schema, "u0"), ThreadPoolExecutor(1) as pool:
+        users = [ClaimedUser(part, "hotel", "u0")]
+        pool.submit(claims.release_users, users).result(ENDED_S)
 
 
 def test_a_session_that_another_server_is_claiming_is_passed_over(schema, open_service):

@@ -105,3 +105,8 @@ def test_an_option_that_libpq_does_not_know_is_refused(option, caplog):
     with pytest.raises(ConfigError, match="libpq does not know") as refused:
         MemoryService(f"postgresql://u:{SECRET}@localhost/db?{option}", embedder=None)
     assert SECRET not in str(refused.value) + caplog.text
+
+
+def test_what_the_url_does_not_say_has_the_values_of_the_guide():
+    url = parse_url("postgresql://one/db")
+    assert (url.timeout, url.readers, url.writers) == (18.0, 4, 4)
