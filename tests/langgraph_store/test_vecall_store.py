@@ -6,6 +6,7 @@ import asyncio
 import math
 import threading
 from datetime import date, datetime, time, timezone
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from vecall import (
     StorageOptions,
 )
 from vecall.langgraph import VecallStore
+from vecall.langgraph import store as store_module
 from vecall.scopes import SHARED_APP
 
 NOTES = ("alice", "notes")
@@ -295,6 +297,31 @@ def test_the_sweeper_stops(tmp_path):
     again.cancel()
     assert store.stop_ttl_sweeper(20)
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds"),
+    [({"default_ttl": 7}, 300.0), ({"sweep_interval_minutes": 2}, 120.0)],
+)
+def test_the_sweeper_comes_every_five_minutes_or_as_it_is_told(
+    tmp_path, monkeypatch, ttl, seconds
+):
+    waits = []
+
+    class Stopping(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            return super().wait(0.001)
+
+    patched = SimpleNamespace(**{**vars(threading), "Event": Stopping})
+    monkeypatch.setattr(store_module, "threading", patched)
+    store = VecallStore(tmp_path / "m.db", ttl=ttl)
+    ended = store.start_ttl_sweeper()
+    while len(waits) < 2:
+        assert not ended.done()
+    assert store.stop_ttl_sweeper(20)
+    store.close()
+    assert set(waits) == {seconds}
 
 
 def test_the_sweeper_goes_on_after_an_error_until_the_store_is_closed(
