@@ -245,11 +245,13 @@ def test_a_scan_reads_more_nodes_than_one_page(store, monkeypatch):
     assert found.ids == [n.node_id for n in wanted[:4]]
 
 
-def memory_of(memory: MemoryService, user: str, **more: Any) -> Memory:
+def memory_of(
+    memory: MemoryService, user: str, limit: int = 400, **more: Any
+) -> Memory:
     block = VecallMemoryBlock(memory, "hotel", user, **more)
     return Memory.from_defaults(
         session_id=f"s-{user}",
-        token_limit=400,
+        token_limit=limit,
         token_flush_size=10,
         chat_history_token_ratio=0.07,
         memory_blocks=[block],
@@ -279,6 +281,26 @@ def test_messages_that_leave_the_chat_are_recalled_by_their_user_alone(tmp_path)
         memory.sync.close()
 
     asyncio.run(run())
+
+
+def test_memories_are_cut_where_the_window_is_small(tmp_path):
+    """LlamaIndex shortens blocks of priority 1, and none of priority 0."""
+
+    async def run() -> tuple[str, str]:
+        memory = MemoryService(tmp_path / "m.db", embedder=None)
+        told = [f"zebra {n} eats {'grass ' * 20}" for n in range(4)]
+        await memory.add_memory(app_name="hotel", user_id="alice", memories=told)
+        shown = []
+        for limit in (400, 60):
+            chat = memory_of(memory, "alice", limit)
+            await chat.aput(ChatMessage(role="user", content="zebra"))
+            shown.append("\n".join(str(m.content) for m in await chat.aget("zebra")))
+        memory.sync.close()
+        return shown[0], shown[1]
+
+    whole, cut = asyncio.run(run())
+    assert whole.count("eats") == 4
+    assert 1 <= cut.count("eats") < 4
 
 
 def test_recalled_text_is_not_stored_again_and_truncation_drops_whole_bullets(
