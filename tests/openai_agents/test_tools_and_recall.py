@@ -44,6 +44,12 @@ def test_the_tools_are_those_of_every_framework(open_service):
             assert not tool.strict_json_schema
 
 
+def test_a_model_writes_only_where_it_is_allowed(open_service):
+    memory = open_service()
+    assert tools_of(memory).keys() == tools_of(memory, write=False).keys()
+    assert tools_of(memory).keys() < tools_of(memory, write=True).keys()
+
+
 def test_a_model_reads_and_writes_the_memories_of_its_own_user_alone(open_service):
     memory = open_service()
     memory.sync.add_memory(**BOB, memories=["Bob has a zebra"])
