@@ -191,7 +191,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   if (size < vecall::kSnapshotFront || seed % 16 == 0) {
     const auto made = vecall::seed_of(seed / 16 % 120);
     if (made.size() <= max_size) {
-      std::memcpy(data, made.data(), made.size());
+      if (!made.empty()) std::memcpy(data, made.data(), made.size());
       size = made.size();
     }
   }
