@@ -1,10 +1,14 @@
 #pragma once
 
-// Hits as numpy arrays, one an attribute.
+// Hits as numpy arrays or lists, one an attribute.
 
 #include <pybind11/numpy.h>
 #include <pybind11/typing.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "vecall/types.hpp"
@@ -20,6 +24,12 @@ using HitArrays = py::typing::Tuple<Array<std::int64_t>, Array<float>>;
 using RecallArrays = py::typing::Tuple<Array<std::int64_t>, Array<float>, Array<float>,
                                        Array<float>, Array<float>, Array<double>>;
 
+using RecallLists =
+    py::typing::Tuple<py::typing::List<std::int64_t>, py::typing::List<double>,
+                      py::typing::List<double>, py::typing::List<double>,
+                      py::typing::List<py::typing::List<double>>,
+                      py::typing::List<double>>;
+
 inline HitArrays to_arrays(const std::vector<Hit>& hits) {
   const auto count = static_cast<py::ssize_t>(hits.size());
   Array<std::int64_t> ids(count);
@@ -31,6 +41,18 @@ inline HitArrays to_arrays(const std::vector<Hit>& hits) {
     *score++ = hit.score;
   }
   return py::make_tuple(std::move(ids), std::move(scores));
+}
+
+// In the order of `vecall.search.confidence.Hit.score_parts`.
+inline std::array<float, 6> parts_of(const RecallHit& hit) {
+  return {hit.covered,      hit.parts.words,   hit.parts.vectors,
+          hit.parts.beside, hit.parts.session, hit.parts.factor};
+}
+
+inline std::array<double, 5> numbers_of(const RecallSummary& summary) {
+  return {static_cast<double>(summary.coverage), static_cast<double>(summary.trust),
+          summary.spread.mean, summary.spread.deviation,
+          static_cast<double>(summary.rows)};
 }
 
 inline RecallArrays to_arrays(const std::vector<RecallHit>& hits,
@@ -48,20 +70,43 @@ inline RecallArrays to_arrays(const std::vector<RecallHit>& hits,
     scores.mutable_data()[i] = hit.score;
     similarities.mutable_data()[i] = hit.similarity;
     lexical.mutable_data()[i] = hit.lexical;
-    for (const float value : {hit.covered, hit.parts.words, hit.parts.vectors,
-                              hit.parts.beside, hit.parts.session, hit.parts.factor}) {
-      *part++ = value;
-    }
+    part = std::ranges::copy(parts_of(hit), part).out;
   }
   Array<double> shared(5);
-  double* value = shared.mutable_data();
-  *value++ = static_cast<double>(summary.coverage);
-  *value++ = static_cast<double>(summary.trust);
-  *value++ = summary.spread.mean;
-  *value++ = summary.spread.deviation;
-  *value++ = static_cast<double>(summary.rows);
+  std::ranges::copy(numbers_of(summary), shared.mutable_data());
   return py::make_tuple(std::move(ids), std::move(scores), std::move(similarities),
                         std::move(lexical), std::move(parts), std::move(shared));
+}
+
+// A list of the numbers that `get` takes from each value.
+template <class Values, class Get>
+py::list list_of(const Values& values, Get get) {
+  py::list all(std::size(values));
+  Py_ssize_t at = 0;
+  for (const auto& value : values) {
+    const auto number = get(value);
+    PyObject* made = nullptr;
+    if constexpr (std::is_integral_v<decltype(number)>) {
+      made = PyLong_FromLongLong(number);
+    } else if constexpr (std::is_floating_point_v<decltype(number)>) {
+      made = PyFloat_FromDouble(static_cast<double>(number));
+    } else {
+      made = list_of(number, std::identity()).release().ptr();
+    }
+    if (made == nullptr) throw py::error_already_set();
+    PyList_SET_ITEM(all.ptr(), at++, made);
+  }
+  return all;
+}
+
+inline RecallLists to_lists(const std::vector<RecallHit>& hits,
+                            const RecallSummary& summary) {
+  return py::make_tuple(
+      list_of(hits, [](const RecallHit& hit) { return hit.id; }),
+      list_of(hits, [](const RecallHit& hit) { return hit.score; }),
+      list_of(hits, [](const RecallHit& hit) { return hit.similarity; }),
+      list_of(hits, [](const RecallHit& hit) { return hit.lexical; }),
+      list_of(hits, parts_of), list_of(numbers_of(summary), std::identity()));
 }
 
 }  // namespace vecall::bindings

@@ -114,6 +114,10 @@ def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ..
     count = len(found[0])
     shapes = [column.shape for column in found]
     assert shapes == [*4 * [(count,)], (count, 6), (5,)]
+    lists = engine.recall_lists(
+        key, query.vector, list(query.words), query.k, **options
+    )
+    assert repr(lists) == repr(tuple(column.tolist() for column in found))
     return found
 
 

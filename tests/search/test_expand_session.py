@@ -73,6 +73,22 @@ def test_a_memory_without_a_session_stands_alone(service):
     assert events(service, id_) == [None]
 
 
+@pytest.mark.parametrize("of", ["trip-1", None])
+def test_a_turn_that_is_replaced_by_a_fact_of_another_session_has_no_place(service, of):
+    """Its old place belongs to a turn of the other session."""
+    fact = {"content": "number 44, a fact", "id": id_of(service, 4)}
+    if of is None:
+        lone = {"app_name": ALICE["app_name"], "user_id": ALICE["user_id"]}
+        service.sync.add_events_to_memory(**lone, events=[turn("x", "number 44")])
+        fact["id"] = id_of(service, 44)
+    service.sync.add_memory(**ALICE, memories=[fact | {"session_id": "trip-2"}])
+    service.sync.add_session_to_memory(
+        session(turn("e4", "elsewhere"), turn("e5", "number 55"), id_="trip-2")
+    )
+    assert events(service, fact["id"]) == [None]
+    assert events(service, id_of(service, 55)) == ["e4", "e5"]
+
+
 def test_another_users_memory_is_unknown(service):
     """One wall per (app, user)."""
     bob = {"app_name": ALICE["app_name"], "user_id": "bob"}

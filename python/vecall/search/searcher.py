@@ -296,36 +296,37 @@ class Searcher:
         searched_terms = (
             [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
         )
-        ids, scores, similarities, lexical, parts, summary = self._engine.recall(
-            request.key,
-            vector,
-            searched_terms,
-            top_k,
-            now=to_micros(self._expiry_clock.now()),
-            question_mark=QUESTION,
-            time_mark=marks.time,
-            author_marks=list(marks.authors),
-            favoured_authors=_author_keys(tuple(request.authors)),
-            ranking=ranking.engine_ranking,
-            known_model=self._scoring.known_model,
-            **_options(request),
+        rids, by_score, similarities, lexical, parts, summary = (
+            self._engine.recall_lists(
+                request.key,
+                vector,
+                searched_terms,
+                top_k,
+                to_micros(self._expiry_clock.now()),
+                QUESTION,
+                marks.time,
+                list(marks.authors),
+                _author_keys(tuple(request.authors)),
+                ranking.engine_ranking,
+                self._scoring.known_model,
+                **_options(request),
+            )
         )
-        rids, by_score = ids.tolist(), scores.tolist()
         hits = list(
             map(
                 Hit,
                 rids,
                 self._cache.get(rids),
                 by_score,
-                similarities.tolist(),
-                lexical.tolist(),
-                parts.tolist(),
+                similarities,
+                lexical,
+                parts,
                 range(len(rids)),
                 by_score,
             )
         )
         best = hits[0].score if hits else 0.0
-        coverage, vector_weight, mean, deviation, rows = summary.tolist()
+        coverage, vector_weight, mean, deviation, rows = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)

@@ -299,8 +299,9 @@ class AddMemories:
             if known is None:
                 put.append((draft, self._new(partition, draft, pos, inserts)))
                 continue
-            if pos is None:
-                pos = positions.moved.get(id_, known.pos)
+            if pos is None and known.session == draft.session:
+                if draft.ordered or id_ not in hidden:
+                    pos = positions.moved.get(id_, known.pos)
             was = None if id_ in hidden else known
             expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
