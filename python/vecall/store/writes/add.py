@@ -299,10 +299,10 @@ class AddMemories:
             if known is None:
                 put.append((draft, self._new(partition, draft, pos, inserts)))
                 continue
-            if pos is None and known.session == draft.session:
-                if draft.ordered or id_ not in hidden:
-                    pos = positions.moved.get(id_, known.pos)
             was = None if id_ in hidden else known
+            keeps = draft.ordered or was is not None
+            if pos is None and keeps and known.session == draft.session:
+                pos = positions.moved.get(id_, known.pos)
             expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
