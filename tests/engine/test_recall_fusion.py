@@ -18,6 +18,7 @@ from helpers.engines import (
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from vecall import Engine
+from vecall._core import Ranking
 
 
 @pytest.mark.parametrize("dim", [0, 1, 3, 24])
@@ -44,8 +45,37 @@ def test_recall_of_random_rows_is_what_the_reference_finds(references, seed, dim
                 continue
             found = references.ask(engine, KEY, query)
             references.assert_answers(found, expected, query.k, tolerance=5e-4)
+            lists = references.ask_for_lists(engine, KEY, query)
+            assert repr(lists) == repr(tuple(column.tolist() for column in found))
             compared += 1
     assert compared > 20
+
+
+def test_recall_lists_takes_its_arguments_by_position(references):
+    words = ((1, 2, 7), (1, 5, 9), (1, 6, 3), (1, 8, 8))
+    rows = [references.Row(i, own, author=i) for i, own in enumerate(words)]
+    rows.append(references.Row(4, (1, 4), expires=50))
+    engine = engine_of(references, rows, dim=0)
+    ranking = Ranking(question=0.5, favoured=1.1)
+    for now in (49, 50):
+        given = (now, 7, 9, [3], [3], ranking, True)
+        found = engine.recall_lists(KEY, None, [1], 5, *given)
+        named = engine.recall(
+            KEY,
+            None,
+            [1],
+            5,
+            now=now,
+            question_mark=7,
+            time_mark=9,
+            author_marks=[3],
+            favoured_authors=[3],
+            ranking=ranking,
+            known_model=True,
+        )
+        assert repr(found) == repr(tuple(column.tolist() for column in named))
+        assert set(found[0]) == set(range(5 if now < 50 else 4))
+        assert len(set(found[1])) == len(found[1])
 
 
 @settings(

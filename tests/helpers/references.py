@@ -105,20 +105,24 @@ def add_rows(engine: Any, key: tuple[str, str], new: Sequence[Row]) -> None:
 
 
 def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ...]:
-    options = dict(query.options)
-    if "weights" in options:
-        options["ranking"] = Ranking(**options.pop("weights"))
-    found = engine.recall(key, query.vector, list(query.words), query.k, **options)
+    found = _recall(engine.recall, key, query)
     names = [column.dtype.name for column in found]
     assert names == ["int64", *4 * ["float32"], "float64"]
     count = len(found[0])
     shapes = [column.shape for column in found]
     assert shapes == [*4 * [(count,)], (count, 6), (5,)]
-    lists = engine.recall_lists(
-        key, query.vector, list(query.words), query.k, **options
-    )
-    assert repr(lists) == repr(tuple(column.tolist() for column in found))
     return found
+
+
+def ask_for_lists(engine: Any, key: tuple[str, str], query: Query) -> tuple[list, ...]:
+    return _recall(engine.recall_lists, key, query)
+
+
+def _recall(method: Any, key: tuple[str, str], query: Query) -> Any:
+    options = dict(query.options)
+    if "weights" in options:
+        options["ranking"] = Ranking(**options.pop("weights"))
+    return method(key, query.vector, list(query.words), query.k, **options)
 
 
 def passes(row: Row, options: dict[str, Any]) -> bool:
