@@ -41,9 +41,6 @@ struct Asked {
     encoded.encode(rows.space(), unit);
     IdMap ids;
     ids.reserve(rows.table().live(), rows.table());
-    for (Slot slot = 0; slot < rows.table().slots(); ++slot) {
-      if (rows.table().is_live(slot)) ids.insert(slot, rows.table());
-    }
     Filter filter;
     if (only != nullptr) filter.only = *only;
     selection.select(filter, rows.table(), nullptr, {}, ids);
