@@ -39,8 +39,8 @@ void add(Engine& engine, const Key& key, const IdVector<"ids">& ids,
   RowBatch batch;
   batch.ids.assign(ids.values.begin(), ids.values.end());
   batch.has_vector.assign(ids.rows, 1);
+  batch.vectors = vectors.values;
   const GilRelease release;
-  batch.unit_vectors = normalised_rows(vectors.values, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
 
@@ -91,14 +91,13 @@ void add_rows(Engine& engine, const Key& key, const IdVector<"ids">& ids,
   batch.ids.assign(ids.values.begin(), ids.values.end());
   batch.terms.assign(terms.values.begin(), terms.values.end());
   batch.offsets.assign(offsets.values.begin(), offsets.values.end());
-  std::span<const float> matrix;
   if (vectors) {
     check_dim(vectors->columns, engine.dim());
     if (vectors->rows != ids.rows || (has_vector && has_vector->rows != ids.rows)) {
       throw InvalidArgumentError(
           "vectors and has_vector: every id needs one entry in each");
     }
-    matrix = vectors->values;
+    batch.vectors = vectors->values;
     batch.has_vector.assign(ids.rows, 1);
     if (has_vector) {
       batch.has_vector.assign(has_vector->values.begin(), has_vector->values.end());
@@ -107,7 +106,6 @@ void add_rows(Engine& engine, const Key& key, const IdVector<"ids">& ids,
     throw InvalidArgumentError("has_vector: goes with vectors");
   }
   const GilRelease release;
-  batch.unit_vectors = normalised_rows(matrix, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
 

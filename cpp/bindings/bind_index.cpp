@@ -74,11 +74,13 @@ HitArrays search_all(const Index& index, const Vectors& queries, SearchOptions o
   std::vector<RowId> allowed;
   if (only) options.only = resolve(*only, index, allowed);
   const std::size_t count = queries.rows * options.k;
-  with_wait_hook([&](WaitHook hook) {
-    index.search_batch(queries.values, options, threads.value,
-                       {ids.mutable_data(), count}, {scores.mutable_data(), count},
-                       hook);
-  });
+  RowId* const id = ids.mutable_data();
+  float* const score = scores.mutable_data();
+  {
+    InterruptibleRelease release;
+    index.search_batch(queries.values, options, threads.value, {id, count},
+                       {score, count}, PauseHook(release));
+  }
   return py::make_tuple(std::move(ids), std::move(scores));
 }
 
@@ -110,8 +112,8 @@ std::size_t remove(Index& index, const Ids& ids) {
 }
 
 void build(Index& index) {
-  const GilRelease release;
-  index.build();
+  InterruptibleRelease release;
+  index.build(PauseHook(release));
 }
 
 void save(const Index& index, const Path& path) {
@@ -252,14 +254,17 @@ Args:
 
 Returns:
     ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
-    has fewer hits, id -1 and score -inf. An empty index gives one such column.)");
+    has fewer hits, id -1 and score -inf. An empty index gives one such column.
+
+Ctrl-C ends it. A long batch lets writes in between its queries.)");
   def_strict(bound, "remove", &remove, "ids"_a,
              R"(Removes vectors by id, integers (n,) or one; unknown ids are ignored.
 
 Returns:
     How many of them were here.)");
   def_strict(bound, "build", &build,
-             "Links now what the background would link by and by.");
+             "Links now what the background would link by and by. Ctrl-C ends it; what "
+             "was linked stays.");
   def_strict(
       bound, "save", &save, "path"_a,
       R"(Writes the index to a file, which then is the new one whole or the old one.

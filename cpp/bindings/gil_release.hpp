@@ -11,6 +11,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <chrono>
+#include <utility>
+
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
 #include <unistd.h>
@@ -28,19 +31,53 @@ class GilRelease {
   GilRelease& operator=(GilRelease&&) = delete;
 
   ~GilRelease() {
+    if (state_ != nullptr) take_back();
+  }
+
+ protected:
+  void take_back() {
+    PyThreadState* const state = std::exchange(state_, nullptr);
 #if defined(__GLIBCXX__)
     try {
-      PyEval_RestoreThread(state_);
+      PyEval_RestoreThread(state);
     } catch (const abi::__forced_unwind&) {
       while (true) pause();  // leaving this handler would end the process
     }
 #else
-    PyEval_RestoreThread(state_);
+    PyEval_RestoreThread(state);
 #endif
+  }
+  void give_again() { state_ = PyEval_SaveThread(); }
+
+ private:
+  PyThreadState* state_;  // null while this thread holds the lock
+};
+
+// The same for calls that last: () runs Python's handlers of signals now and then, and
+// throws what they raise, such as KeyboardInterrupt. Only where no lock is held.
+class InterruptibleRelease : public GilRelease {
+ public:
+  void operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    take_back();
+    // Not given away again: the exception belongs to this thread.
+    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    // Other threads get no signals, and each look may wait 5 ms for a busy one.
+    next_ = is_main_thread() ? now + kBetween : Time::max();
+    give_again();
   }
 
  private:
-  PyThreadState* state_;
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds kBetween{50};
+
+  static bool is_main_thread() {
+    const auto threading = pybind11::module_::import("threading");
+    return threading.attr("current_thread")().is(threading.attr("main_thread")());
+  }
+
+  Time next_ = std::chrono::steady_clock::now() + kBetween;
 };
 
 }  // namespace vecall::bindings

@@ -1,11 +1,7 @@
 # Language level, warnings, sanitizers and link-time optimisation for every target.
-# Included by the top level before add_subdirectory(cpp), and by cpp/ when it stands alone.
+# Included by the top level before add_subdirectory(cpp), and by cpp/ when it stands alone or
+# is a part of another project.
 include_guard(GLOBAL)
-
-if("$ENV{CXXFLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-march=native")
-  message(FATAL_ERROR "-march=native would tie the build to this CPU; vecall picks its "
-                      "instruction set at run time (see cpp/cmake/kernels.cmake)")
-endif()
 
 # The oldest compilers that .ci/oldest_compilers builds with.
 foreach(oldest "GNU 11" "Clang 14" "AppleClang 15")
@@ -61,7 +57,11 @@ else()
   add_compile_definitions("$<$<CONFIG:Debug>:VECALL_ASSERTIONS=1>")
 endif()
 
-option(VECALL_LTO "Link-time optimisation of the core and the module" ON)
+# Off where the archive is for others: its objects could be linked by the same compiler alone.
+if(NOT DEFINED VECALL_LTO_DEFAULT)
+  set(VECALL_LTO_DEFAULT OFF)
+endif()
+option(VECALL_LTO "Link-time optimisation of the core and the module" ${VECALL_LTO_DEFAULT})
 option(VECALL_WERROR "Treat warnings as errors" OFF)
 
 add_library(vecall_warnings INTERFACE)

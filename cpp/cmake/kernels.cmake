@@ -31,8 +31,8 @@ endfunction()
 function(vecall_add_kernels core)
   add_library(vecall_kernels STATIC src/kernels/cpu.cpp src/kernels/dispatch.cpp
                                     src/kernels/fail_assertion.cpp)
-  target_include_directories(vecall_kernels PUBLIC src include)
-  target_link_libraries(vecall_kernels PRIVATE vecall_warnings)
+  target_include_directories(vecall_kernels PRIVATE src include)
+  target_link_libraries(vecall_kernels PRIVATE $<BUILD_INTERFACE:vecall_warnings>)
   target_link_libraries(${core} PRIVATE vecall_kernels)
 
   vecall_add_tier(vecall_kernels SCALAR "" "int main() { return 0; }")

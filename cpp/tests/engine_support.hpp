@@ -50,7 +50,7 @@ class Rows {
     const Vector unit = unit_vector(number, dim_);
     batch_.ids.push_back(id);
     batch_.has_vector.push_back(1);
-    batch_.unit_vectors.insert(batch_.unit_vectors.end(), unit.begin(), unit.end());
+    vectors_.insert(vectors_.end(), unit.begin(), unit.end());
     return *this;
   }
   // The row that was added last also has these. All rows of a batch or none.
@@ -61,11 +61,18 @@ class Rows {
     batch_.offsets.push_back(static_cast<std::int64_t>(batch_.terms.size()));
     return *this;
   }
-  [[nodiscard]] const RowBatch& batch() const noexcept { return batch_; }
+  // Borrows the vectors of these rows.
+  operator RowBatch() const {  // NOLINT(google-explicit-constructor)
+    RowBatch batch = batch_;
+    batch.vectors = vectors_;
+    return batch;
+  }
+  [[nodiscard]] RowBatch batch() const { return *this; }
 
  private:
   std::size_t dim_;
   RowBatch batch_;
+  std::vector<float> vectors_;
 };
 
 inline Ref<const PartitionSpace> make_space(std::size_t dim,

@@ -94,7 +94,7 @@ class Index:
         """
     def build(self) -> None:
         """
-        Links now what the background would link by and by.
+        Links now what the background would link by and by. Ctrl-C ends it; what was linked stays.
         """
     def remove(self, ids: numpy.typing.ArrayLike) -> int:
         """
@@ -168,6 +168,8 @@ class Index:
         Returns:
             ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
             has fewer hits, id -1 and score -inf. An empty index gives one such column.
+
+        Ctrl-C ends it. A long batch lets writes in between its queries.
         """
     @property
     def dim(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +240,60 @@ def sections(snapshot: bytes) -> dict[int, bytes]:
         found[kind] = snapshot[at : at + size]
         at += (size + 63) // 64 * 64
     return found
+
+
+def test_a_fifo_is_refused_at_once_not_waited_for(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    errors: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            Index.load(path)
+        except StorageError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join(20)
+    waits = thread.is_alive()
+    if waits:  # a writer lets it go
+        os.close(os.open(path, os.O_WRONLY))
+        thread.join()
+    assert not waits
+    assert len(errors) == 1
+
+
+def test_a_save_that_fails_leaves_what_stood_there(tmp_path):
+    # A folder that may be written and not read cannot be synced.
+    result = run(
+        textwrap.dedent(
+            """
+            import os, sys
+            import numpy as np
+            from vecall import Index
+            from vecall.errors import StorageError
+            folder = sys.argv[1]
+            os.chdir(folder)
+            if os.getuid() == 0:
+                os.chown(".", 65533, 65533)
+                os.setgid(65533)
+                os.setuid(65533)
+            index = Index(4)
+            index.add([1], np.ones((1, 4), np.float32))
+            index.save("old")
+            index.add([2], np.ones((1, 4), np.float32))
+            os.chmod(".", 0o300)
+            for name in ("old", "new"):
+                try:
+                    index.save(name)
+                except StorageError:
+                    print("refused")
+            os.chmod(".", 0o700)
+            print(len(Index.load("old")), sorted(os.listdir(".")))
+            """
+        ),
+        tmp_path,
+        imports="numpy",
+    )
+    assert result.stdout.split("\n")[:3] == ["refused", "refused", "1 ['old']"]

@@ -36,14 +36,16 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Adds rows or replaces those with the same id; makes the partition if need be.
-  // Throws before anything changes if a vector or a size is wrong.
+  // Vectors may have any norm. Throws InvalidArgumentError for NaN, Inf, a zero vector
+  // or a wrong size, and then nothing has changed.
   void add(PartitionKey key, const RowBatch& batch);
   // Returns how many of the ids were there.
   std::size_t remove(PartitionKey key, std::span<const RowId> ids);
   // Frees a whole partition; true if there was one.
   bool drop(PartitionKey key);
-  // Links here the rows that the background would link.
-  void build(PartitionKey key);
+  // Links here the rows that the background would link. What was linked before the
+  // hook throws stays.
+  void build(PartitionKey key, PauseHook pause = {});
 
   // The k best rows by cosine that pass, best first. An unknown key finds nothing.
   // REQUIRES: the query's vector has norm 1 (vecall/normalise.hpp) and dim() values,

@@ -50,8 +50,9 @@ class Index {
   void add(std::span<const RowId> ids, std::span<const float> vectors);
   // Returns how many of the ids were here.
   std::size_t remove(std::span<const RowId> ids);
-  // Links here the rows that the background would link.
-  void build();
+  // Links here the rows that the background would link. What was linked before the
+  // hook throws stays.
+  void build(PauseHook pause = {});
 
   // The k nearest vectors, best first; equal cosines by smaller id. A zero vector finds
   // nothing. Throws DimensionError, and InvalidArgumentError for NaN, Inf or a k of 0.
@@ -61,11 +62,11 @@ class Index {
                                         const SearchOptions& options = {}) const;
   // Answers a matrix (n, dim) of queries by up to `threads` threads, at most one a
   // processor. `ids` and `scores`, (n, k) each, get the hits; where a row has fewer, id
-  // -1 and score -inf. Throws as search() does, and InvalidArgumentError for other
-  // sizes.
+  // -1 and score -inf. Each query sees the rows of one moment; a long batch lets writes
+  // in between. Throws as search() does, and InvalidArgumentError for other sizes.
   void search_batch(std::span<const float> queries, const SearchOptions& options,
                     std::size_t threads, std::span<RowId> ids, std::span<float> scores,
-                    WaitHook before_wait = {}) const;
+                    PauseHook pause = {}) const;
 
   // Writes a file, which then is the new one whole or the old one. Throws FileError.
   void save(const std::string& path) const;

@@ -4,7 +4,6 @@
 // that the cosine of two vectors is their dot product.
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,8 +14,9 @@ enum class VectorFault { kNone, kNotFinite, kZero };
 
 // Writes `vector` scaled to norm 1 to `out`; the norm is taken in double. Leaves `out`
 // untouched and says why if a value is NaN or infinite, or if every value is zero.
+// Throws ConfigError for a bad VECALL_ISA. `out` may be the vector itself.
 // REQUIRES: out.size() == vector.size().
-VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept;
+VectorFault normalise(std::span<const float> vector, std::span<float> out);
 
 // Throws InvalidArgumentError, naming the argument, unless fault is kNone.
 void check_fault(VectorFault fault, const std::string& argument = "vectors");
@@ -24,13 +24,6 @@ void check_fault(VectorFault fault, const std::string& argument = "vectors");
 // Throws DimensionError, naming the argument, unless both are equal.
 void check_dim(std::size_t got, std::size_t dim,
                const std::string& argument = "vectors");
-
-// Returns the rows of a (wanted.size(), dim) matrix scaled to norm 1. Rows that are not
-// wanted stay zero and are not looked at. Reads each value once, so a caller who
-// changes the matrix meanwhile cannot slip a bad value past the check. Throws
-// InvalidArgumentError.
-std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
-                                   std::span<const std::uint8_t> wanted);
 
 // Scales a query to norm 1; false for a zero vector, which finds nothing. Throws
 // DimensionError and InvalidArgumentError.

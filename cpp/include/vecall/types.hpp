@@ -85,14 +85,14 @@ struct Filter {
   Micros now = kMinTime;
 };
 
-// Rows to add, copied from the caller.
+// Rows to add.
 struct RowBatch {
   std::vector<RowId> ids;                // (n,); the last of equal ids wins
   std::vector<RowMeta> meta;             // (n,) or empty
   std::vector<TermHash> terms;           // words of all rows, row after row
   std::vector<std::int64_t> offsets;     // (n + 1,) into terms, or empty: no words
-  std::vector<float> unit_vectors;       // (n, dim) of norm 1, or empty
-  std::vector<std::uint8_t> has_vector;  // (n,), 0 = none; empty with unit_vectors
+  std::span<const float> vectors;        // (n, dim) of any norm, borrowed, or empty
+  std::vector<std::uint8_t> has_vector;  // (n,), 0 = none; empty where vectors is
 };
 
 // One question to the vectors of a partition.

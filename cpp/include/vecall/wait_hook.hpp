@@ -27,4 +27,25 @@ class WaitHook {
   void (*call_)(const void*) = nullptr;
 };
 
+// What a caller does now and then in a call that takes long, such as to look whether it
+// shall end: what the callable throws ends the call. Called any number of times, by the
+// calling thread alone, which holds no lock then. Refers to a callable that outlives
+// the call it is passed to.
+class PauseHook {
+ public:
+  PauseHook() = default;
+  template <class Callable>
+  explicit PauseHook(Callable& callable)
+      : callable_(std::addressof(callable)),
+        call_([](void* of) { (*static_cast<Callable*>(of))(); }) {}
+
+  void operator()() const {
+    if (call_ != nullptr) call_(callable_);
+  }
+
+ private:
+  void* callable_ = nullptr;
+  void (*call_)(void*) = nullptr;
+};
+
 }  // namespace vecall

@@ -10,6 +10,7 @@
 
 #include "partition/partition.hpp"
 #include "vecall/types.hpp"
+#include "vecall/wait_hook.hpp"
 
 namespace vecall {
 
@@ -23,9 +24,10 @@ struct BatchQueries {
 };
 
 // Writes the hits of each query to its row of `ids` and `scores`, (n, k) each; entries
-// without a hit are left as they are. Uses at most one thread a processor.
+// without a hit are left as they are. Uses at most one thread a processor. Takes the
+// partition's lock for a few milliseconds at a time.
 void batch_search(const Partition& partition, const BatchQueries& queries,
-                  std::size_t threads, std::span<RowId> ids, std::span<float> scores)
-    VECALL_REQUIRES_SHARED(partition.mutex());
+                  std::size_t threads, PauseHook pause, std::span<RowId> ids,
+                  std::span<float> scores) VECALL_EXCLUDES(partition.mutex());
 
 }  // namespace vecall

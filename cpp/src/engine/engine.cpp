@@ -6,6 +6,7 @@
 #include "engine/make_space.hpp"
 #include "engine/shared_read.hpp"
 #include "partition/background_linker.hpp"
+#include "partition/encoded_batch.hpp"
 #include "partition/partition_map.hpp"
 #include "partition/partition_snapshot.hpp"
 
@@ -26,9 +27,9 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
 void Engine::add(PartitionKey key, const RowBatch& batch) {
-  Partition::check(batch, dim());
+  const EncodedBatch encoded(state_->space->rows, batch);
   if (batch.ids.empty()) return;
-  add_rows(state_->partitions.find_or_create(key), batch);
+  add_rows(state_->partitions.find_or_create(key), encoded);
 }
 
 std::size_t Engine::remove(PartitionKey key, std::span<const RowId> ids) {
@@ -40,10 +41,9 @@ bool Engine::drop(PartitionKey key) {
   return state_->partitions.erase(key);
 }
 
-void Engine::build(PartitionKey key) {
+void Engine::build(PartitionKey key, PauseHook pause) {
   const auto partition = state_->partitions.find(key);
-  while (partition && partition->link_some()) {
-  }
+  while (partition && partition->link_some()) pause();
 }
 
 void Engine::search(PartitionKey key, const SearchQuery& query, std::vector<Hit>& hits,

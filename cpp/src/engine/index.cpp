@@ -8,6 +8,7 @@
 #include "engine/make_space.hpp"
 #include "engine/shared_read.hpp"
 #include "partition/background_linker.hpp"
+#include "partition/encoded_batch.hpp"
 #include "partition/partition_snapshot.hpp"
 #include "snapshot/snapshot_file.hpp"
 #include "vecall/errors.hpp"
@@ -16,11 +17,18 @@
 namespace vecall {
 
 struct Index::State {
+  Ref<const PartitionSpace> space;
   Ref<Partition> partition;
-  IndexKind kind;
+
+  explicit State(Ref<const PartitionSpace> shared)
+      : space(std::move(shared)), partition(make_ref<Partition>(space)) {}
+  State(Ref<const PartitionSpace> shared, Ref<Partition> restored)
+      : space(std::move(shared)), partition(std::move(restored)) {}
 };
 
 namespace {
+
+constexpr std::size_t kQueriesAtOnce = 1'024;  // that are normalised
 
 void check_k(std::size_t k) {
   if (k == 0) throw InvalidArgumentError("k: must be at least 1");
@@ -32,8 +40,7 @@ Index::Index(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {
 
 Index::Index(std::size_t dim, const Options& options) {
   if (dim == 0) throw InvalidArgumentError("dim: must be at least 1");
-  state_ = std::make_unique<State>(
-      State{make_ref<Partition>(make_space(dim, options)), options.graph.kind});
+  state_ = std::make_unique<State>(make_space(dim, options));
 }
 
 Index::~Index() = default;
@@ -48,9 +55,9 @@ Index Index::from_bytes(std::span<const std::byte> bytes) {
   const AlignedBytes aligned(bytes);
   const SnapshotReader reader(aligned.view());
   if (reader.header().dim == 0) refuse_snapshot("holds no vectors");
-  const auto space = PartitionSnapshot::space_of(reader);
-  auto state = std::make_unique<State>(
-      State{PartitionSnapshot::restore(reader, space), space->graph.kind});
+  auto space = PartitionSnapshot::space_of(reader);
+  auto partition = PartitionSnapshot::restore(reader, space);
+  auto state = std::make_unique<State>(std::move(space), std::move(partition));
   request_links(state->partition);
   return Index(std::move(state));
 }
@@ -62,17 +69,16 @@ void Index::add(std::span<const RowId> ids, std::span<const float> vectors) {
   RowBatch batch;
   batch.ids.assign(ids.begin(), ids.end());
   batch.has_vector.assign(ids.size(), 1);
-  batch.unit_vectors = normalised_rows(vectors, dim(), batch.has_vector);
-  add_rows(state_->partition, batch);
+  batch.vectors = vectors;
+  add_rows(state_->partition, EncodedBatch(state_->space->rows, batch));
 }
 
 std::size_t Index::remove(std::span<const RowId> ids) {
   return remove_rows(state_->partition, ids);
 }
 
-void Index::build() {
-  while (state_->partition->link_some()) {
-  }
+void Index::build(PauseHook pause) {
+  while (state_->partition->link_some()) pause();
 }
 
 void Index::search(std::span<const float> query, const SearchOptions& options,
@@ -98,7 +104,7 @@ std::vector<Hit> Index::search(std::span<const float> query,
 
 void Index::search_batch(std::span<const float> queries, const SearchOptions& options,
                          std::size_t threads, std::span<RowId> ids,
-                         std::span<float> scores, WaitHook before_wait) const {
+                         std::span<float> scores, PauseHook pause) const {
   check_k(options.k);
   const std::size_t count = queries.size() / dim();
   if (queries.size() != count * dim() || ids.size() != count * options.k ||
@@ -114,6 +120,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
     const auto query = std::span(batch.units).subspan(row * dim(), dim());
     batch.is_zero[row] = normalise_query(query, dim(), unit) ? 0 : 1;
     std::copy(unit.begin(), unit.end(), query.begin());
+    if (row % kQueriesAtOnce == 0) pause();
   }
   batch.k = options.k;
   batch.ef = options.ef;
@@ -121,10 +128,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
   batch.filter.only = options.only;
   std::fill(ids.begin(), ids.end(), -1);
   std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
-  const Partition& partition = *state_->partition;
-  before_wait();
-  const ReaderLock lock(partition.mutex());
-  batch_search(partition, batch, threads, ids, scores);
+  batch_search(*state_->partition, batch, threads, pause, ids, scores);
 }
 
 void Index::save(const std::string& path) const {
@@ -140,7 +144,7 @@ std::size_t Index::dim() const noexcept {
 }
 
 IndexKind Index::kind() const noexcept {
-  return state_->kind;
+  return state_->space->graph.kind;
 }
 
 std::size_t Index::size(WaitHook before_wait) const {

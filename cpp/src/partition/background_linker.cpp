@@ -7,6 +7,7 @@
 #include <new>
 #include <thread>
 
+#include "partition/encoded_batch.hpp"
 #include "partition/partition.hpp"
 #include "sync/fork_gate.hpp"
 #include "sync/locks.hpp"
@@ -20,15 +21,8 @@ constexpr std::chrono::milliseconds kRetryAfter{200};
 
 }  // namespace
 
-void add_rows(const Ref<Partition>& partition, const RowBatch& batch) {
-  bool to_link = false;
-  {
-    const auto pass = ForkGate::enter();
-    const WriterLock lock(partition->mutex());
-    partition->add(batch);
-    to_link = partition->has_links_to_make();
-  }
-  if (to_link) BackgroundLinker::shared().request(partition);
+void add_rows(const Ref<Partition>& partition, const EncodedBatch& batch) {
+  if (partition->add(batch)) BackgroundLinker::shared().request(partition);
 }
 
 void request_links(const Ref<Partition>& partition) {

@@ -15,10 +15,11 @@
 
 namespace vecall {
 
+class EncodedBatch;
 class Partition;
 
 // Change a partition under its lock, then have its rows linked if there is need.
-void add_rows(const Ref<Partition>& partition, const RowBatch& batch);
+void add_rows(const Ref<Partition>& partition, const EncodedBatch& batch);
 // Has what the partition has to link linked.
 void request_links(const Ref<Partition>& partition);
 std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> ids);

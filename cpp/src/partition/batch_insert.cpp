@@ -1,26 +1,62 @@
 #include "partition/batch_insert.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <span>
 
 namespace vecall {
 
-namespace {
-
-bool strictly_increasing(const std::vector<RowId>& ids) noexcept {
-  return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) ==
-         ids.end();
+void Partition::BatchInsert::begin() {
+  partition_.mutex().assert_shared_held();
+  free_slots_ = partition_.rows_.free_slots();
+  staged_.reserve(batch_.rows().size());
+  for (const std::size_t row : batch_.rows()) {
+    Staged staged{row};
+    staged.is_new = !partition_.contains(batch_.batch().ids[row]);
+    // A row with words needs a slot beside the one that it replaces, since both are
+    // indexed for a moment; others take over the slot.
+    if (batch_.has_words(row) || staged.is_new) ++more_;
+    if (batch_.has_vector(row)) ++vectors_;
+    staged_.push_back(staged);
+  }
 }
 
-}  // namespace
-
-Partition::BatchInsert::BatchInsert(Partition& partition, const RowBatch& batch)
-    : partition_(partition), batch_(batch) {
+void Partition::BatchInsert::reserve() {
   partition_.mutex().assert_held();
-  choose_rows();
-  reserve();
+  const std::vector<RowMeta>& meta = batch_.batch().meta;
+  const bool expires = std::any_of(meta.begin(), meta.end(), [](const RowMeta& row) {
+    return row.expires != kMaxTime;
+  });
+  RowTable& rows = partition_.rows_;
+  // A row that was removed since begin() left a slot, and may be one of ours.
+  const std::size_t removed = rows.free_slots() - free_slots_;
+  rows.reserve(more_ + removed, !meta.empty(), expires);
+  if (rows.free_slots() == 0) first_ = rows.next_slot();
+  partition_.ids_.reserve(rows.live() + staged_.size(), rows);
+}
+
+void Partition::BatchInsert::place_codes(RowTable& rows) noexcept {
+  if (first_ == RowTable::kNoSlot) return;
+  Slot slot = first_;
+  for (Staged& staged : staged_) {
+    if (!staged.is_new && !batch_.has_words(staged.row)) continue;
+    if (batch_.has_vector(staged.row)) {
+      staged.placed = slot;
+      rows.put_codes(slot, batch_.codes(staged.row));
+    }
+    ++slot;
+  }
+}
+
+void Partition::BatchInsert::stage_all() {
+  if (vectors_ > 0) {
+    const GraphOptions& options = partition_.space_->graph;
+    RowTable& rows = partition_.rows_;
+    if (!partition_.graph_ &&
+        options.wants_graph((rows.vectors() + vectors_) * rows.space().high_bytes())) {
+      partition_.graph_ = std::make_unique<GraphIndex>(options);
+    }
+    if (partition_.graph_) partition_.graph_->reserve(vectors_);
+  }
   try {
     for (Staged& staged : staged_) stage(staged);
   } catch (...) {
@@ -29,64 +65,16 @@ Partition::BatchInsert::BatchInsert(Partition& partition, const RowBatch& batch)
   }
 }
 
-// Of rows with one id the last.
-void Partition::BatchInsert::choose_rows() {
-  const std::vector<RowId>& ids = batch_.ids;
-  std::vector<std::size_t> order(ids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (!strictly_increasing(ids)) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&ids](std::size_t a, std::size_t b) { return ids[a] < ids[b]; });
-    const auto last = [&](std::size_t i) {
-      return i + 1 == order.size() || ids[order[i]] != ids[order[i + 1]];
-    };
-    std::size_t unique = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (last(i)) order[unique++] = order[i];
-    }
-    order.resize(unique);
-    std::sort(order.begin(), order.end());
-  }
-  staged_.reserve(order.size());
-  for (const std::size_t row : order) staged_.push_back({row});
-}
-
-void Partition::BatchInsert::reserve() {
-  // A row with words needs a slot beside the one that it replaces, since both are
-  // indexed for a moment; others take over the slot.
-  std::size_t more = 0;
-  std::size_t vectors = 0;
-  for (const Staged& staged : staged_) {
-    const RowId id = batch_.ids[staged.row];
-    if (has_words(staged.row) || !partition_.contains(id)) ++more;
-    if (has_vector(staged.row)) ++vectors;
-  }
-  const bool has_meta = !batch_.meta.empty();
-  const bool expires =
-      std::any_of(batch_.meta.begin(), batch_.meta.end(),
-                  [](const RowMeta& meta) { return meta.expires != kMaxTime; });
-  RowTable& rows = partition_.rows_;
-  rows.reserve(more, has_meta, expires);
-  partition_.ids_.reserve(rows.live() + staged_.size(), rows);
-  if (vectors == 0) return;
-  encoder_.prepare(rows.space());
-  const GraphOptions& options = partition_.space_->graph;
-  if (!partition_.graph_ &&
-      options.wants_graph((rows.vectors() + vectors) * rows.space().high_bytes())) {
-    partition_.graph_ = std::make_unique<GraphIndex>(options);
-  }
-  if (partition_.graph_) partition_.graph_->reserve(vectors);
-}
-
 void Partition::BatchInsert::stage(Staged& staged) {
-  if (!batch_.meta.empty()) acquire_names(batch_.meta[staged.row], staged);
-  if (!has_words(staged.row)) return;
+  const RowBatch& batch = batch_.batch();
+  if (!batch.meta.empty()) acquire_names(batch.meta[staged.row], staged);
+  if (!batch_.has_words(staged.row)) return;
   if (!partition_.postings_) partition_.postings_ = std::make_unique<Postings>();
-  staged.slot = partition_.rows_.allocate(batch_.ids[staged.row]);
-  const auto begin = static_cast<std::size_t>(batch_.offsets[staged.row]);
-  const auto end = static_cast<std::size_t>(batch_.offsets[staged.row + 1]);
+  staged.slot = allocate(staged);
+  const auto begin = static_cast<std::size_t>(batch.offsets[staged.row]);
+  const auto end = static_cast<std::size_t>(batch.offsets[staged.row + 1]);
   partition_.postings_->add(staged.slot,
-                            std::span(batch_.terms).subspan(begin, end - begin));
+                            std::span(batch.terms).subspan(begin, end - begin));
 }
 
 void Partition::BatchInsert::acquire_names(const RowMeta& meta, Staged& staged) {
@@ -112,23 +100,31 @@ void Partition::BatchInsert::roll_back() noexcept {
   }
 }
 
-void Partition::BatchInsert::commit() noexcept {
+Slot Partition::BatchInsert::allocate(const Staged& staged) noexcept {
+  RowTable& rows = partition_.rows_;
+  return rows.allocate(batch_.batch().ids[staged.row],
+                       staged.placed == rows.next_slot());
+}
+
+void Partition::BatchInsert::commit() {
   partition_.mutex().assert_held();
+  stage_all();  // nothing below can fail
   for (const Staged& staged : staged_) {
-    const RowId id = batch_.ids[staged.row];
-    const Slot replaced = partition_.ids_.find(id, partition_.rows_);
-    if (replaced != IdMap::kNoSlot) partition_.remove_slot(replaced);
+    if (!staged.is_new) {
+      // Others may have removed it meanwhile, and none can have added it.
+      const Slot replaced =
+          partition_.ids_.find(batch_.batch().ids[staged.row], partition_.rows_);
+      if (replaced != IdMap::kNoSlot) partition_.remove_slot(replaced);
+    }
     // The slot that was freed last is the next one taken.
-    const Slot slot =
-        staged.slot == RowTable::kNoSlot ? partition_.rows_.allocate(id) : staged.slot;
-    publish(staged, slot);
+    publish(staged, staged.slot == RowTable::kNoSlot ? allocate(staged) : staged.slot);
   }
 }
 
 void Partition::BatchInsert::publish(const Staged& staged, Slot slot) noexcept {
   RowTable& rows = partition_.rows_;
-  if (!batch_.meta.empty()) {
-    const RowMeta& meta = batch_.meta[staged.row];
+  if (!batch_.batch().meta.empty()) {
+    const RowMeta& meta = batch_.batch().meta[staged.row];
     rows.set_time(slot, meta.time);
     rows.set_expiry(slot, meta.expires);
     rows.set_session(slot, staged.session, meta.position);
@@ -137,10 +133,9 @@ void Partition::BatchInsert::publish(const Staged& staged, Slot slot) noexcept {
   rows.publish(slot);
   partition_.ids_.insert(slot, rows);
   if (staged.session != 0) partition_.names_->sessions.add(slot, rows);
-  if (!has_vector(staged.row)) return;
-  const std::size_t dim = partition_.dim();
-  rows.set_vector(slot, std::span(batch_.unit_vectors).subspan(staged.row * dim, dim),
-                  encoder_);
+  if (!batch_.has_vector(staged.row)) return;
+  if (slot != staged.placed) rows.put_codes(slot, batch_.codes(staged.row));
+  rows.show_vector(slot);
   if (partition_.graph_) partition_.graph_->on_vector(slot, rows);
 }
 

@@ -8,7 +8,6 @@
 #include "sync/fork_gate.hpp"
 #include "sync/locks.hpp"
 #include "vecall/assert.hpp"
-#include "vecall/errors.hpp"
 
 namespace vecall {
 
@@ -21,6 +20,8 @@ constexpr std::size_t kRowsPerEf = 64;
 // row that a filter tests (measured).
 constexpr std::size_t kBytesPerPosting = 64;
 constexpr std::size_t kBytesPerTest = 32;
+// Up to so many rows are added under one hold of the lock.
+constexpr std::size_t kFewRows = 256;
 
 // Grown, never freed: a thread's searches allocate nothing once they are warm.
 struct SearchScratch {
@@ -40,35 +41,39 @@ Partition::Partition(Ref<const PartitionSpace> space, PartitionKey key)
 
 Partition::~Partition() = default;
 
-void Partition::check(const RowBatch& batch, std::size_t dim) {
-  const std::size_t count = batch.ids.size();
-  if (!batch.meta.empty() && batch.meta.size() != count) {
-    throw InvalidArgumentError("rows: every id needs one entry in each column");
-  }
-  if (!batch.offsets.empty() || !batch.terms.empty()) {
-    bool ordered =
-        batch.offsets.size() == count + 1 && batch.offsets.front() == 0 &&
-        batch.offsets.back() == static_cast<std::int64_t>(batch.terms.size());
-    for (std::size_t i = 0; ordered && i < count; ++i) {
-      ordered = batch.offsets[i] <= batch.offsets[i + 1];
-    }
-    if (!ordered) {
-      throw InvalidArgumentError(
-          "offsets: must be n + 1 increasing positions from 0 to len(terms)");
-    }
-  }
-  const std::size_t vectors = batch.has_vector.empty() ? 0 : count;
-  if (batch.has_vector.size() != vectors ||
-      batch.unit_vectors.size() != vectors * dim) {
-    throw DimensionError("vectors: every id needs one vector of the index's dimension");
-  }
+bool Partition::add(const RowBatch& batch) {
+  return add(EncodedBatch(space_->rows, batch));
 }
 
-void Partition::add(const RowBatch& batch) {
-  VECALL_ASSERT((check(batch, dim()), true));
-  if (batch.ids.empty()) return;
+bool Partition::add(const EncodedBatch& batch) {
+  if (batch.rows().empty()) return false;
+  const WriterLock one(adding_);
   BatchInsert insert(*this, batch);
+  const bool is_large = batch.rows().size() > kFewRows;
+  if (is_large) place(insert);
+  const auto pass = ForkGate::enter();
+  const WriterLock lock(mutex_);
+  if (!is_large) {
+    insert.begin();
+    insert.reserve();
+  }
   insert.commit();
+  return has_links_to_make();
+}
+
+void Partition::place(BatchInsert& insert) {
+  RowTable* rows = nullptr;
+  {
+    const ReaderLock lock(mutex_);
+    insert.begin();
+  }
+  {
+    const auto pass = ForkGate::enter();
+    const WriterLock lock(mutex_);
+    insert.reserve();
+    rows = &rows_;
+  }
+  insert.place_codes(*rows);
 }
 
 std::size_t Partition::remove(std::span<const RowId> ids) noexcept {

@@ -6,8 +6,8 @@
 // cleared.
 //
 // Thread safety: callers hold mutex() shared for const methods and unique for the
-// others, but for link_some(), which takes it itself; clang checks it. The lock is
-// theirs to take because a caller's hook runs before they wait for it
+// others, but for add() and link_some(), which take it themselves; clang checks it. The
+// lock is theirs to take because a caller's hook runs before they wait for it
 // (engine/shared_read.hpp). A thread that holds mutex() never waits for the
 // interpreter.
 
@@ -34,6 +34,8 @@
 
 namespace vecall {
 
+class EncodedBatch;
+
 class Partition : public RefCounted {
  public:
   explicit Partition(Ref<const PartitionSpace> space, PartitionKey key = {});
@@ -41,13 +43,11 @@ class Partition : public RefCounted {
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  // Throws unless sizes agree and offsets are in order. Needs no lock; add() relies on
-  // it.
-  static void check(const RowBatch& batch, std::size_t dim);
-
   // Adds rows, or replaces those whose id is here already: all of them, or none if
-  // memory runs out. REQUIRES: check(batch, dim()) passed.
-  void add(const RowBatch& batch) VECALL_REQUIRES(mutex_);
+  // memory runs out. Takes the lock itself, briefly. Returns whether there are links to
+  // make. The second encodes the batch, and throws as that does.
+  bool add(const EncodedBatch& batch) VECALL_EXCLUDES(mutex_);
+  bool add(const RowBatch& batch) VECALL_EXCLUDES(mutex_);
   // Returns how many of the ids were here.
   std::size_t remove(std::span<const RowId> ids) noexcept VECALL_REQUIRES(mutex_);
 
@@ -112,6 +112,8 @@ class Partition : public RefCounted {
 
   class BatchInsert;
 
+  // Copies codes of a large batch to slots that no reader looks at.
+  void place(BatchInsert& insert) VECALL_EXCLUDES(mutex_);
   void remove_slot(Slot slot) noexcept VECALL_REQUIRES(mutex_);
   // All of that but the postings, which then name a slot that is free.
   void release_slot(Slot slot) noexcept VECALL_REQUIRES(mutex_);
@@ -122,6 +124,9 @@ class Partition : public RefCounted {
   }
 
   mutable SharedMutex mutex_;
+  // Held by the one call that adds rows. Taken before ForkGate and mutex_; a fork does
+  // not wait for it.
+  SharedMutex adding_;
   const OwnedKey key_;
   const Ref<const PartitionSpace> space_;
   // The pointers are null until a row needs what they point to.

@@ -127,7 +127,7 @@ void RowTable::add_meta() {
   has_meta_ = true;
 }
 
-Slot RowTable::allocate(RowId id) noexcept {
+Slot RowTable::allocate(RowId id, bool has_codes) noexcept {
   Slot slot = first_free_;
   if (slot == kNoSlot) {
     VECALL_ASSERT(slots_ < std::size_t{chunks_} * chunk_rows_);
@@ -145,7 +145,7 @@ Slot RowTable::allocate(RowId id) noexcept {
     set_previous(slot, kNoSlot);
     set_next(slot, kNoSlot);
   }
-  if (space_->dim() > 0) {
+  if (space_->dim() > 0 && !has_codes) {
     // A scan reads the codes of every slot, so they must be there.
     const RowCodes codes = this->codes(slot);
     std::memset(codes.high, 0, space_->high_bytes());
@@ -170,11 +170,22 @@ void RowTable::release(Slot slot) noexcept {
   --taken_;
 }
 
-void RowTable::set_vector(Slot slot, std::span<const float> unit,
-                          RowEncoder& encoder) noexcept {
+void RowTable::put_codes(Slot slot, const RowCodes& codes) noexcept {
+  VECALL_ASSERT(slot < std::size_t{chunks_} * chunk_rows_);
+  const RowCodes row = this->codes(slot);
+  if (row.high == nullptr || row.factor == nullptr || row.step == nullptr) return;
+  std::memcpy(row.high, codes.high, space_->high_bytes());
+  if (row.low != nullptr) std::memcpy(row.low, codes.low, space_->low_bytes());
+  if (row.rest != nullptr) std::memcpy(row.rest, codes.rest, space_->rest_bytes());
+  if (row.floats != nullptr) {
+    std::memcpy(row.floats, codes.floats, space_->float_bytes());
+  }
+  *row.factor = *codes.factor;
+  *row.step = *codes.step;
+}
+
+void RowTable::show_vector(Slot slot) noexcept {
   VECALL_ASSERT(is_live(slot));
-  const RowCodes row = codes(slot);
-  encoder.encode(*space_, unit, row);
   largest_factor_ = std::max(largest_factor_, factor(slot));
   if (!has_vector(slot)) ++vectors_;
   put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) | kVector));

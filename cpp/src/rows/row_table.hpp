@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "rows/row_layout.hpp"
@@ -35,14 +34,21 @@ class RowTable {
   // cannot fail afterwards.
   void reserve(std::size_t more, bool has_meta, bool expires);
   // A free slot for a new row, which no search sees yet: its columns are to be set and
-  // then it is to be published. REQUIRES: reserved.
-  Slot allocate(RowId id) noexcept;
+  // then it is to be published. It is next_slot(). REQUIRES: reserved; where it has
+  // codes, put_codes() was called for it since the slot was free.
+  Slot allocate(RowId id, bool has_codes = false) noexcept;
+  [[nodiscard]] Slot next_slot() const noexcept {
+    return first_free_ == kNoSlot ? slots_ : first_free_;
+  }
   void publish(Slot slot) noexcept;
   // Frees a slot, published or not.
   void release(Slot slot) noexcept;
 
-  // REQUIRES: the encoder was prepared; the slot is published.
-  void set_vector(Slot slot, std::span<const float> unit, RowEncoder& encoder) noexcept;
+  // Copies the codes of a vector to a slot. One that is reserved and not allocated yet
+  // is read by nobody, so this may run while others read the table.
+  void put_codes(Slot slot, const RowCodes& codes) noexcept;
+  // The row has the vector whose codes are there. REQUIRES: the slot is published.
+  void show_vector(Slot slot) noexcept;
   void set_expiry(Slot slot, Micros expires) noexcept;
   // A pending row waits to be linked into the graph: scans look at it, the graph does
   // not answer for it.

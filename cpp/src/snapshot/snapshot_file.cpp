@@ -58,6 +58,11 @@ int write_all(int descriptor, std::span<const std::byte> bytes) noexcept {
 }  // namespace
 
 void write_snapshot_file(const std::string& path, std::span<const std::byte> bytes) {
+  // Before anything is written: what cannot be synced is not replaced.
+  const OpenFile folder(folder_of(path), O_RDONLY, 0);
+  if (!folder.is_open() || ::fsync(folder.descriptor()) != 0) {
+    fail("save: the folder could not be opened and synced", errno);
+  }
   std::string beside = path + ".XXXXXX";
   const int made = ::mkstemp(beside.data());  // 0600, no name that exists
   if (made < 0) fail("save: the file could not be made", errno);
@@ -68,14 +73,14 @@ void write_snapshot_file(const std::string& path, std::span<const std::byte> byt
     ::unlink(beside.c_str());
     fail("save: the file could not be written", error);
   }
-  const OpenFile folder(folder_of(path), O_RDONLY, 0);
-  if (!folder.is_open() || ::fsync(folder.descriptor()) != 0) {
-    fail("save: the folder could not be synced", errno);
+  if (::fsync(folder.descriptor()) != 0) {
+    fail("save: the file is there, but its folder could not be synced", errno);
   }
 }
 
 std::vector<std::byte> read_snapshot_file(const std::string& path) {
-  const OpenFile file(path, O_RDONLY, 0);
+  // Without O_NONBLOCK a FIFO would be waited for until somebody writes to it.
+  const OpenFile file(path, O_RDONLY | O_NONBLOCK, 0);
   struct stat facts{};
   if (!file.is_open() || ::fstat(file.descriptor(), &facts) != 0) {
     if (errno == ENOENT) throw MissingFileError("load: there is no such file");

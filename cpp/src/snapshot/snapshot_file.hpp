@@ -11,7 +11,8 @@
 namespace vecall {
 
 // Writes beside `path`, syncs, and renames over it; readable by the owner alone. Throws
-// FileFullError or FileError; what stood there before still does.
+// FileFullError or FileError; what stood there before still does, unless the disk fails
+// at the very end, when the name is already that of the new file.
 void write_snapshot_file(const std::string& path, std::span<const std::byte> bytes);
 
 // Throws FileError, MissingFileError where nothing has that name.

@@ -83,8 +83,9 @@ class VECALL_CAPABILITY("mutex") SharedMutex {
     if ((before & ~kProcess) == (kWaiting | 1)) state_.notify_all();
   }
 
-  // Tells clang's analysis that the caller holds it alone; does nothing.
+  // Tell clang's analysis that the caller holds it alone, or shared; do nothing.
   void assert_held() const noexcept VECALL_ASSERT_CAPABILITY(this) {}
+  void assert_shared_held() const noexcept VECALL_ASSERT_SHARED_CAPABILITY(this) {}
 
   // Makes every mutex of this process free. Only for a child of fork, before it has a
   // second thread.

@@ -26,6 +26,8 @@
 #define VECALL_TRY_ACQUIRE_SHARED(...) \
   VECALL_THREAD_ATTRIBUTE(try_acquire_shared_capability(__VA_ARGS__))
 #define VECALL_ASSERT_CAPABILITY(x) VECALL_THREAD_ATTRIBUTE(assert_capability(x))
+#define VECALL_ASSERT_SHARED_CAPABILITY(x) \
+  VECALL_THREAD_ATTRIBUTE(assert_shared_capability(x))
 #define VECALL_EXCLUDES(...) VECALL_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define VECALL_NO_THREAD_SAFETY_ANALYSIS \
   VECALL_THREAD_ATTRIBUTE(no_thread_safety_analysis)

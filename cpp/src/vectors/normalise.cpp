@@ -1,8 +1,6 @@
 #include "vecall/normalise.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "kernels/dispatch.hpp"
 #include "vecall/assert.hpp"
@@ -17,7 +15,7 @@ struct Norm {
   VectorFault fault;
 };
 
-Norm norm_of(std::span<const float> vector) noexcept {
+Norm norm_of(std::span<const float> vector) {
   // A float squared neither overflows nor vanishes in a double, so only NaN or Inf
   // makes this non-finite, and only zeros make it zero.
   const double norm =
@@ -29,7 +27,7 @@ Norm norm_of(std::span<const float> vector) noexcept {
 
 }  // namespace
 
-VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept {
+VectorFault normalise(std::span<const float> vector, std::span<float> out) {
   VECALL_ASSERT(out.size() == vector.size());
   const Norm norm = norm_of(vector);
   if (norm.fault != VectorFault::kNone) return norm.fault;
@@ -55,19 +53,6 @@ void check_dim(std::size_t got, std::size_t dim, const std::string& argument) {
     throw DimensionError(argument + ": expected dimension " + std::to_string(dim) +
                          ", got " + std::to_string(got));
   }
-}
-
-std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
-                                   std::span<const std::uint8_t> wanted) {
-  std::vector<float> rows(wanted.size() * dim, 0.0F);
-  std::vector<float> copy(dim);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] == 0) continue;
-    const auto row = matrix.subspan(i * dim, dim);
-    std::copy(row.begin(), row.end(), copy.begin());
-    check_fault(normalise(copy, std::span(rows).subspan(i * dim, dim)));
-  }
-  return rows;
 }
 
 bool normalise_query(std::span<const float> query, std::size_t dim,

@@ -10,6 +10,7 @@
 
 #include "engine_support.hpp"
 #include "partition/background_linker.hpp"
+#include "partition/encoded_batch.hpp"
 
 namespace {
 
@@ -133,7 +134,7 @@ struct Rich {
   bool expires = false;
 };
 
-RowBatch rows_from(RowId begin, RowId end, Rich rich, std::uint64_t version = 0) {
+Rows rows_from(RowId begin, RowId end, Rich rich, std::uint64_t version = 0) {
   Rows rows(kDim);
   for (RowId id = begin; id < end; ++id) {
     const auto number = static_cast<std::uint64_t>(id);
@@ -143,7 +144,7 @@ RowBatch rows_from(RowId begin, RowId end, Rich rich, std::uint64_t version = 0)
                 {1 + number % 3, 100 + number, 1, 5000 + version});
     }
   }
-  return rows.batch();
+  return rows;
 }
 
 // Adds `batch` to what `make` makes, with ever more allocations that succeed. After
@@ -234,7 +235,7 @@ TEST_CASE("rows that are in are linked, at whichever allocation the linker fails
   GraphOptions graph;
   graph.kind = IndexKind::kHnsw;
   const auto space = make_space(kDim, graph);
-  const RowBatch batch = rows_from(0, 10, {});
+  const Rows batch = rows_from(0, 10, {});
   for (long allocations = 0;; ++allocations) {
     REQUIRE(allocations < 20'000);
     CAPTURE(allocations);
@@ -243,13 +244,13 @@ TEST_CASE("rows that are in are linked, at whichever allocation the linker fails
     was_refused = false;
     left = allocations;
     try {
-      add_rows(partition, batch);
+      add_rows(partition, EncodedBatch(space->rows, batch));
     } catch (const std::bad_alloc&) {
       failed = true;
     }
     left = -1;
     REQUIRE(partition->size() == (failed ? 0U : 10U));
-    if (failed) add_rows(partition, batch);
+    if (failed) add_rows(partition, EncodedBatch(space->rows, batch));
     const auto linked = [&] {
       const ReaderLock lock(partition->mutex());
       return partition->linked();

@@ -46,7 +46,7 @@ const std::vector<Vector>& vectors() {
   return all;
 }
 
-RowBatch batch_of(const std::vector<std::size_t>& ids, std::size_t version) {
+Rows batch_of(const std::vector<std::size_t>& ids, std::size_t version) {
   Rows rows(kDim);
   for (const std::size_t id : ids) {
     RowMeta meta;
@@ -57,7 +57,7 @@ RowBatch batch_of(const std::vector<std::size_t>& ids, std::size_t version) {
     rows.vector(static_cast<RowId>(id), number_of(id, version));
     rows.meta(meta, {1 + id % 7, 100 + id});
   }
-  return rows.batch();
+  return rows;
 }
 
 // Counts what is wrong with answers; threads may not use doctest's checks freely.

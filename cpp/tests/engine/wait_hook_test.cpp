@@ -14,7 +14,6 @@
 
 #include "engine/shared_read.hpp"
 #include "engine_support.hpp"
-#include "partition/background_linker.hpp"
 #include "vecall/index.hpp"
 
 namespace vecall::testing {
@@ -27,7 +26,7 @@ Ref<Partition> partition_of(std::size_t rows) {
   auto partition = make_ref<Partition>(make_space(kDim));
   Rows batch(kDim);
   for (std::size_t i = 0; i < rows; ++i) batch.vector(static_cast<RowId>(i), i);
-  add_rows(partition, batch.batch());
+  partition->add(batch.batch());
   return partition;
 }
 

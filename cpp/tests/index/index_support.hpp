@@ -8,7 +8,7 @@
 #include "engine_support.hpp"
 #include "rows/row_space.hpp"
 #include "rows/row_table.hpp"
-#include "vectors/row_codes.hpp"
+#include "vectors/encoded_rows.hpp"
 
 namespace vecall::testing {
 
@@ -16,16 +16,17 @@ namespace vecall::testing {
 class VectorRows {
  public:
   explicit VectorRows(std::size_t dim)
-      : space_(dim, Codec::kInt4Plus8, false), rows_(space_) {
-    encoder_.prepare(space_);
-  }
+      : space_(dim, Codec::kInt4Plus8, false), rows_(space_) {}
 
   // Takes the next free slot.
   Slot add(std::uint64_t number) {
     rows_.reserve(1, false, false);
     const Slot slot = rows_.allocate(static_cast<RowId>(number));
     rows_.publish(slot);
-    rows_.set_vector(slot, unit_vector(number, space_.dim()), encoder_);
+    const std::uint8_t wanted[] = {1};
+    const EncodedRows one(space_, unit_vector(number, space_.dim()), wanted);
+    rows_.put_codes(slot, one.codes(0));
+    rows_.show_vector(slot);
     return slot;
   }
   Slot add_without_vector(std::uint64_t number) {
@@ -40,7 +41,6 @@ class VectorRows {
  private:
   RowSpace space_;
   RowTable rows_;
-  RowEncoder encoder_;
 };
 
 }  // namespace vecall::testing

@@ -1,0 +1,81 @@
+// Snapshots as files: whole, the owner's alone, and refused where there is no file.
+
+#include "snapshot/snapshot_file.hpp"
+
+#include <doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "vecall/errors.hpp"
+
+namespace vecall::testing {
+
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "vecall.XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  [[nodiscard]] std::string of(const char* name) const { return path_ / name; }
+  [[nodiscard]] std::size_t files() const {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      count += entry.exists() ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::vector<std::byte> bytes_of(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a file holds the bytes that were written last, and is the owner's alone") {
+  const Folder folder;
+  for (const std::size_t count : {100'000, 0, 17}) {
+    const auto bytes = bytes_of(count);
+    write_snapshot_file(folder.of("a"), bytes);
+    CHECK(read_snapshot_file(folder.of("a")) == bytes);
+    struct stat facts{};
+    REQUIRE(stat(folder.of("a").c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 0777) == 0600);
+    CHECK(folder.files() == 1);
+  }
+}
+
+TEST_CASE("what is no file is refused and not waited for") {
+  const Folder folder;
+  CHECK_THROWS_AS(read_snapshot_file(folder.of("none")), MissingFileError);
+  CHECK_THROWS_AS(read_snapshot_file(folder.of(".")), FileError);
+  REQUIRE(mkfifo(folder.of("fifo").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(read_snapshot_file(folder.of("fifo")), FileError);
+}
+
+TEST_CASE("a file that cannot be written leaves nothing") {
+  const Folder folder;
+  CHECK_THROWS_AS(write_snapshot_file(folder.of("none/a"), bytes_of(9)), FileError);
+  std::filesystem::create_directory(folder.of("taken"));
+  write_snapshot_file(folder.of("taken/inside"), bytes_of(9));
+  CHECK_THROWS_AS(write_snapshot_file(folder.of("taken"), bytes_of(9)), FileError);
+  CHECK(folder.files() == 1);
+  CHECK(read_snapshot_file(folder.of("taken/inside")) == bytes_of(9));
+}
+
+}  // namespace vecall::testing
