@@ -131,7 +131,8 @@ def _report(
     if places:
         print(
             "the name is still in another app, or in a name or a text of another "
-            "user:\n" + "\n".join(f"  {each}" for each in told)
+            "user, or rows of the user remain:\n"
+            + "\n".join(f"  {each}" for each in told)
         )
     elif is_database:
         print("no row of the database has the name any more")

@@ -257,9 +257,9 @@ class ItemOperations:
         now = self._now()
         if refresh:
             self._refresh(key, [row for _, row, _ in found], now)
-        items = (
+        items = [
             item_of(row, now, score, value) for score, row, value in in_slices(found)
-        )
+        ]
         if not is_more:
             return Page(items)
         score, last, _ = found[-1]
