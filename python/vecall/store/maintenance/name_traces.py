@@ -20,8 +20,8 @@ from vecall.store.file.snapshot_folder import MAGIC
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.item_records import decode_namespace
 
-NUMBER_OF_USER = {"part": "id", "vec_next": "(rid >> 32)"}
-"""How tables without a column `part` say the number of a user's partition."""
+_NUMBER_OF_USER = {"part": ("id", "id"), "vec_next": ("rid", "(rid >> 32)")}
+"""The column that says it, and how, in tables without a column `part`."""
 
 ROWS_REMAIN = "rows of the user in table {}"
 """The place of rows with a number of the user's partitions."""
@@ -57,6 +57,12 @@ def traces_in_file(
     return found
 
 
+def number_of_user(table: str, column: str) -> str | None:
+    """Return the number of a user's partition that a column says; None if none."""
+    of, number = _NUMBER_OF_USER.get(table, ("part", "part"))
+    return number if column == of else None
+
+
 def forms_in_text(name: str) -> list[str]:
     """Return what a text has in it that has the name: itself, or as JSON."""
     as_json = [json.dumps(name, ensure_ascii=each)[1:-1] for each in (False, True)]
@@ -70,14 +76,12 @@ def _in_rows(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
         for (table,) in tables.fetchall():
             columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-            number = NUMBER_OF_USER.get(table)
-            if number is None and "part" in (each[1] for each in columns):
-                number = "part"
-            for part in parts if number else ():
-                query = f'SELECT 1 FROM "{table}" WHERE {number} = ? LIMIT 1'
-                if connection.execute(query, (part,)).fetchone():
-                    yield ROWS_REMAIN.format(table)
             for column in (each[1] for each in columns):
+                number = number_of_user(table, column)
+                for part in parts if number else ():
+                    query = f'SELECT 1 FROM "{table}" WHERE {number} = ? LIMIT 1'
+                    if connection.execute(query, (part,)).fetchone():
+                        yield ROWS_REMAIN.format(table)
                 test = " OR ".join([f'instr("{column}", ?) > 0'] * len(forms))
                 rows = connection.execute(
                     f'SELECT "{column}" FROM "{table}" '

@@ -10,10 +10,10 @@ from psycopg import sql
 
 from vecall.store.erased_names import HIDDEN_APP, UserNames, names_of_user
 from vecall.store.maintenance.name_traces import (
-    NUMBER_OF_USER,
     ROWS_REMAIN,
     forms_in_text,
     has_name,
+    number_of_user,
 )
 from vecall.store.postgres.all_users import reading_all_users
 from vecall.store.postgres.dialect import decoded, encoded
@@ -67,8 +67,8 @@ def _places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str
     for table, column, is_text in columns:
         if is_text and _has(opened, table, column, name):
             yield f"column {column} of table {table}"
-        number = NUMBER_OF_USER.get(table, "part")
-        if parts and column in number and _has_rows(opened, table, number, parts):
+        number = number_of_user(table, column)
+        if number and parts and _has_rows(opened, table, number, parts):
             yield ROWS_REMAIN.format(table)
 
 
@@ -90,7 +90,7 @@ def _has_rows(
 ) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} = ANY (%s))").format(
         sql.Identifier(table),
-        sql.SQL(number),  # type: ignore[arg-type]
+        sql.SQL(number),
     )
     found = opened.execute(query, (list(parts),)).fetchone()
     return found is not None and bool(found[0])
