@@ -373,7 +373,8 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
             lambda p: (
                 _space(p),
                 {"where": p.choose.choice(_WHERE), "limit": p.choice_of(1, 10),
-                 "vector": p.choice_of(None, [1.0, 0.5, -0.25, 0.0])},
+                 "vector": p.choice_of(None, [1.0, 0.5, -0.25, 0.0]),
+                 "cursor": p.choice_of(None, "3", "0.5:9", "three")},
             ),
         ),
     ),

@@ -65,7 +65,6 @@ def test_commands_that_take_a_path_take_the_url_of_a_database(url, run, tmp_path
     [
         (["demo"], "creates a new file"),
         (["backup", "copy.db"], "pg_dump"),
-        (["erase", "--user", "alice", "--yes"], "forget=true"),
         (["doctor", "--repair"], "restore a backup"),
         (["doctor", "--reset-clock"], "restore a backup"),
         (["doctor", "--recover", "new.db"], "restore a backup"),

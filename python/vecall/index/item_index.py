@@ -130,6 +130,7 @@ class ItemSearch:
         query: NDArray[np.float32],
         wanted: int,
         accepts: Callable[[ItemRow], bool],
+        after: tuple[float, int] | None = None,
     ) -> list[Scored]:
         """Return the nearest items of some namespaces, best first.
 
@@ -140,9 +141,11 @@ class ItemSearch:
             query: float32 (dim,), of norm 1.
             wanted: Maximum number of items.
             accepts: Whether an item may be found.
+            after: Only items that come after this cosine and version.
 
         Returns:
-            Exact cosine and item; of equal cosines the later write comes first.
+            Exact cosine and item; of equal cosines the later write comes first. If
+            there are further items, the last one is one of these.
         """
         owner = self._owner
         try:
@@ -152,7 +155,7 @@ class ItemSearch:
         except BaseException:  # what is loaded in part would count as all there is
             owner.forget()
             raise
-        found = _nearest(owner, reads, names, query, wanted, accepts)
+        found = _nearest(owner, reads, names, query, wanted, accepts, after)
         _evict(owner, self._budget)
         return found
 
@@ -298,6 +301,7 @@ def _nearest(
     query: NDArray[np.float32],
     wanted: int,
     accepts: Callable[[ItemRow], bool],
+    after: tuple[float, int] | None,
 ) -> list[Scored]:
     """Ask the engine for more and more until enough items are accepted."""
     decided: dict[int, ItemRow | None] = {}
@@ -309,14 +313,26 @@ def _nearest(
         for start in range(0, len(candidates), wanted + _MORE):
             some = candidates[start : start + wanted + _MORE]
             _decide(owner, reads, some, decided, accepts)
-            good += [row for v, _ in some if (row := decided[v]) is not None]
+            rows = [row for v, _ in some if (row := decided[v]) is not None]
+            good += rows if after is None else _after(after, rows, owner.dim, query)
             if len(good) >= wanted + _MORE:
                 break
         if is_whole or k >= most or len(good) >= wanted + _MORE:
             scored = list(zip(_cosines(good, owner.dim, query), good, strict=True))
             scored.sort(key=lambda each: (-each[0], -each[1].rid))
-            return scored[:wanted]
+            return scored[: wanted + 1]
         k *= 4
+
+
+def _after(
+    place: tuple[float, int],
+    rows: Sequence[ItemRow],
+    dim: int,
+    query: NDArray[np.float32],
+) -> list[ItemRow]:
+    """Return the rows that come after a cosine and a version."""
+    scored = zip(_cosines(rows, dim, query), rows, strict=True)
+    return [row for cosine, row in scored if (cosine, row.version) < place]
 
 
 def _candidates(

@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from vecall.errors import DimensionError, EmbeddingMismatchError
+from vecall.errors import (
+    DimensionError,
+    EmbeddingMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
 from vecall.item_types import Item
 from vecall.store import ItemRow, ItemState, decode_namespace, parsed_value
+
+_CURSOR = re.compile(r"(?:(-?\d(?:\.\d+)?(?:e-\d+)?):)?(\d{1,10})", re.ASCII)
+
+
+class Place(NamedTuple):
+    """The place of an item in a list: after better scores and later versions.
+
+    Attributes:
+        score: Its cosine; None for one without a vector, and in a list without scores.
+        version: Its version.
+    """
+
+    score: float | None
+    version: int
+
+    @property
+    def cursor(self) -> str:
+        """The cursor of the page that begins after the place."""
+        number = str(self.version)
+        return number if self.score is None else f"{self.score!r}:{number}"
+
+
+def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
+    """Return the place that a cursor names; None for none.
+
+    Args:
+        cursor: The argument.
+        scored: Whether the list has scores.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: Not a cursor of such a list.
+    """
+    if cursor is None:
+        return None
+    if not isinstance(cursor, str):
+        msg = "cursor: expected the `next` of a page"
+        raise InvalidTypeError(msg)
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or (found[1] and not scored):
+        msg = "cursor: expected the `next` of a page of the same list"
+        raise InvalidArgumentError(msg)
+    return Place(float(found[1]) if found[1] else None, int(found[2]))
 
 
 def parsed(row: ItemRow) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -30,7 +31,14 @@ from vecall.ingest.item_arguments import (
 from vecall.item_types import Item
 from vecall.operations.after_fork import keep_inherited
 from vecall.operations.item_refresh import ItemRefresh
-from vecall.operations.item_results import item_of, items_of, parsed, require_fit
+from vecall.operations.item_results import (
+    Place,
+    checked_cursor,
+    item_of,
+    items_of,
+    parsed,
+    require_fit,
+)
 from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime
 from vecall.store import (
     ItemDrop,
@@ -44,6 +52,7 @@ from vecall.store import (
     number_of_pieces,
 )
 from vecall.telemetry import observed
+from vecall.types import Page
 from vecall.validation import checked_bool
 
 Key = tuple[str, str]
@@ -197,8 +206,9 @@ class ItemOperations:
         embedder: str | None,
         refresh: bool,
         only_with_vector: bool,
-    ) -> list[Item]:
-        """Return items of a namespace and all below it."""
+        cursor: object = None,
+    ) -> Page[Item]:
+        """Return a page of the items of a namespace and all below it."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = None if where is None else compiled(where)
@@ -207,6 +217,7 @@ class ItemOperations:
         check_embedder(embedder)
         checked_bool(refresh, "refresh")
         checked_bool(only_with_vector, "only_with_vector")
+        after = checked_cursor(cursor, scored=vector is not None)
         query = None
         if vector is not None:
             given = checked_vectors_of(vector, "vector")
@@ -226,12 +237,14 @@ class ItemOperations:
             most + skipped,
             embedder,
             only_with_vector,
+            after,
         )
-        found = found[skipped:]
+        is_more = len(found) > most + skipped
+        found = found[skipped : skipped + most]
         if len(found) <= _READ_AT_ONCE:
-            return self._found(key, found, refresh)
+            return self._found(key, found, refresh, is_more)
         return await self._on(
-            partial(threads.long, key), self._found, key, found, refresh
+            partial(threads.long, key), self._found, key, found, refresh, is_more
         )
 
     def _found(
@@ -239,13 +252,18 @@ class ItemOperations:
         key: Key,
         found: Sequence[tuple[float | None, ItemRow, Any]],
         refresh: bool,
-    ) -> list[Item]:
+        is_more: bool,
+    ) -> Page[Item]:
         now = self._now()
         if refresh:
             self._refresh(key, [row for _, row, _ in found], now)
-        return [
+        items = [
             item_of(row, now, score, value) for score, row, value in in_slices(found)
         ]
+        if not is_more:
+            return Page(items)
+        score, last, _ = found[-1]
+        return Page(items, Place(score, last.version).cursor)
 
     def _find(
         self,
@@ -256,7 +274,9 @@ class ItemOperations:
         wanted: int,
         embedder: str | None,
         only_with_vector: bool,
+        after: Place | None,
     ) -> list[tuple[float | None, ItemRow, Any]]:
+        """Return up to `wanted` items, and one further if there is one."""
         low, high = namespace_range(labels)
         values: dict[int, Any] = {}
         now = self._now()
@@ -271,22 +291,26 @@ class ItemOperations:
             return True
 
         found: list[tuple[float | None, ItemRow, Any]] = []
+        is_unscored = after is not None and after.score is None
         with self._reading(key, query is not None) as (reads, state, search):
             if state is None:
                 return []
             if search is not None and state.dim:
                 require_fit(state, query, embedder)
                 names = search.names(reads, state, low, high)
-                nearest = search.nearest(reads, state, names, query, wanted, accepts)
+                nearest = search.nearest(
+                    reads, state, names, query, wanted, accepts, _score_of(after)
+                )
                 found = [(score, row, values[row.rid]) for score, row in nearest]
-            if len(found) < wanted and not (query is not None and only_with_vector):
-                seen = {row.rid for _, row, _ in found}
-                first = min(wanted, _READ_AT_ONCE)
-                newest = reads.newest_items(state.part, low, high, first)
+            if len(found) <= wanted and not (query is not None and only_with_vector):
+                seen = set(values)  # all that have a vector
+                first = min(wanted + 1, _READ_AT_ONCE)
+                before = after.version if after and is_unscored else None
+                newest = reads.newest_items(state.part, low, high, first, before)
                 for row in in_slices(newest):
                     if row.rid not in seen and accepts(row):
                         found.append((None, row, values[row.rid]))
-                        if len(found) == wanted:
+                        if len(found) > wanted:
                             break
         return found
 
@@ -428,6 +452,13 @@ class ItemOperations:
     def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
         if not self._runtime.read_only:
             self._refreshing.refresh(key, rows, now)
+
+
+def _score_of(place: Place | None) -> tuple[float, int] | None:
+    """Return the cosine and version of a place, which is behind all that have one."""
+    if place is None:
+        return None
+    return (-math.inf, 0) if place.score is None else (place.score, place.version)
 
 
 def _any_large(rows: Sequence[ItemRow | None]) -> bool:

@@ -11,6 +11,7 @@ from vecall.concurrency.join import run_async
 from vecall.item_types import Drop, Item, Namespace, Put
 from vecall.operations.items import ItemOperations
 from vecall.service._items_sync import SyncItems
+from vecall.types import Page
 
 
 class Items:
@@ -111,12 +112,15 @@ class Items:
         embedder: str | None = None,
         refresh: bool = False,
         only_with_vector: bool = False,
-    ) -> list[Item]:
-        """Return the items of a namespace and of all namespaces below it.
+        cursor: str | None = None,
+    ) -> Page[Item]:
+        """Return a page of the items of a namespace and of all namespaces below it.
 
         With a vector, items come by their cosine with it, best first; an item with
         several vectors counts by its nearest. Then come the items without a vector.
-        Otherwise, among these and of equal vectors, the latest write comes first.
+        Otherwise, among these and of equal vectors, the latest write comes first. An
+        item that is written again may so move to a page before; `find_all` returns the
+        items of one state.
 
         Args:
             namespace: The namespace; () is all of the user's items.
@@ -132,11 +136,17 @@ class Items:
             embedder: The name of the vector's embedder; None is not checked.
             refresh: As in `get`.
             only_with_vector: With a vector, omit the items that have none.
+            cursor: The `next` of the previous page of the same list; `offset` counts
+                from there. A page of a search by vector reads all items before it.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             DimensionError: The vector has another dimension than the user's items.
             EmbeddingMismatchError: The user's items have vectors of another embedder.
-            InvalidArgumentError: An invalid namespace, condition, limit or vector.
+            InvalidArgumentError: An invalid namespace, condition, limit, vector or
+                cursor.
         """
         return await run_async(
             self._items.find(
@@ -150,6 +160,7 @@ class Items:
                 embedder,
                 refresh,
                 only_with_vector,
+                cursor,
             )
         )
 

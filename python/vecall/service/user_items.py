@@ -11,6 +11,7 @@ from vecall.item_types import Drop, Item, Namespace, Put
 from vecall.reprs import shown
 from vecall.scopes import Owner
 from vecall.service.items import Items
+from vecall.types import Page
 
 
 class UserItems:
@@ -86,8 +87,9 @@ class UserItems:
         embedder: str | None = None,
         refresh: bool = False,
         only_with_vector: bool = False,
-    ) -> list[Item]:
-        """Return the items of a namespace and below it; see `Items.find`.
+        cursor: str | None = None,
+    ) -> Page[Item]:
+        """Return a page of the items of a namespace and below it; see `Items.find`.
 
         Args:
             namespace: The namespace; () is all of the user's items.
@@ -101,11 +103,17 @@ class UserItems:
             embedder: The name of the vector's embedder; None is not checked.
             refresh: As in `get`.
             only_with_vector: With a vector, omit the items that have none.
+            cursor: The `next` of the previous page of the same list; `offset` counts
+                from there. A page of a search by vector reads all items before it.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
 
         Raises:
             DimensionError: The vector has another dimension than the user's items.
             EmbeddingMismatchError: The user's items have vectors of another embedder.
-            InvalidArgumentError: An invalid namespace, condition, limit or vector.
+            InvalidArgumentError: An invalid namespace, condition, limit, vector or
+                cursor.
         """
         return await self._items.find(
             namespace,
@@ -117,6 +125,7 @@ class UserItems:
             embedder=embedder,
             refresh=refresh,
             only_with_vector=only_with_vector,
+            cursor=cursor,
         )
 
     async def find_all(

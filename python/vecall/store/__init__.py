@@ -16,6 +16,7 @@ from vecall.store.database_tools import (
     public_url,
 )
 from vecall.store.erased_names import HIDDEN_APP, Why, is_hidden, is_well_formed
+from vecall.store.erasing import forget_hidden, name_traces, names_of
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.findings import Finding
@@ -42,13 +43,7 @@ from vecall.store.item_values import (
 )
 from vecall.store.maintenance.clock_reset import reset_clock
 from vecall.store.maintenance.doctor import examine, repair
-from vecall.store.maintenance.file_facts import (
-    apps_of,
-    file_facts,
-    forget_hidden,
-    hidden_names,
-)
-from vecall.store.maintenance.name_traces import name_traces
+from vecall.store.maintenance.file_facts import file_facts
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
 from vecall.store.opening import open_storage
@@ -172,7 +167,6 @@ __all__ = [
     "Why",
     "WriteItems",
     "WriteJob",
-    "apps_of",
     "as_stored",
     "check_past",
     "check_turn",
@@ -186,7 +180,6 @@ __all__ = [
     "forget_hidden",
     "free_lines",
     "header_model",
-    "hidden_names",
     "in_pieces",
     "initialize_database",
     "is_hidden",
@@ -196,6 +189,7 @@ __all__ = [
     "memory_id",
     "migrate_database",
     "name_traces",
+    "names_of",
     "namespace_range",
     "number_of_pieces",
     "open_storage",

@@ -9,7 +9,8 @@ from vecall.store.findings import Finding
 
 
 @contextmanager
-def _needing_psycopg() -> Iterator[None]:
+def needing_psycopg() -> Iterator[None]:
+    """Say which packages are missing, if this block cannot import them."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -31,7 +32,7 @@ def initialize_database(url: str, *, login: str | None = None) -> None:
         StorageError: The database cannot be reached.
         ImportError: The packages for databases are missing.
     """
-    with _needing_psycopg():
+    with needing_psycopg():
         from vecall.store.postgres.schema import initialize
         from vecall.store.postgres.url import parse_url
     initialize(parse_url(url), login=login)
@@ -49,7 +50,7 @@ def migrate_database(url: str) -> tuple[int, int]:
         StorageError: The database cannot be reached.
         ImportError: The packages for databases are missing.
     """
-    with _needing_psycopg():
+    with needing_psycopg():
         from vecall.store.postgres.schema import NEWEST, migrate
         from vecall.store.postgres.url import parse_url
     return migrate(parse_url(url)), NEWEST
@@ -66,7 +67,7 @@ def examine_database(url: str) -> list[Finding]:
         StorageError: The database cannot be reached.
         ImportError: The packages for databases are missing.
     """
-    with _needing_psycopg():
+    with needing_psycopg():
         from vecall.store.postgres.doctor import examine_url
         from vecall.store.postgres.url import parse_url
     return examine_url(parse_url(url))
@@ -79,6 +80,6 @@ def public_url(url: str) -> str:
         ConfigError: The URL is malformed.
         ImportError: The packages for databases are missing.
     """
-    with _needing_psycopg():
+    with needing_psycopg():
         from vecall.store.postgres.url import parse_url
     return str(parse_url(url))

@@ -14,7 +14,7 @@ import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vecall.store.sql import execute_in, in_statements, select_in
 from vecall.store.transaction import Statement, Transaction
@@ -244,6 +244,39 @@ def hidden_in_app(connection: Transaction, app: str) -> list[str]:
         (HIDDEN_APP, begin, begin + "g"),
     )
     return [user for (user,) in found]
+
+
+class UserNames(NamedTuple):
+    """The partitions of a user.
+
+    Attributes:
+        apps: The apps in which the user has one under the user's own name.
+        hidden: The digests that replaced the user's names in a purge.
+        parts: The numbers of all of them.
+    """
+
+    apps: list[str]
+    hidden: list[str]
+    parts: list[int]
+
+
+def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user.
+
+    Args:
+        connection: A transaction that sees all users.
+        user: The user.
+        app: Only digests of this app; None: of all apps. `apps` has all of them.
+    """
+    query = "SELECT app, id FROM part WHERE user = ? AND app <> ? ORDER BY app"
+    found = connection.execute(query, (user, HIDDEN_APP)).fetchall()
+    only = None if app is None else hidden_user(connection, app, user)
+    digests = hidden_of_user(connection, user)
+    hidden = [each for each in digests if only in (None, each)]
+    parts = [id_ for name, id_ in found if app in (None, name)]
+    for each in hidden:
+        parts += [id_ for (id_,) in connection.execute(USERS_PART, (HIDDEN_APP, each))]
+    return UserNames([name for name, _ in found], hidden, parts)
 
 
 def hidden_of_user(connection: Transaction, user: str) -> list[str]:

@@ -243,9 +243,14 @@ class SqlReads(Generic[T]):
         return item_reads.items_by_number(self._connection, part, rids)
 
     def newest_items(
-        self, part: int, low: str, high: str | None, first: int = 16
+        self,
+        part: int,
+        low: str,
+        high: str | None,
+        first: int = 16,
+        before: int | None = None,
     ) -> Iterator[ItemRow]:
-        return item_reads.newest_items(self._connection, part, low, high, first)
+        return item_reads.newest_items(self._connection, part, low, high, first, before)
 
     def item_vectors(
         self, part: int, namespace: str | None, after: int

@@ -109,6 +109,13 @@ def test_the_newest_items_are_all_returned_whatever_is_read_at_first(
     with storage.read(APP, "a") as reads:
         found = list(reads.newest_items(part, *namespace_range(("notes",)), first))
     assert [row.key for row in found] == ["1", "6", "5", "3", "2", "0"]
+    middle = found[2].version  # of "5"
+    for before, keys in ((middle, ["3", "2", "0"]), (1, []), (1 << 32, found)):
+        with storage.read(APP, "a") as reads:
+            some = list(
+                reads.newest_items(part, *namespace_range(("notes",)), first, before)
+            )
+        assert [row.key for row in some] == [getattr(k, "key", k) for k in keys]
 
 
 def test_a_failed_write_leaves_nothing_of_its_operations(storage: Storage) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from vecall.store.erased_names import HIDDEN_APP, hidden_of_user, hidden_user
+from vecall.store.erased_names import HIDDEN_APP, UserNames, names_of_user
 from vecall.store.file import schema
 from vecall.store.file.connections import connect_to_read, file_bytes
 from vecall.store.file.database import Database
@@ -52,27 +52,13 @@ def file_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def apps_of(path: Path, user: str) -> list[str]:
-    """Return the apps in which a user has a partition; change nothing.
-
-    Raises:
-        VecallError: As `file_facts`.
-    """
-    require_plain(path)
-    with storage_errors(), closing(connect_to_read(path)) as connection:
-        if not schema.check_origin(connection):
-            return []
-        query = "SELECT app FROM part WHERE user = ? AND app <> ? ORDER BY app"
-        return [app for (app,) in connection.execute(query, (user, HIDDEN_APP))]
-
-
-def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
-    """Return the digests that replaced a user's names in a purge; change nothing.
+def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user; change nothing.
 
     Args:
         path: The file.
         user: The user.
-        app: Only digests of this app; None: of all apps.
+        app: As in `names_of_user`.
 
     Raises:
         VecallError: As `file_facts`.
@@ -80,18 +66,16 @@ def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
     require_plain(path)
     with storage_errors(), closing(connect_to_read(path)) as connection:
         if not schema.check_origin(connection):
-            return []
-        names = hidden_of_user(connection, user)
-        only = None if app is None else hidden_user(connection, app, user)
-        return [name for name in names if only in (None, name)]
+            return UserNames([], [], [])
+        return names_of_user(connection, user, app)
 
 
-def forget_hidden(path: Path, names: Sequence[str]) -> None:
+def forget_hidden_in_file(path: Path, names: Sequence[str]) -> None:
     """Delete all data of users whose names a purge has replaced by digests.
 
     Args:
         path: The file.
-        names: The digests from `hidden_names`.
+        names: The digests.
     """
     database = Database(path, "full")
     try:

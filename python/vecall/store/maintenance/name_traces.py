@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,12 @@ from vecall.store.file.connections import connect_to_read, file_bytes
 from vecall.store.file.snapshot_folder import MAGIC
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.item_records import decode_namespace
+
+_NUMBER_OF_USER = {"part": ("id", "id"), "vec_next": ("rid", "(rid >> 32)")}
+"""The column that says it, and how, in tables without a column `part`."""
+
+ROWS_REMAIN = "rows of the user in table {}"
+"""The place of rows with a number of the user's partitions."""
 
 _NAMES_OF_USERS = {("part", "app"), ("part", "user")}
 _NAMESPACE = ("item", "ns")
@@ -29,13 +35,20 @@ _HEADS = {_INNER_INDEX: 12, _INNER_TABLE: 12, _INDEX: 8, _TABLE: 8}
 """The bytes of the header of a page of a table or an index, by its type."""
 
 
-def name_traces(path: Path, name: str) -> list[tuple[Path, str]]:
+def traces_in_file(
+    path: Path, name: str, parts: Sequence[int] = ()
+) -> list[tuple[Path, str]]:
     """Return the places that have a name: the file, and the place in it.
+
+    Args:
+        path: The file.
+        name: The name.
+        parts: Numbers of partitions; rows that have one of them are told, too.
 
     Raises:
         VecallError: The file cannot be read.
     """
-    found = [(path, place) for place in _in_rows(path, name)]
+    found = [(path, place) for place in _in_rows(path, name, parts)]
     found += dict.fromkeys(_in_unused(path, name.encode()))
     for file in sorted(path.with_name(path.name + ".snap").glob("*")):
         # A snapshot holds numbers and hashes; an equal sequence of bytes is chance.
@@ -44,28 +57,42 @@ def name_traces(path: Path, name: str) -> list[tuple[Path, str]]:
     return found
 
 
-def _in_rows(path: Path, name: str) -> Iterator[str]:
-    """Yield the columns that have the name."""
-    forms = {
-        name,
-        *(json.dumps(name, ensure_ascii=each)[1:-1] for each in (False, True)),
-    }
+def number_of_user(table: str, column: str) -> str | None:
+    """Return the number of a user's partition that a column says; None if none."""
+    of, number = _NUMBER_OF_USER.get(table, ("part", "part"))
+    return number if column == of else None
+
+
+def forms_in_text(name: str) -> list[str]:
+    """Return what a text has in it that has the name: itself, or as JSON."""
+    as_json = [json.dumps(name, ensure_ascii=each)[1:-1] for each in (False, True)]
+    return list(dict.fromkeys([name, *as_json]))
+
+
+def _in_rows(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
+    """Yield the columns that have the name, and the tables with rows of partitions."""
+    forms = forms_in_text(name)
     with storage_errors(), closing(connect_to_read(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
         for (table,) in tables.fetchall():
             columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
             for column in (each[1] for each in columns):
+                number = number_of_user(table, column)
+                for part in parts if number else ():
+                    query = f'SELECT 1 FROM "{table}" WHERE {number} = ? LIMIT 1'
+                    if connection.execute(query, (part,)).fetchone():
+                        yield ROWS_REMAIN.format(table)
                 test = " OR ".join([f'instr("{column}", ?) > 0'] * len(forms))
                 rows = connection.execute(
                     f'SELECT "{column}" FROM "{table}" '
                     f"WHERE typeof(\"{column}\") = 'text' AND ({test})",
                     tuple(forms),
                 )
-                if any(_has((table, column), text, name) for (text,) in rows):
+                if any(has_name((table, column), text, name) for (text,) in rows):
                     yield f"column {column} of table {table}"
 
 
-def _has(where: tuple[str, str], text: str, name: str) -> bool:
+def has_name(where: tuple[str, str], text: str, name: str) -> bool:
     """Whether the text of a column has the name."""
     if where in _NAMES_OF_USERS:
         return text == name

@@ -13,6 +13,7 @@ from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.errors import ConfigError, VecallError
 from vecall.store.findings import Finding, old_checksums, vectors_finding
 from vecall.store.models import active_model
+from vecall.store.postgres.all_users import reading_all_users
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.rights import (
     catalog_digests,
@@ -33,7 +34,6 @@ from vecall.store.reads.partition_reads import (
 )
 from vecall.store.writes.model_migration import migrating_model
 
-_LONGEST = "1h"  # a statement
 _SKEW_S = 1.0
 _OLD_IDS = 1_000_000_000  # transactions; autovacuum acts at 200 million
 _LAST_IDS = 1_800_000_000  # the server stops writing at 2.1 billion
@@ -110,14 +110,8 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         findings += _rights(opened, url)
         findings += _catalog(opened, url)
     try:
-        with (
-            database_errors(),
-            psycopg.connect(
-                url.keeper or url.conninfo, autocommit=True, connect_timeout=10
-            ) as keeping,
-        ):
-            prepare_connection(keeping)
-            findings += _contents(keeping, url)
+        with reading_all_users(url) as reading:
+            findings += _contents(reading, url)
     except VecallError as error:
         message = f"not examined: {error}"
         findings.append(Finding("error", "contents", message))
@@ -281,36 +275,26 @@ def _catalog(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         yield Finding("ok", "tables", "as the last migration made them")
 
 
-def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        connection.execute("SET LOCAL ROLE vecall_keeper")
-        # Of the transaction: a pooler gives the session to other programs.
-        connection.execute(f"SET LOCAL statement_timeout = '{_LONGEST}'".encode())
-        connection.execute(
-            "SELECT set_config('search_path', quote_ident(%s), true)", (url.schema,)
-        )
-        clock = ExpiryClock(Clock())
-        reading = PostgresTransaction(connection, clock, b"")
-        yield _rows("memories", checked_rows(reading))
-        yield _rows("items", checked_items(reading))
-        for about, query, wrong, right in (
-            ("counts", _MISCOUNTED, "users have a wrong count", "right"),
-            ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
-            ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
-            ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
-            ("orphans", _ORPHANS, "users are missing that have rows", "none"),
-        ):
-            number = _one(reading, query)
-            message = f"{number} {wrong}; restore a backup" if number else right
-            yield Finding("error" if number else "ok", about, message)
-        yield vectors_finding(active_model(reading), *lacking_vectors(reading))
-        yield from _bloat(reading, url)
-        coming = migrating_model(reading)
-        if coming is not None:
-            message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
-            yield Finding("note", "model", message)
-        yield from _expiry_clock(reading)
+def _contents(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Finding]:
+    yield _rows("memories", checked_rows(reading))
+    yield _rows("items", checked_items(reading))
+    for about, query, wrong, right in (
+        ("counts", _MISCOUNTED, "users have a wrong count", "right"),
+        ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
+        ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
+        ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
+        ("orphans", _ORPHANS, "users are missing that have rows", "none"),
+    ):
+        number = _one(reading, query)
+        message = f"{number} {wrong}; restore a backup" if number else right
+        yield Finding("error" if number else "ok", about, message)
+    yield vectors_finding(active_model(reading), *lacking_vectors(reading))
+    yield from _bloat(reading, url)
+    coming = migrating_model(reading)
+    if coming is not None:
+        message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
+        yield Finding("note", "model", message)
+    yield from _expiry_clock(reading)
 
 
 def _rows(about: str, found: CheckedRows) -> Finding:

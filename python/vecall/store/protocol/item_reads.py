@@ -43,7 +43,12 @@ class ItemReads(Protocol):
         ...
 
     def newest_items(
-        self, part: int, low: str, high: str | None, first: int = 16
+        self,
+        part: int,
+        low: str,
+        high: str | None,
+        first: int = 16,
+        before: int | None = None,
     ) -> Iterator[ItemRow]:
         """Yield the items of a range of namespaces, latest write first.
 
@@ -52,6 +57,7 @@ class ItemReads(Protocol):
             low: The lowest namespace.
             high: The lowest namespace above the range; None is no upper bound.
             first: The number of items that are read at once at the beginning.
+            before: Only versions below this one; None is no bound.
         """
         ...
 

@@ -174,10 +174,18 @@ def items_by_number(
 
 
 def newest_items(
-    connection: Transaction, part: int, low: str, high: str | None, first: int
+    connection: Transaction,
+    part: int,
+    low: str,
+    high: str | None,
+    first: int,
+    before: int | None = None,
 ) -> Iterator[ItemRow]:
     """Yield the items of a range of namespaces, latest write first."""
     within, values = _within(part, low, high)
+    if before is not None:
+        # "+" as below: the rows are found by the index of namespaces.
+        within, values = f"{within} AND +rid < ?", [*values, (part << 32) + before]
     # The sorts have row numbers only; the rows are read as they are needed. "+" keeps
     # PostgreSQL from reading all users' items backwards until enough are of this user.
     newest = connection.execute(
