@@ -23,7 +23,6 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables.config import ensure_config
 
 from vecall.content import turn_id
 from vecall.ingest.drafts import memory_ids
@@ -166,11 +165,7 @@ def _result(work: Coroutine[Any, Any, T]) -> T:
 def _thread_of(runtime: Any) -> str | None:
     """Return the id of a run's thread, if it has one."""
     run = getattr(runtime, "execution_info", None)
-    if run is None:  # an older LangGraph
-        thread = ensure_config().get("configurable", {}).get("thread_id")
-    else:
-        thread = run.thread_id
-    return None if thread is None else str(thread)
+    return None if run is None or run.thread_id is None else str(run.thread_id)
 
 
 def _is_of_user(message: BaseMessage) -> bool:
