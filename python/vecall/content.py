@@ -6,6 +6,7 @@ answer to one getter. Nothing of google-adk is imported.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -132,6 +133,18 @@ def get_role(content: object) -> str | None:
     """Return the role of a content, if it has one."""
     role = None if isinstance(content, str) else exact(get_field(content, "role"))
     return role if isinstance(role, str) else None
+
+
+def turn_id(role: str, message_id: str | None, text: str) -> str | None:
+    """Return the id of a turn for a framework's message; None without an id of its own.
+
+    A message that is given again is then stored once. Services repeat some ids, so the
+    id is of the text, too.
+    """
+    if not message_id:
+        return None
+    named = f"{role}\n{message_id}\n{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
 def to_valid_utf8(text: str) -> str:

@@ -28,13 +28,25 @@ class StoreDoor(Door):
 
     async def read(self):
         is_same = {"field": "id", "operator": "==", "value": "same"}
-        return [
-            [each.content for each in await self.store.filter_documents_async(filters)]
-            for filters in (None, is_same)
-        ] + [
-            each.content
-            for each in await self.store.embedding_retrieval_async([1.0, 1.0], top_k=99)
-        ]
+        return (
+            [
+                [
+                    each.content
+                    for each in await self.store.filter_documents_async(filters)
+                ]
+                for filters in (None, is_same)
+            ]
+            + [
+                each.content
+                for each in await self.store.embedding_retrieval_async(
+                    [1.0, 1.0], top_k=99
+                )
+            ]
+            + [
+                each.content
+                for each in await self.store.bm25_retrieval_async("zebra", top_k=99)
+            ]
+        )
 
     async def clear(self):
         await self.store.delete_all_documents_async()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import threading
 from datetime import datetime, timezone
@@ -24,7 +25,11 @@ from haystack.utils import Secret
 from helpers.door_programs import refuses_wrong_names
 from helpers.paths import ROOT
 from vecall import ConfigError, InvalidArgumentError, InvalidTypeError
-from vecall.haystack import VecallDocumentStore, VecallEmbeddingRetriever
+from vecall.haystack import (
+    VecallBM25Retriever,
+    VecallDocumentStore,
+    VecallEmbeddingRetriever,
+)
 
 GUIDE = ROOT / "docs/guide/haystack.md"
 DIM = 6
@@ -283,14 +288,109 @@ def test_a_pipeline_with_the_retriever_is_saved_and_runs(document_store):
         VecallEmbeddingRetriever(InMemoryDocumentStore())
 
 
-def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    (program,) = re.findall(
+def prose(count: int = 60) -> list[Document]:
+    """Documents of 0 to 20 words of a small vocabulary, and some without a text."""
+    choose = random.Random(6)
+    vocabulary = [f"word{n}" for n in range(30)]
+    return [
+        Document(
+            id=f"d{n}",
+            content=None
+            if n % 13 == 4
+            else " ".join(choose.choices(vocabulary, k=choose.randint(0, 20))),
+            meta={"kind": ["tea", "coffee"][n % 2], "n": n % 7},
+            embedding=[1.0, float(n)],
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("filters", [None, *FILTERS])
+@pytest.mark.parametrize("query", ["word3", "Word3, word7 word3!", "unknown", "? -"])
+def test_keywords_find_and_score_as_haystacks_own_store(document_store, query, filters):
+    own = InMemoryDocumentStore()
+    for store in (own, document_store):
+        store.write_documents(prose())
+    for top_k in (0, 4, 99):
+        asked = {"query": query, "filters": filters, "top_k": top_k}
+        found = document_store.bm25_retrieval(**asked)
+        expected = own.bm25_retrieval(**asked)
+        assert [each.id for each in found] == [each.id for each in expected]
+        scores = [each.score for each in expected]
+        assert [each.score for each in found] == pytest.approx(scores)
+        assert all(each.embedding is None for each in found)
+    if query == "word3" and filters is None:
+        assert found
+
+
+def test_keywords_are_words_of_any_script_without_accents(document_store):
+    texts = [
+        "Caf\u00e9 noir",
+        "C++ and Rust",
+        "\u6771\u4eac\u90fd\u306e\u5929\u6c17",
+        "pools",
+    ]
+    document_store.write_documents([Document(content=text) for text in texts])
+    for query, found in [
+        ("CAFE", texts[:1]),
+        ("c++?", texts[1:2]),
+        ("\u6771\u4eac", texts[2:3]),
+        ("pool", []),  # no stemming
+        ("", []),
+    ]:
+        assert [each.content for each in document_store.bm25_retrieval(query)] == found
+    with pytest.raises(InvalidTypeError, match="query"):
+        document_store.bm25_retrieval(["pool"])
+    with pytest.raises(FilterError):
+        document_store.bm25_retrieval("pool", filters={"field": "meta.n"})
+
+
+def test_without_documents_or_texts_no_keyword_finds_any(document_store):
+    assert document_store.bm25_retrieval("word1") == []
+    document_store.write_documents([Document(content=""), Document(meta={"a": 1})])
+    assert document_store.bm25_retrieval("word1") == []
+
+
+def test_a_pipeline_with_the_keyword_retriever_is_saved_and_runs(document_store):
+    document_store.write_documents(prose())
+    pipeline = Pipeline()
+    retriever = VecallBM25Retriever(
+        document_store,
+        filters=compare("==", "tea"),
+        top_k=3,
+        filter_policy=FilterPolicy.MERGE,
+    )
+    pipeline.add_component("find", retriever)
+    again = VecallBM25Retriever.from_dict(retriever.to_dict())
+    assert again.to_dict() == retriever.to_dict()
+    found = pipeline.run({"find": {"query": "word3"}})["find"]["documents"]
+    assert len(found) == 3
+    assert {each.meta["kind"] for each in found} == {"tea"}
+    assert again.run(query="word3")["documents"] == found
+    narrow = {"query": "word3", "filters": compare("<", 4, "meta.n"), "top_k": 9}
+    few = asyncio.run(again.run_async(**narrow))["documents"]
+    assert few
+    assert all(each.meta["kind"] == "tea" and each.meta["n"] < 4 for each in few)
+    again.filter_policy = FilterPolicy.REPLACE
+    replaced = again.run(**narrow)["documents"]
+    assert {each.meta["kind"] for each in replaced} == {"tea", "coffee"}
+    again.document_store.close()
+    with pytest.raises(InvalidArgumentError):
+        VecallBM25Retriever(document_store, top_k=0)
+    with pytest.raises(InvalidTypeError):
+        VecallBM25Retriever(InMemoryDocumentStore())
+
+
+@pytest.mark.parametrize(("number", "printed"), [(0, "black"), (1, "zebra")])
+def test_the_programs_of_the_page_run(number, printed, tmp_path, monkeypatch, capsys):
+    programs = re.findall(
         r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL
     )
-    assert len(program.splitlines()) <= 15
+    assert len(programs) == 2
+    assert len(programs[number].splitlines()) <= 15
     monkeypatch.chdir(tmp_path)
-    exec(compile(program, "haystack.md", "exec"), {})
-    assert "black" in capsys.readouterr().out
+    exec(compile(programs[number], "haystack.md", "exec"), {})
+    assert printed in capsys.readouterr().out
 
 
 def test_a_wrong_name_opens_no_file(tmp_path):

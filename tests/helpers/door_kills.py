@@ -89,6 +89,17 @@ history = VecallChatMessageHistory("s", service(), *WHO.values())
 go(lambda n: history.add_messages([HumanMessage(text(n))]))
 """,
     ),
+    "langchain middleware": Script(
+        "langchain.agents",
+        """
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
+from vecall.langchain.middleware import VecallMemoryMiddleware
+memory = VecallMemoryMiddleware(service(), *WHO.values())
+agent = create_agent(FakeListChatModel(responses=["yes"]), middleware=[memory])
+go(lambda n: agent.invoke({"messages": text(n)}))
+""",
+    ),
     "openai session": Script(
         "agents",
         """

@@ -140,6 +140,20 @@ def mem0_add(memory: MemoryService, turn: AwkwardTurn) -> None:
     Memory(memory, app_name=WHO["app_name"]).add(conversation(turn), user_id="alice")
 
 
+def langchain_middleware(memory: MemoryService, turn: AwkwardTurn) -> None:
+    """Each message is the input of a run; the assistant's, what the model answers."""
+    from langchain_core.messages import AIMessage, convert_to_messages
+
+    from helpers.langchain_agents import agent_of
+
+    for each in convert_to_messages([dict(each) for each in conversation(turn)]):
+        is_answer = isinstance(each, AIMessage)
+        answer = AIMessage(each.content if is_answer else "")
+        agent, _ = agent_of(memory, OWNER, answer, preload=False)
+        asked = [{"role": "user", "content": ""}] if is_answer else [each]
+        agent.invoke({"messages": asked}, {"configurable": {"thread_id": "s"}})
+
+
 WHOSE = {"mem0: `add`": {**WHO, "user_id": "u:alice"}}
 """The user of vecall where it is not the one that the door is given."""
 
@@ -151,6 +165,7 @@ MEMORIES: dict[str, tuple[str, Callable[[MemoryService, AwkwardTurn], None]]] = 
         agent_framework_context,
     ),
     "pydantic-ai: `VecallMemory`": ("pydantic_ai", pydantic_ai_capability),
+    "LangChain: `VecallMemoryMiddleware`": ("langchain", langchain_middleware),
     "AutoGen: `VecallMemory`": ("autogen_core", autogen_memory),
     "Strands: `VecallMemoryStore`": ("strands", strands_store),
     "mem0: `add`": ("vecall", mem0_add),

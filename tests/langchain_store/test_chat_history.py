@@ -150,7 +150,7 @@ def test_a_runnable_has_its_history(memory, is_async):
 def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/guide/langchain.md").read_text()
-    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    program, _ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(program.strip().splitlines()) <= 15
     names: dict[str, Any] = {}
     exec(program.replace('"memory.db"', '"memory.db", embedder=None'), names)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
-from helpers.door_programs import MORE_SCOPES, Door, DoorPrograms
+from helpers.door_programs import MORE_SCOPES, Door, DoorPrograms, RememberingPrograms
 
 pytest.importorskip("langchain_core", reason="langchain-core is not installed")
 
@@ -55,9 +57,41 @@ class HistoryDoor(Door):
         await self.history.aclear()
 
 
+class MiddlewareDoor(Door):
+    module = "vecall.langchain.middleware"
+    framework = "langchain"
+
+    def open(self, home):
+        self.asked = []
+
+    async def write(self, text):
+        from helpers.langchain_agents import agent_of
+        from langchain_core.messages import AIMessage
+
+        who = (self.home.app, self.home.user)
+        agent, model = agent_of(self.home.memory, who, AIMessage(" "))
+        await agent.ainvoke({"messages": text})
+        self.asked = model.asked[-1][:-1]
+
+    async def read(self):
+        await self.write("zebra")  # it is remembered, too, and has no number
+        return self.asked
+
+    async def recall(self):
+        await self.read()
+        return self.asked[0].content
+
+
 class TestVectorStore(DoorPrograms):
     door = VectorStoreDoor
 
 
 class TestChatMessageHistory(DoorPrograms):
     door = HistoryDoor
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("langchain") is None, reason="langchain is not installed"
+)
+class TestMiddleware(RememberingPrograms):
+    door = MiddlewareDoor

@@ -138,6 +138,7 @@ def test_importing_vecall_imports_no_framework():
         "autogen_core",
         "crewai",
         "haystack",
+        "langchain",
         "langchain_core",
         "langgraph",
         "llama_index",

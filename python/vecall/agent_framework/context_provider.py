@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 from agent_framework import ContextProvider, HistoryProvider, Message
 
 from vecall.agent_framework.owners import Name
+from vecall.content import turn_id
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
@@ -153,7 +153,7 @@ class VecallContextProvider(ContextProvider):
                     message.text,
                     author=_author_of(message),
                     timestamp=now + at / 1e6,
-                    id=_id_of(message),
+                    id=turn_id(str(message.role), message.message_id, message.text),
                 )
                 for at, message in enumerate(said)
             ]
@@ -202,16 +202,3 @@ def _has_history(agent: Any, context: Any) -> bool:
 def _author_of(message: Any) -> str:
     name = message.author_name
     return name if message.role == "assistant" and name else str(message.role)
-
-
-def _id_of(message: Any) -> str | None:
-    """Return an id for a message that has one; services repeat some, so with its text.
-
-    A message that is given again is then stored once.
-    """
-    if not message.message_id:
-        return None
-    named = f"{message.role}\n{message.message_id}\n{message.text}"
-    return hashlib.blake2b(
-        named.encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()

@@ -1,4 +1,4 @@
-"""Haystack: a document store and its retriever. Needs vecall[haystack]."""
+"""Haystack: a document store and its retrievers. Needs vecall[haystack]."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from vecall.haystack.document_store import VecallDocumentStore
-from vecall.haystack.retriever import VecallEmbeddingRetriever
+from vecall.haystack.retriever import VecallBM25Retriever, VecallEmbeddingRetriever
 
-__all__ = ["VecallDocumentStore", "VecallEmbeddingRetriever"]
+__all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]

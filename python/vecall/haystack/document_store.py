@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from haystack import Document, default_from_dict, default_to_dict
@@ -17,7 +18,8 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils import Secret, deserialize_secrets_inplace
 from haystack.utils.filters import document_matches_filter
 
-from vecall.errors import ConflictError, VecallError
+from vecall.errors import ConflictError, InvalidTypeError, VecallError
+from vecall.haystack.bm25 import bm25_scores
 from vecall.haystack.filters import check_filters, where_of
 from vecall.haystack.metadata import MetadataQueries
 from vecall.item_collection import ItemCollection, embedding_of
@@ -244,6 +246,49 @@ class VecallDocumentStore(MetadataQueries):
             )
         return [document_of(item, score, return_embedding) for item, score in found]
 
+    def bm25_retrieval(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+    ) -> list[Document]:
+        """Return the documents that share words with a query, best first.
+
+        The score is BM25L over the words of all documents of the collection. Each call
+        reads them all. Words are equal without regard to case and accents; there is no
+        stemming. A text without spaces, such as Chinese, is pairs of characters.
+
+        Args:
+            query: Words. Without any, there is no document.
+            filters: The filters; None or {}: none.
+            top_k: Maximum number of documents.
+
+        Raises:
+            InvalidTypeError: The query is not a text.
+            FilterError: Invalid filters.
+        """
+        given: object = query
+        if not isinstance(given, str):
+            msg = "query: expected a text"
+            raise InvalidTypeError(msg)
+        with _translated():
+            _, test = _conditions(filters)
+            items = [
+                item
+                for item in self._documents.scan(None, None)
+                if item.value["document"].get("content") is not None
+            ]
+        scores = bm25_scores(
+            query, [item.value["document"]["content"] for item in items]
+        )
+        ranked = sorted(zip(scores, items, strict=True), key=lambda each: -each[0])
+        found = (
+            document_of(item, score, with_embedding=False)
+            for score, item in ranked
+            if score > 0 and (test is None or test(item))
+        )
+        return list(islice(found, max(0, top_k)))
+
     async def count_documents_async(self) -> int:
         """As `count_documents`."""
         return await asyncio.to_thread(self.count_documents)
@@ -287,6 +332,10 @@ class VecallDocumentStore(MetadataQueries):
         return await asyncio.to_thread(
             self.embedding_retrieval, query_embedding, **options
         )
+
+    async def bm25_retrieval_async(self, query: str, **options: Any) -> list[Document]:
+        """As `bm25_retrieval`."""
+        return await asyncio.to_thread(self.bm25_retrieval, query, **options)
 
 
 def _revealed(path: Secret) -> str:

@@ -1,8 +1,8 @@
-"""VecallEmbeddingRetriever: a component of Haystack's pipelines."""
+"""The retrievers: components of Haystack's pipelines."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
@@ -12,21 +12,12 @@ from vecall.haystack.document_store import VecallDocumentStore
 from vecall.limits import Limits
 from vecall.validation import check_top_k
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-@component
-class VecallEmbeddingRetriever:
-    """Finds the documents of a `VecallDocumentStore` next to an embedding.
 
-    Args:
-        document_store: The store.
-        filters: Filters of every run.
-        top_k: Maximum number of documents, at least 1.
-        filter_policy: Whether the filters of a run replace these, or narrow them.
-
-    Raises:
-        InvalidTypeError: Another store.
-        InvalidArgumentError: An invalid `top_k`.
-    """
+class _Retriever:
+    """What the retrievers of a `VecallDocumentStore` share."""
 
     def __init__(
         self,
@@ -58,17 +49,38 @@ class VecallEmbeddingRetriever:
         return made
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> VecallEmbeddingRetriever:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the component that `to_dict` describes."""
         given = dict(data["init_parameters"])
         store = given["document_store"]
         if isinstance(store, dict):
             given["document_store"] = VecallDocumentStore.from_dict(store)
         given["filter_policy"] = FilterPolicy.from_str(given["filter_policy"])
-        made: VecallEmbeddingRetriever = default_from_dict(
-            cls, {**data, "init_parameters": given}
-        )
+        made: Self = default_from_dict(cls, {**data, "init_parameters": given})
         return made
+
+    def _limits(self, filters: dict[str, Any] | None, top_k: int | None) -> Any:
+        """Return the filters and the number of documents of a run."""
+        return {
+            "filters": apply_filter_policy(self.filter_policy, self.filters, filters),
+            "top_k": self.top_k if top_k is None else top_k,
+        }
+
+
+@component
+class VecallEmbeddingRetriever(_Retriever):
+    """Finds the documents of a `VecallDocumentStore` next to an embedding.
+
+    Args:
+        document_store: The store.
+        filters: Filters of every run.
+        top_k: Maximum number of documents, at least 1.
+        filter_policy: Whether the filters of a run replace these, or narrow them.
+
+    Raises:
+        InvalidTypeError: Another store.
+        InvalidArgumentError: An invalid `top_k`.
+    """
 
     @component.output_types(documents=list[Document])
     def run(
@@ -85,9 +97,7 @@ class VecallEmbeddingRetriever:
             top_k: Maximum number of documents; None is that of the component.
         """
         documents = self.document_store.embedding_retrieval(
-            query_embedding,
-            filters=apply_filter_policy(self.filter_policy, self.filters, filters),
-            top_k=self.top_k if top_k is None else top_k,
+            query_embedding, **self._limits(filters, top_k)
         )
         return {"documents": documents}
 
@@ -100,8 +110,46 @@ class VecallEmbeddingRetriever:
     ) -> dict[str, list[Document]]:
         """As `run`."""
         documents = await self.document_store.embedding_retrieval_async(
-            query_embedding,
-            filters=apply_filter_policy(self.filter_policy, self.filters, filters),
-            top_k=self.top_k if top_k is None else top_k,
+            query_embedding, **self._limits(filters, top_k)
+        )
+        return {"documents": documents}
+
+
+@component
+class VecallBM25Retriever(_Retriever):
+    """Finds the documents of a `VecallDocumentStore` that share words with a query.
+
+    The arguments are those of `VecallEmbeddingRetriever`.
+    """
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """Return the documents with words of a query, best first.
+
+        Args:
+            query: Words.
+            filters: Filters of this run.
+            top_k: Maximum number of documents; None is that of the component.
+        """
+        documents = self.document_store.bm25_retrieval(
+            query, **self._limits(filters, top_k)
+        )
+        return {"documents": documents}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """As `run`."""
+        documents = await self.document_store.bm25_retrieval_async(
+            query, **self._limits(filters, top_k)
         )
         return {"documents": documents}

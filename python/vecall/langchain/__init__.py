@@ -1,4 +1,7 @@
-"""LangChain's vector store and chat message history over vecall's items."""
+"""LangChain's vector store and chat message history over vecall's items.
+
+`vecall.langchain.middleware` is a memory for LangChain's agents.
+"""
 
 from __future__ import annotations
 

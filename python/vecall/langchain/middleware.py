@@ -1,0 +1,196 @@
+"""VecallMemoryMiddleware: recall before a model's call, and what is remembered.
+
+Needs vecall[langchain-agents].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+except ImportError as error:
+    msg = (
+        "vecall.langchain.middleware needs langchain: "
+        'pip install "vecall[langchain-agents]"'
+    )
+    raise ImportError(msg) from error
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from vecall.content import turn_id
+from vecall.ingest.drafts import memory_ids
+from vecall.service.memory_service import MemoryService
+from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
+from vecall.types import UNSET, Filter
+from vecall.validation import MOST_IDS
+
+__all__ = ["Name", "VecallMemoryMiddleware"]
+
+T = TypeVar("T")
+
+Name = str | Callable[[Any], str]
+"""A name, or a function of LangGraph's `Runtime` of a run, which has its `context`."""
+
+_log = logging.getLogger("vecall")
+
+_SAID = (HumanMessage, AIMessage)
+
+
+class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
+    """Long-term memory for `create_agent(middleware=[...])`.
+
+    Before each call of the model, it searches for the last user message and inserts one
+    block of memories before it. The block is part of the request only, not of the
+    agent's state, so no checkpoint has it. Messages that the request has are left out.
+
+    The new user messages become memories before the first call of the model, so also
+    those of a run that fails; the texts of the agent at the end of the run. They are
+    turns of the session that is the run's thread. Summaries of LangChain's middleware
+    are not stored, and recalled text in a message is not stored again. If recall or
+    storing fails, the run continues, and a warning without content is logged.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function of the run's `Runtime`.
+        user_id: The user, or a function of the run's `Runtime`, such as `lambda
+            runtime: runtime.context.user_id`. If it fails or returns no valid name, the
+            run fails.
+        preload: Whether memories are inserted before the user message.
+        remember: Whether messages become memories.
+        max_entries: Maximum number of memories in the block.
+        max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
+
+    Raises:
+        InvalidArgumentError: A name or a number is invalid; for a function, in a run.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: Name,
+        user_id: Name,
+        *,
+        preload: bool = True,
+        remember: bool = True,
+        max_entries: int = 5,
+        max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
+    ) -> None:
+        """Bind the middleware to a service and to its users."""
+        super().__init__()
+        self._memory = memory
+        self._owner = RunOwner[Any](memory, app_name, user_id)
+        self._preload = preload
+        self._remember = remember
+        self._options: dict[str, Any] = {
+            "max_entries": max_entries,
+            "max_tokens": max_tokens,
+            "min_confidence": min_confidence,
+            "format": "secure",
+        }
+        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], T]) -> T:
+        """Call the model with memories; store the user's new messages."""
+        return handler(_result(self._prepared(request)))
+
+    async def awrap_model_call(
+        self, request: Any, handler: Callable[[Any], Awaitable[T]]
+    ) -> T:
+        """As `wrap_model_call`."""
+        return await handler(await self._prepared(request))
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        """Store the texts of the agent."""
+        _result(self.aafter_agent(state, runtime))
+
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:
+        """As `after_agent`."""
+        messages = state["messages"]
+        last = _last(messages, _is_of_user)
+        await self._store(runtime, filter(_is_of_agent, messages[last + 1 :]))
+
+    async def _prepared(self, request: Any) -> Any:
+        """Return a request with memories, after its new messages are stored."""
+        messages = request.messages
+        owner = self._owner.of(request.runtime)
+        at = _last(messages, _is_of_user)
+        block = ""
+        if self._preload and at >= 0:
+            said = [each for each in messages if isinstance(each, _SAID)]
+            turns = (_turn(each, 0.0) for each in said[-MOST_IDS:])
+            present = memory_ids(turns, _thread_of(request.runtime))
+            preload = PreloadMemory(
+                self._memory,
+                *owner,
+                filter=Filter(not_id=present) if present else None,
+                **self._options,
+            )
+            block = await preload.block(messages[at].content)
+        new = messages[_last(messages, _is_of_agent) + 1 :]
+        await self._store(request.runtime, filter(_is_of_user, new))
+        if not block:
+            return request
+        shown = [*messages[:at], HumanMessage(block), *messages[at:]]
+        return request.override(messages=shown)
+
+    async def _store(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
+        now = time.time()
+        turns = [_turn(each, now + at / 1e6) for at, each in enumerate(messages)]
+        if not self._remember or not turns:
+            return
+        try:
+            user = self._memory.user(*self._owner.of(runtime))
+            await user.add_events(messages=turns, session_id=_thread_of(runtime))
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+
+
+def _result(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; block the calling thread, which may have an event loop."""
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(context.run, asyncio.run, work).result()
+
+
+def _thread_of(runtime: Any) -> str | None:
+    """Return the id of a run's thread, if it has one."""
+    run = getattr(runtime, "execution_info", None)
+    return None if run is None or run.thread_id is None else str(run.thread_id)
+
+
+def _is_of_user(message: BaseMessage) -> bool:
+    """Whether a user said a message; LangChain's summaries have their type."""
+    return (
+        isinstance(message, HumanMessage)
+        and "lc_source" not in message.additional_kwargs
+    )
+
+
+def _is_of_agent(message: BaseMessage) -> bool:
+    return isinstance(message, AIMessage)
+
+
+def _last(messages: Sequence[BaseMessage], test: Callable[[BaseMessage], bool]) -> int:
+    """Return the index of the last message that passes a test; -1 if none does."""
+    ats = reversed(range(len(messages)))
+    return next((at for at in ats if test(messages[at])), -1)
+
+
+def _turn(message: BaseMessage, timestamp: float) -> dict[str, Any]:
+    author = "user" if _is_of_user(message) else message.name or "assistant"
+    return {
+        "author": author,
+        "content": message.content,
+        "timestamp": timestamp,
+        "id": turn_id(message.type, message.id, message.text),
+    }
