@@ -290,6 +290,8 @@ def test_a_wrapped_session_has_what_the_session_has_and_nothing_else(open_servic
     assert isinstance(session, IngestingSession)
     assert session.session_id == "s"
     assert session.session_settings is inner.session_settings
+    session.session_settings = "other"
+    assert inner.session_settings == "other"
     assert not hasattr(session, "run_compaction")
     compacting = IngestingSession(Compacting(), memory, *WHO)
     assert compacting.compacted == 0

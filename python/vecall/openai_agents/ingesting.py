@@ -10,6 +10,7 @@ from typing import Any
 
 from vecall.openai_agents.texts import role_of, text_of
 from vecall.service.memory_service import MemoryService
+from vecall.service.user import UserMemory
 from vecall.types import Event
 
 _log = logging.getLogger("vecall")
@@ -37,12 +38,16 @@ class IngestingSession:
         InvalidArgumentError: An invalid name.
     """
 
+    session_id: str  # this and the settings are those of the other session
+    session_settings: Any
+    _inner: Any
+    _user: UserMemory
+
     def __init__(
         self, inner: Any, memory: MemoryService, app_name: str, user_id: str
     ) -> None:
         """Bind the session to one user."""
-        self._inner = inner
-        self._user = memory.user(app_name, user_id)
+        vars(self).update(_inner=inner, _user=memory.user(app_name, user_id))
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -55,15 +60,9 @@ class IngestingSession:
             raise AttributeError(name)
         return getattr(self._inner, name)
 
-    @property
-    def session_id(self) -> str:
-        """The id of the session."""
-        return str(self._inner.session_id)
-
-    @property
-    def session_settings(self) -> Any:
-        """The settings of the other session."""
-        return getattr(self._inner, "session_settings", None)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the other session."""
+        setattr(self._inner, name, value)
 
     async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> Any:
         """Return the items of the other session.
