@@ -10,11 +10,18 @@ from typing import Any
 
 from vecall.openai_agents.texts import role_of, text_of
 from vecall.service.memory_service import MemoryService
-from vecall.service.user import UserMemory
 from vecall.types import Event
 
 _log = logging.getLogger("vecall")
 _AUTHORS = ("user", "assistant")
+
+
+def _of_inner(name: str) -> Any:
+    """Return a property that is an attribute of the other session, or None."""
+    return property(
+        lambda session: getattr(session._inner, name, None),
+        lambda session, value: setattr(session._inner, name, value),
+    )
 
 
 class IngestingSession:
@@ -38,16 +45,16 @@ class IngestingSession:
         InvalidArgumentError: An invalid name.
     """
 
-    session_id: str  # this and the settings are those of the other session
-    session_settings: Any
-    _inner: Any
-    _user: UserMemory
+    # Attributes for type checkers, as the SDK's protocol has them.
+    session_id: str = _of_inner("session_id")
+    session_settings: Any = _of_inner("session_settings")
 
     def __init__(
         self, inner: Any, memory: MemoryService, app_name: str, user_id: str
     ) -> None:
         """Bind the session to one user."""
-        vars(self).update(_inner=inner, _user=memory.user(app_name, user_id))
+        self._inner = inner
+        self._user = memory.user(app_name, user_id)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -59,10 +66,6 @@ class IngestingSession:
         if name == "_inner":  # not set yet, in a copy
             raise AttributeError(name)
         return getattr(self._inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute of the other session."""
-        setattr(self._inner, name, value)
 
     async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> Any:
         """Return the items of the other session.
