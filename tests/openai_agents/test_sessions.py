@@ -288,8 +288,12 @@ def test_a_wrapped_session_has_what_the_session_has_and_nothing_else(open_servic
     session = IngestingSession(inner, memory, *WHO)
     assert isinstance(session, VecallSession)  # the runner asks for classes
     assert isinstance(session, IngestingSession)
+    assert isinstance(session, session_module.Session)
     assert session.session_id == "s"
     assert session.session_settings is inner.session_settings
+    session.session_settings = "other"
+    session.session_id = "t"
+    assert (inner.session_settings, inner.session_id) == ("other", "t")
     assert not hasattr(session, "run_compaction")
     compacting = IngestingSession(Compacting(), memory, *WHO)
     assert compacting.compacted == 0

@@ -106,7 +106,7 @@ def test_a_partition_takes_the_bytes_of_the_page() -> None:
             "index/graph_index.cpp",
             r"churn_ > ([\d']+) \+ rows\.vectors\(\) / 2",
             "engine",
-            r"removals than ([\d,]+)\s+and half of the rows together",
+            r"than half of\s+the rows plus ([\d,]+)",
         ),
         (
             "index/landmarks.hpp",

@@ -16,6 +16,14 @@ _log = logging.getLogger("vecall")
 _AUTHORS = ("user", "assistant")
 
 
+def _of_inner(name: str) -> Any:
+    """Return a property that is an attribute of the other session, or None."""
+    return property(
+        lambda session: getattr(session._inner, name, None),
+        lambda session, value: setattr(session._inner, name, value),
+    )
+
+
 class IngestingSession:
     """Any session of the SDK, whose messages also become memories.
 
@@ -37,6 +45,10 @@ class IngestingSession:
         InvalidArgumentError: An invalid name.
     """
 
+    # Attributes for type checkers, as the SDK's protocol has them.
+    session_id: str = _of_inner("session_id")
+    session_settings: Any = _of_inner("session_settings")
+
     def __init__(
         self, inner: Any, memory: MemoryService, app_name: str, user_id: str
     ) -> None:
@@ -54,16 +66,6 @@ class IngestingSession:
         if name == "_inner":  # not set yet, in a copy
             raise AttributeError(name)
         return getattr(self._inner, name)
-
-    @property
-    def session_id(self) -> str:
-        """The id of the session."""
-        return str(self._inner.session_id)
-
-    @property
-    def session_settings(self) -> Any:
-        """The settings of the other session."""
-        return getattr(self._inner, "session_settings", None)
 
     async def get_items(self, limit: int | None = None, *, wrapper: Any = None) -> Any:
         """Return the items of the other session.

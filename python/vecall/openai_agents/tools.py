@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from agents import FunctionTool
+from agents import FunctionTool, Tool
 
 from vecall.errors import ConfigError
 from vecall.openai_agents.texts import Name
@@ -24,7 +24,7 @@ def memory_tools(
     write: bool = False,
     needs_approval: bool = False,
     **options: Any,
-) -> list[FunctionTool]:
+) -> list[Tool]:
     """Return the memory tools of a user for `Agent(tools=...)`.
 
     The tools and their schemas are those of `vecall.tools.memory_tools`. No argument of
