@@ -16,8 +16,6 @@ class RowTable;
 
 class IdMap {
  public:
-  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
-
   // Makes room for `rows` ids. Strong guarantee; insert cannot fail afterwards.
   void reserve(std::size_t rows, const RowTable& table);
   // The slot of a live row, or kNoSlot.
