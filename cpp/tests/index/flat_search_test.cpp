@@ -40,10 +40,7 @@ struct Asked {
       : rows(given), unit(known(number)) {
     encoded.encode(rows.space(), unit);
     IdMap ids;
-    ids.reserve(rows.table().live(), rows.table());
-    for (Slot slot = 0; slot < rows.table().slots(); ++slot) {
-      if (rows.table().is_live(slot)) ids.insert(slot, rows.table());
-    }
+    ids.reserve(rows.table().live(), rows.table());  // takes the live rows
     Filter filter;
     if (only != nullptr) filter.only = *only;
     selection.select(filter, rows.table(), nullptr, {}, ids);
