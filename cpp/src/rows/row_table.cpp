@@ -173,6 +173,7 @@ void RowTable::release(Slot slot) noexcept {
 void RowTable::put_codes(Slot slot, const RowCodes& codes) noexcept {
   VECALL_ASSERT(slot < std::size_t{chunks_} * chunk_rows_);
   const RowCodes row = this->codes(slot);
+  if (row.high == nullptr || row.factor == nullptr || row.step == nullptr) return;
   std::memcpy(row.high, codes.high, space_->high_bytes());
   if (row.low != nullptr) std::memcpy(row.low, codes.low, space_->low_bytes());
   if (row.rest != nullptr) std::memcpy(row.rest, codes.rest, space_->rest_bytes());

@@ -40,7 +40,7 @@ struct Asked {
       : rows(given), unit(known(number)) {
     encoded.encode(rows.space(), unit);
     IdMap ids;
-    ids.reserve(rows.table().live(), rows.table());  // takes the live rows
+    ids.reserve(rows.table().live(), rows.table());
     Filter filter;
     if (only != nullptr) filter.only = *only;
     selection.select(filter, rows.table(), nullptr, {}, ids);
