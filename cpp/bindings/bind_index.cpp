@@ -170,16 +170,11 @@ std::string repr(const Index& index) {
 }
 
 bool contains(const Index& index, const py::object& number) {
-  PyObject* integer =
-      PyBool_Check(number.ptr()) ? nullptr : PyNumber_Index(number.ptr());
-  if (integer == nullptr) {
-    PyErr_Clear();
-    return false;  // no integer, so no id
-  }
-  const auto owned = py::reinterpret_steal<py::object>(integer);
+  const py::object integer = integer_of(number);
   int overflow = 0;
-  const long long id = PyLong_AsLongLongAndOverflow(integer, &overflow);
-  if (overflow != 0) return false;  // no int64, so no id
+  const long long id =
+      integer ? PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow) : 0;
+  if (!integer || overflow != 0) return false;  // no int64, so no id
   return with_wait_hook([&](WaitHook hook) { return index.contains(id, hook); });
 }
 
@@ -256,15 +251,16 @@ Returns:
     ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
     has fewer hits, id -1 and score -inf. An empty index gives one such column.
 
-Ctrl-C ends it. A long batch lets writes in between its queries.)");
+Ctrl-C ends it after the queries that are being answered. A long batch lets writes in
+between its queries.)");
   def_strict(bound, "remove", &remove, "ids"_a,
              R"(Removes vectors by id, integers (n,) or one; unknown ids are ignored.
 
 Returns:
     How many of them were here.)");
   def_strict(bound, "build", &build,
-             "Links now what the background would link by and by. Ctrl-C ends it; what "
-             "was linked stays.");
+             "Links now what the background would link by and by. Ctrl-C ends it after "
+             "the row that is being linked; what was linked stays.");
   def_strict(
       bound, "save", &save, "path"_a,
       R"(Writes the index to a file, which then is the new one whole or the old one.

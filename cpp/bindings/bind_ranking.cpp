@@ -19,39 +19,24 @@ namespace {
 template <Name kName, int kMost = 10>
 struct Weight {
   float value;
+
+  static constexpr auto kHint = const_name("float");
+  void load(py::handle source) {
+    Real<kName> number{};
+    number.load(source);
+    value = number.value;
+    if (!(value >= 0.0F && value <= static_cast<float>(kMost))) {
+      throw InvalidArgumentError(said_of<kName>("must be within [0, ") +
+                                 std::to_string(kMost) + "]");
+    }
+  }
+  [[nodiscard]] py::handle as_python() const {
+    // The default as it is written: 0.4 rather than 0.4000000059604645.
+    return PyFloat_FromDouble(std::round(static_cast<double>(value) * 1e6) / 1e6);
+  }
 };
 
 }  // namespace
-
-}  // namespace vecall::bindings
-
-namespace pybind11::detail {
-
-template <vecall::bindings::Name kName, int kMost>
-struct type_caster<vecall::bindings::Weight<kName, kMost>> {
-  using Argument = vecall::bindings::Weight<kName, kMost>;
-  PYBIND11_TYPE_CASTER(Argument, const_name("float"));
-  bool load(handle source, bool convert) {
-    type_caster<vecall::bindings::Real<kName>> number;
-    number.load(source, convert);
-    value.value = static_cast<vecall::bindings::Real<kName>&>(number).value;
-    if (!(value.value >= 0.0F && value.value <= static_cast<float>(kMost))) {
-      throw vecall::InvalidArgumentError(
-          vecall::bindings::said_of<kName>("must be within [0, ") +
-          std::to_string(kMost) + "]");
-    }
-    return true;
-  }
-  static handle cast(Argument weight, return_value_policy, handle) {
-    // The default as it is written: 0.4 rather than 0.4000000059604645.
-    return PyFloat_FromDouble(std::round(static_cast<double>(weight.value) * 1e6) /
-                              1e6);
-  }
-};
-
-}  // namespace pybind11::detail
-
-namespace vecall::bindings {
 
 void bind_ranking(py::module_& module) {
   py::class_<Ranking> bound(module, "Ranking",

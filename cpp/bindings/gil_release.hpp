@@ -61,8 +61,11 @@ class InterruptibleRelease : public GilRelease {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_) return;
     take_back();
-    // Not given away again: the exception belongs to this thread.
-    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    if (PyErr_CheckSignals() != 0) {
+      const pybind11::error_already_set raised;
+      give_again();  // other threads of the call may have to end first
+      throw raised;
+    }
     // Other threads get no signals, and each look may wait 5 ms for a busy one.
     next_ = is_main_thread() ? now + kBetween : Time::max();
     give_again();

@@ -94,7 +94,7 @@ class Index:
         """
     def build(self) -> None:
         """
-        Links now what the background would link by and by. Ctrl-C ends it; what was linked stays.
+        Links now what the background would link by and by. Ctrl-C ends it after the row that is being linked; what was linked stays.
         """
     def remove(self, ids: numpy.typing.ArrayLike) -> int:
         """
@@ -169,7 +169,8 @@ class Index:
             ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
             has fewer hits, id -1 and score -inf. An empty index gives one such column.
 
-        Ctrl-C ends it. A long batch lets writes in between its queries.
+        Ctrl-C ends it after the queries that are being answered. A long batch lets writes in
+        between its queries.
         """
     @property
     def dim(self) -> int:

@@ -19,6 +19,8 @@ using TermHash = std::uint64_t;  // hash of one word in 63 bits, and kPartTerm
 using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
 using Micros = std::int64_t;       // microseconds since the Unix epoch
 
+inline constexpr Slot kNoSlot = static_cast<Slot>(-1);
+
 // The bit of a term that is a part of a row's words. It counts in no length. In a query
 // it makes the term optional: it is looked up as a part and as a word, what is found
 // adds to the score by half, and what is not found takes nothing from the coverage.

@@ -4,9 +4,13 @@
 // release the interpreter lock there: to release it for a search of a few microseconds
 // would cost more than the search.
 
+#include <cstddef>
 #include <memory>
 
 namespace vecall {
+
+// Bytes of codes above which a call is long: about 70 us of work.
+inline constexpr std::size_t kLongWork = std::size_t{2} << 20;
 
 // Refers to a callable that outlives the call it is passed to. Called at most once in
 // it. The callable must not wait: it may run while a partition's shared lock is held.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -66,20 +65,20 @@ void search_until_done(Batch& batch, PauseHook pause) {
 // before 20.
 class Helpers {
  public:
-  Helpers() = default;
+  explicit Helpers(std::size_t most) { threads_.reserve(most); }
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
   ~Helpers() {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Whether the system had a thread to spare.
+  // Whether the system had a thread to spare, and memory for it.
   template <typename Work>
   bool start(const Work& work, std::size_t number) {
-    threads_.reserve(threads_.size() + 1);  // a started thread is always kept
+    VECALL_ASSERT(threads_.size() < threads_.capacity());  // a started one is kept
     try {
       threads_.emplace_back(work, number);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       return false;
     }
     return true;
@@ -110,7 +109,7 @@ void batch_search(const Partition& partition, const BatchQueries& queries,
     }
   };
   {
-    Helpers helpers;
+    Helpers helpers(count - 1);
     std::size_t started = 1;
     while (started < count && helpers.start(help, started)) ++started;
     search_until_done(batch, pause);

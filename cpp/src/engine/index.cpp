@@ -28,7 +28,8 @@ struct Index::State {
 
 namespace {
 
-constexpr std::size_t kQueriesAtOnce = 1'024;  // that are normalised
+constexpr std::size_t kQueriesAtOnce = 64;  // that are normalised
+constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 void check_k(std::size_t k) {
   if (k == 0) throw InvalidArgumentError("k: must be at least 1");
@@ -78,7 +79,7 @@ std::size_t Index::remove(std::span<const RowId> ids) {
 }
 
 void Index::build(PauseHook pause) {
-  while (state_->partition->link_some()) pause();
+  while (state_->partition->link_some(1)) pause();
 }
 
 void Index::search(std::span<const float> query, const SearchOptions& options,
@@ -113,21 +114,21 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
         "queries, ids and scores: need dim, k and k values for each query");
   }
   BatchQueries batch;
-  batch.units.assign(queries.begin(), queries.end());
+  batch.units.reserve(queries.size());
   batch.is_zero.resize(count);
   std::vector<float> unit;
   for (std::size_t row = 0; row < count; ++row) {
-    const auto query = std::span(batch.units).subspan(row * dim(), dim());
+    const auto query = queries.subspan(row * dim(), dim());
     batch.is_zero[row] = normalise_query(query, dim(), unit) ? 0 : 1;
-    std::copy(unit.begin(), unit.end(), query.begin());
+    batch.units.insert(batch.units.end(), unit.begin(), unit.end());
+    std::fill_n(ids.data() + row * options.k, options.k, RowId{-1});
+    std::fill_n(scores.data() + row * options.k, options.k, kNoScore);
     if (row % kQueriesAtOnce == 0) pause();
   }
   batch.k = options.k;
   batch.ef = options.ef;
   batch.exact = options.exact;
   batch.filter.only = options.only;
-  std::fill(ids.begin(), ids.end(), -1);
-  std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
   batch_search(*state_->partition, batch, threads, pause, ids, scores);
 }
 

@@ -35,9 +35,6 @@ class VECALL_SCOPED_CAPABILITY SharedRead {
   }
 
  private:
-  // Bytes of codes above which a search is long: about 70 us of work.
-  static constexpr std::size_t kLongWork = std::size_t{2} << 20;
-
   SharedMutex& mutex_;
   WaitHook before_wait_;
   bool called_ = false;

@@ -73,12 +73,12 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
       if (i + 2 * kAhead < only.size()) ids.prefetch(only[i + 2 * kAhead]);
       if (i + kAhead < only.size()) ids.prefetch_row(only[i + kAhead], rows);
       const Slot slot = ids.find(only[i], rows);
-      if (slot != IdMap::kNoSlot && test.passes(slot)) add(slot);
+      if (slot != kNoSlot && test.passes(slot)) add(slot);
     }
   } else if (test.by_session && *filter.session != kNoSession) {
     if (test.session >= last_of_session.size()) return;
     Slot slot = last_of_session[test.session];
-    for (; slot != RowTable::kNoSlot; slot = rows.previous(slot)) {
+    for (; slot != kNoSlot; slot = rows.previous(slot)) {
       if (test.passes(slot)) add(slot);
     }
   } else {
@@ -95,14 +95,14 @@ void RowSelection::leave_out(const Filter& filter, const RowTable& rows,
                              const IdMap& ids) {
   for (const RowId id : filter.without) {
     const Slot slot = ids.find(id, rows);
-    if (slot != IdMap::kNoSlot) remove(slot);
+    if (slot != kNoSlot) remove(slot);
   }
   if (labels == nullptr) return;
   for (const SessionKey session : filter.without_sessions) {
     const std::uint32_t number = labels->sessions.find(session);
     if (session == kNoSession || number >= last_of_session.size()) continue;
     Slot slot = last_of_session[number];
-    for (; slot != RowTable::kNoSlot; slot = rows.previous(slot)) remove(slot);
+    for (; slot != kNoSlot; slot = rows.previous(slot)) remove(slot);
   }
 }
 

@@ -35,8 +35,6 @@ class Copies {
     return chunks_.size() * sizeof(Chunk);
   }
 
-  static constexpr std::size_t kChunkRows = 4096;
-
  private:
   // A row of the chunk, with four bits of its hash, which spare most looks at rows.
   using Entry = std::uint16_t;

@@ -27,11 +27,9 @@ class Graph {
  public:
   using Link = std::atomic<Slot>;
 
-  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
   // Set in a link to a row that is nearer to another one of the list than to the list's
   // owner: the first to go when the list overflows.
   static constexpr Slot kDominated = Slot{1} << 31;
-  static constexpr std::size_t kChunkRows = 4096;
   static constexpr int kMostLevels = 16;
 
   explicit Graph(std::uint32_t m);

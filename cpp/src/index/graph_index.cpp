@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
+#include <span>
 
 #include "index/flat_search.hpp"
 #include "index/rescore.hpp"
@@ -82,26 +84,62 @@ bool GraphIndex::has_work(const RowTable& rows) const noexcept {
          (!graph_ && rows.vectors() > 0);
 }
 
-bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
+bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows, std::size_t most) {
   const std::lock_guard one(linking_);
-  bool linking = false;  // the tail, else a graph is built
-  {
+  if (!in_slice_) {
     const WriterLock lock(mutex);
-    linking = graph_ && !tail_.empty();
-    if (linking && (builder_.is_building() || wants_rebuild(rows))) {
-      // Steady writes shall not keep a new graph from being built, nor it the tail.
-      linking = build_had_its_turn_;
-      build_had_its_turn_ = !build_had_its_turn_;
-    }
-    if (linking) {
-      graph_->make_room(rows, kSliceRows);
-      tail_.begin_slice(kSliceRows);
-    } else {
-      if (!builder_.is_building() && !begin_build(rows)) return false;
-      builder_.begin_slice(rows, kSliceRows);
-    }
+    if (!begin_slice(rows)) return false;
   }
-  return linking ? link_tail(mutex, rows) : build_some(mutex, rows);
+  bool more = true;
+  for (bool mine = true; more && mine && most > 0; --most) {
+    const ReaderLock lock(mutex);
+    more = link_next(rows);
+    mine = !linking_.is_wanted();
+  }
+  if (more) return true;
+  const WriterLock lock(mutex);
+  end_slice(rows);
+  return has_work(rows);
+}
+
+bool GraphIndex::begin_slice(RowTable& rows) {
+  slice_is_tail_ = graph_ && !tail_.empty();
+  if (slice_is_tail_ && (builder_.is_building() || wants_rebuild(rows))) {
+    // Steady writes shall not keep a new graph from being built, nor it the tail.
+    slice_is_tail_ = build_had_its_turn_;
+    build_had_its_turn_ = !build_had_its_turn_;
+  }
+  if (slice_is_tail_) {
+    graph_->make_room(rows, kSliceRows);
+    tail_.begin_slice(kSliceRows);
+  } else {
+    if (!builder_.is_building() && !begin_build(rows)) return false;
+    builder_.begin_slice(rows, kSliceRows);
+  }
+  done_ = 0;
+  in_slice_ = true;
+  return true;
+}
+
+bool GraphIndex::link_next(const RowTable& rows) {
+  if (!slice_is_tail_) {
+    return builder_.link_next(rows, linker_, options_.ef_construction) &&
+           ++done_ < kSliceRows;
+  }
+  const std::span<const Slot> slice = tail_.slice();
+  if (done_ < slice.size() && rows.has_vector(slice[done_])) {
+    linker_.link(*graph_, rows, slice[done_], options_.ef_construction);
+  }
+  return ++done_ < slice.size();
+}
+
+void GraphIndex::end_slice(RowTable& rows) {
+  in_slice_ = false;
+  if (slice_is_tail_) {
+    tail_.end_slice(rows, [&](Slot slot) { graph_->add_entrances(rows, slot); });
+  } else if (builder_.end_slice(rows)) {
+    finish_build(rows);
+  }
 }
 
 bool GraphIndex::begin_build(const RowTable& rows) {
@@ -109,17 +147,6 @@ bool GraphIndex::begin_build(const RowTable& rows) {
   builder_.begin(options_.m);
   churn_ = 0;
   return true;
-}
-
-bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
-  for (std::size_t i = 0; i < kSliceRows; ++i) {
-    const ReaderLock lock(mutex);
-    if (!builder_.link_next(rows, linker_, options_.ef_construction)) break;
-  }
-  const WriterLock lock(mutex);
-  if (!builder_.end_slice(rows)) return true;
-  finish_build(rows);
-  return has_work(rows);
 }
 
 // Searches use the new graph from here on.
@@ -131,20 +158,6 @@ void GraphIndex::finish_build(RowTable& rows) {
   for (const Slot slot : built.stale) {
     if (rows.has_vector(slot)) tail_.add(slot, rows);
   }
-}
-
-bool GraphIndex::link_tail(SharedMutex& mutex, RowTable& rows) {
-  for (std::size_t i = 0; i < kSliceRows; ++i) {
-    const ReaderLock lock(mutex);
-    if (i == tail_.slice().size()) break;
-    const Slot slot = tail_.slice()[i];
-    if (rows.has_vector(slot)) {
-      linker_.link(*graph_, rows, slot, options_.ef_construction);
-    }
-  }
-  const WriterLock lock(mutex);
-  tail_.end_slice(rows, [&](Slot slot) { graph_->add_entrances(rows, slot); });
-  return has_work(rows);
 }
 
 std::size_t GraphIndex::nbytes() const noexcept {
@@ -166,7 +179,7 @@ bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& s
                         CosineSpread& spread) const {
   thread_local GraphSearch of_thread;
   GraphSearch& graph_search = of_thread;  // found once: the way to it is a call
-  if (graph_->entry().slot == Graph::kNoSlot) return false;
+  if (graph_->entry().slot == kNoSlot) return false;
   scratch.shortlist.begin(query.k, estimate_error(query));
   scan_slots(query, tail_.slots(), scratch);
   traverse(query, pool_size(size_of(query, ef)), graph_search);

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
 #include "index/dense_query.hpp"
 #include "index/graph.hpp"
@@ -20,6 +19,7 @@
 #include "index/pending_tail.hpp"
 #include "index/search_cost.hpp"
 #include "rows/row_table.hpp"
+#include "sync/fair_mutex.hpp"
 #include "sync/shared_mutex.hpp"
 #include "vecall/options.hpp"
 
@@ -41,8 +41,10 @@ class GraphIndex {
   [[nodiscard]] std::size_t pending(const RowTable& rows) const noexcept;
   [[nodiscard]] bool has_work(const RowTable& rows) const noexcept;
 
-  // Links a few rows under short holds of `mutex`; true if there is more to do.
-  bool link_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
+  // Links a few rows, at most `most`, under short holds of `mutex`; true if there is
+  // more to do. Lets others go first who want to link or to pause it.
+  bool link_some(SharedMutex& mutex, RowTable& rows, std::size_t most)
+      VECALL_EXCLUDES(mutex);
 
   // Whether the graph is likely faster than looking at the rows that pass.
   [[nodiscard]] bool is_cheaper_than_scan(const DenseQuery& query,
@@ -57,12 +59,15 @@ class GraphIndex {
  private:
   friend class GraphSnapshot;
 
-  static constexpr std::size_t kSliceRows = 32;  // linked in one call
+  static constexpr std::size_t kSliceRows = 32;  // that become entrances together
 
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
   bool begin_build(const RowTable& rows);
-  bool build_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
-  bool link_tail(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
+  // False where there is nothing to link.
+  bool begin_slice(RowTable& rows);
+  // Links the next row of the slice; true if there may be another one.
+  bool link_next(const RowTable& rows);
+  void end_slice(RowTable& rows);
   void finish_build(RowTable& rows);
   [[nodiscard]] SearchSize size_of(const DenseQuery& query,
                                    std::size_t ef) const noexcept;
@@ -74,13 +79,17 @@ class GraphIndex {
                           Shortlist& shortlist) const;
 
   const GraphOptions options_;
-  std::mutex linking_;            // one linker; taken before the partition's lock
+  FairMutex linking_;             // one linker; taken before the partition's lock
   GraphLinker linker_;            // guarded by linking_
   std::unique_ptr<Graph> graph_;  // null until the first graph is whole
   PendingTail tail_;              // rows that graph_ does not answer for
   GraphBuilder builder_;          // of the graph that will replace graph_
   bool build_had_its_turn_ = false;
-  std::size_t churn_ = 0;  // rows removed since graph_ was begun
+  // The slice, guarded by linking_. A call may leave it to the next one.
+  bool in_slice_ = false;
+  bool slice_is_tail_ = false;  // else of the graph that is built
+  std::size_t done_ = 0;        // its rows that are linked, from the front
+  std::size_t churn_ = 0;       // rows removed since graph_ was begun
 };
 
 }  // namespace vecall

@@ -30,7 +30,7 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
   const int level = graph.level_of(slot);
   graph.add_upper_levels(slot);
   const Graph::Entry entry = graph.entry();
-  if (entry.slot == Graph::kNoSlot) {
+  if (entry.slot == kNoSlot) {
     graph.set_linked(slot);
     graph.set_entry({slot, level});
     return;
@@ -140,7 +140,7 @@ void GraphLinker::link_back(Graph& graph, const RowTable& rows,
   bool any_dominated = false;
   for (std::size_t i = 0; i < most; ++i) {
     const Slot link = links[i].load(std::memory_order_relaxed);
-    if (link == Graph::kNoSlot) break;
+    if (link == kNoSlot) break;
     any_dominated = any_dominated || (link & Graph::kDominated) != 0;
     slots.push_back(link & ~Graph::kDominated);
     if (slots.back() == newcomer.slot()) return;

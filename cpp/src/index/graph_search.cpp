@@ -39,7 +39,7 @@ std::size_t GraphSearch::collect(const Graph& graph, const RowTable& rows, Slot 
   std::size_t found = 0;
   for (std::size_t i = 0; i < most; ++i) {
     const Slot link = links[i].load(std::memory_order_acquire);
-    if (link == Graph::kNoSlot) break;
+    if (link == kNoSlot) break;
     const Slot other = link & ~Graph::kDominated;
     if (other >= known || !visit_once(other)) continue;
     const std::uint8_t* codes = rows.high(other);
@@ -141,7 +141,7 @@ void GraphSearch::descend(const Graph& graph, const RowTable& rows,
   estimates_.resize(kMostCompared);
   positions_.resize(kMostCompared);
   const Graph::Entry entry = graph.entry();
-  VECALL_ASSERT(entry.slot != Graph::kNoSlot);
+  VECALL_ASSERT(entry.slot != kNoSlot);
   slots_[0] = entry.slot;
   codes_[0] = rows.high(entry.slot);
   compare(rows, query, 1);

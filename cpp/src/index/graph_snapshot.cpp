@@ -12,7 +12,7 @@ void GraphSnapshot::save(const GraphIndex& index, std::size_t slots,
   const Graph& graph = *index.graph_;
   const std::size_t degree = graph.degree(0);
   auto* links = writer.add_array<Slot>(Section::kLinks, slots * degree);
-  std::fill_n(links, slots * degree, Graph::kNoSlot);
+  std::fill_n(links, slots * degree, kNoSlot);
   std::size_t lists = 0;
   for (Slot slot = 0; slot < slots; ++slot) {
     if (!graph.is_linked(slot)) continue;
@@ -20,7 +20,7 @@ void GraphSnapshot::save(const GraphIndex& index, std::size_t slots,
     lists += static_cast<std::size_t>(graph.level_of(slot));
   }
   auto* upper = writer.add_array<Slot>(Section::kUpperLinks, lists * graph.m());
-  std::fill_n(upper, lists * graph.m(), Graph::kNoSlot);
+  std::fill_n(upper, lists * graph.m(), kNoSlot);
   for (Slot slot = 0; slot < slots; ++slot) {
     const int top = graph.is_linked(slot) ? graph.level_of(slot) : 0;
     for (int level = 1; level <= top; ++level, upper += graph.m()) {
@@ -38,7 +38,7 @@ void GraphSnapshot::restore_list(const SnapshotReader& reader,
                                  Slot slot, int level, Graph& graph) {
   const std::size_t most = graph.degree(level);
   std::size_t count = 0;
-  for (; count < most && list[count] != Graph::kNoSlot; ++count) {
+  for (; count < most && list[count] != kNoSlot; ++count) {
     const Slot other = list[count];
     if (other >= reader.header().slots || other == slot ||
         (flags[other] & kFlagLinked) == 0 || graph.level_of(other) < level) {
@@ -71,7 +71,7 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
     graph->set_linked(slot);
   }
   if (at != all) refuse_snapshot("links of no row");
-  if (header.entry != Graph::kNoSlot) {
+  if (header.entry != kNoSlot) {
     if (!graph->is_linked(header.entry) || header.entry >= slots ||
         graph->level_of(header.entry) != static_cast<int>(header.entry_level)) {
       refuse_snapshot("the graph's entry is no row of it");
@@ -83,7 +83,7 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
     const bool linked = (flags[slot] & (kFlagLinked | kFlagPending)) == kFlagLinked;
     if (!rows.has_vector(slot)) {
       if (linked) ++index.churn_;
-    } else if (!linked || header.entry == Graph::kNoSlot) {
+    } else if (!linked || header.entry == kNoSlot) {
       index.tail_.add(slot, rows);
     }
   }

@@ -14,7 +14,7 @@ namespace vecall {
 class GraphSnapshot {
  public:
   // While this is held no row is being linked. Taken before the partition's lock.
-  static std::unique_lock<std::mutex> pause(GraphIndex& index) {
+  static std::unique_lock<FairMutex> pause(GraphIndex& index) {
     return std::unique_lock(index.linking_);
   }
   static bool is_linked(const GraphIndex& index, Slot slot) noexcept {

@@ -23,12 +23,8 @@ float deviations(const RowTable& rows, float wanted) noexcept {
   return std::min(wanted, 0.5F * std::sqrt(dim) / kEstimateDeviation + 0.5F);
 }
 
-void prefetch(const RowTable& rows, Slot slot) noexcept {
-  const std::uint8_t* low = rows.low(slot);
-  if (low == nullptr) return;
-  for (std::size_t at = 0; at < rows.space().low_bytes(); at += 64) {
-    __builtin_prefetch(low + at);
-  }
+bool is_by_float32(const RowSpace& space, bool exact) noexcept {
+  return space.keeps_float32() && (exact || space.is_short());
 }
 
 }  // namespace
@@ -37,7 +33,7 @@ double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                    bool exact) noexcept {
   VECALL_ASSERT(rows.has_vector(slot));
   const RowSpace& space = rows.space();
-  if (space.keeps_float32() && (exact || space.is_short())) {
+  if (is_by_float32(space, exact)) {
     return query.exact_cosine(rows.floats(slot));
   }
   return query.cosine(space, rows.high(slot), rows.low(slot), rows.rest(slot),
@@ -52,37 +48,10 @@ EstimateError estimate_error(const DenseQuery& query) noexcept {
 }
 
 void rescore(const DenseQuery& query, DenseScratch& scratch) {
-  const RowTable& rows = query.rows;
-  Shortlist& shortlist = scratch.shortlist;
-  shortlist.settle();
-  TopK top(scratch.best, query.k, rows);
-  const auto score = [&](Slot slot) {
-    const double cosine = full_cosine(rows, query.encoded, slot, query.exact);
-    if (top.wants(cosine)) top.offer({slot, cosine});
-  };
-  // The best estimates first: they set a floor that spares most of the others.
-  const float kth = shortlist.kth();
-  for (std::size_t i = 0; i < shortlist.size(); ++i) {
-    if (shortlist.estimate(i) >= kth) prefetch(rows, shortlist.slot(i));
-  }
-  for (std::size_t i = 0; i < shortlist.size(); ++i) {
-    if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
-  }
-  const EstimateError error = estimate_error(query);
-  const float widest = deviations(rows, kRescoreDeviations);
-  const float by_angle = deviations(rows, kRescoreDeviationsByAngle);
-  for (std::size_t i = 0; i < shortlist.size(); ++i) {
-    const Slot slot = shortlist.slot(i);
-    const float estimate = shortlist.estimate(i);
-    const auto floor = static_cast<float>(top.floor());
-    const float margin =
-        kEstimateDeviation * std::min(widest, by_angle * error.sine(floor));
-    if (estimate < kth &&
-        estimate + (margin * rows.factor(slot) + EstimateError::kFloatError) >= floor) {
-      score(slot);
-    }
-  }
-  top.finish();
+  scratch.shortlist.settle();
+  BlockRescorer rescorer(query, scratch);
+  rescorer.offer(scratch.shortlist);
+  rescorer.finish();
 }
 
 BlockRescorer::BlockRescorer(const DenseQuery& query, DenseScratch& scratch)
@@ -95,19 +64,41 @@ BlockRescorer::BlockRescorer(const DenseQuery& query, DenseScratch& scratch)
   scratch.scored.clear();
 }
 
-void BlockRescorer::fetch(Slot slot) const noexcept {
-  prefetch(query_.rows, slot);
+void BlockRescorer::offer(const Shortlist& shortlist) {
+  // The best estimates first: they set a floor that spares most of the others.
+  const float kth = shortlist.kth();
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    if (shortlist.estimate(i) >= kth) fetch(shortlist.slot(i));
+  }
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
+  }
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    const Slot slot = shortlist.slot(i);
+    const float estimate = shortlist.estimate(i);
+    if (estimate < kth &&
+        reach(estimate, query_.rows.factor(slot), margin()) >= floor()) {
+      score(slot);
+    }
+  }
 }
 
-void BlockRescorer::score(Slot slot) noexcept {
+void BlockRescorer::fetch(Slot slot) const noexcept {
+  const std::uint8_t* low = query_.rows.low(slot);
+  if (low == nullptr) return;
+  for (std::size_t at = 0; at < query_.rows.space().low_bytes(); at += 64) {
+    __builtin_prefetch(low + at);
+  }
+}
+
+void BlockRescorer::score(Slot slot) {
   const double cosine = full_cosine(query_.rows, query_.encoded, slot, query_.exact);
   if (top_.wants(cosine)) top_.offer({slot, cosine});
 }
 
 bool BlockRescorer::scores_whole_blocks() const noexcept {
   const RowSpace& space = query_.rows.space();
-  const bool by_float32 = space.keeps_float32() && (query_.exact || space.is_short());
-  return space.has_low() && !by_float32;
+  return space.has_low() && !is_by_float32(space, query_.exact);
 }
 
 void BlockRescorer::score_block(Slot first, std::size_t count) {

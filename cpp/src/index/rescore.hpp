@@ -24,13 +24,16 @@ EstimateError estimate_error(const DenseQuery& query) noexcept;
 // Fills scratch.best with the k best of scratch.shortlist, best first.
 void rescore(const DenseQuery& query, DenseScratch& scratch);
 
-// The same for rows that come in blocks, each scored as soon as it is known that it may
-// be among the best k: a row is left out only where its estimate lies so far below the
+// The k best of rows that come in blocks, each scored as soon as it is known that it
+// may be one of them: a row is left out only where its estimate lies so far below the
 // k-th best cosine found that its known error cannot make up for it.
 class BlockRescorer {
  public:
   // Empties scratch.best.
   BlockRescorer(const DenseQuery& query, DenseScratch& scratch);
+
+  // Rows that need no block.
+  void offer(const Shortlist& shortlist);
 
   // Rows that pass, by slot, estimate and factor. Uses scratch.positions and
   // scratch.reach; the block is at most as long as they are. Returns how many
@@ -57,7 +60,7 @@ class BlockRescorer {
   static constexpr float kOut = -4.0F;         // below the floor, however low it is
 
   void fetch(Slot slot) const noexcept;
-  void score(Slot slot) noexcept;
+  void score(Slot slot);
   // Cosines of a whole block into scratch.cosines, and how far they lie above the floor
   // into scratch.reach.
   void score_block(Slot first, std::size_t count);
@@ -73,6 +76,10 @@ class BlockRescorer {
   }
   // In units of its factor, how far the estimate of a row may lie below the floor.
   [[nodiscard]] float margin() const noexcept;
+  // At least the cosine of a row, as far as its estimate says.
+  static float reach(float estimate, float factor, float margin) noexcept {
+    return estimate + (margin * factor + EstimateError::kFloatError);
+  }
 
   const DenseQuery& query_;
   DenseScratch& scratch_;
@@ -103,7 +110,7 @@ std::size_t BlockRescorer::offer(const float* estimates, const float* factors,
   }
   const float wide = margin();
   for (std::size_t i = 0; i < count; ++i) {
-    reach[i] = estimates[i] + (wide * factors[i] + EstimateError::kFloatError);
+    reach[i] = BlockRescorer::reach(estimates[i], factors[i], wide);
   }
   const std::size_t found = at_least(reach, count, floor(), positions);
   if (found > most) return found;

@@ -8,12 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernel_table.hpp"
+
 namespace vecall::kernels {
 
 namespace {
 
-constexpr std::size_t kLine = 64;         // bytes
-constexpr std::size_t kLineValues = 128;  // nibbles of one line
+constexpr std::size_t kLine = 64;  // bytes, a whole block of a plane
 
 inline __m256i load32(const std::uint8_t* from) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -100,7 +101,7 @@ template <std::size_t kRows>
                                                   SplitSum* sums) noexcept {
   SplitLine q = {};
   std::size_t at = 0;
-  for (; at + kLineValues <= width; at += kLineValues) {
+  for (; at + kPlaneBlock <= width; at += kPlaneBlock) {
     for (std::size_t half = 0; half < 2; ++half) {
       q.upper[half] = _mm512_load_si512(query.upper + at + half * kLine);
       q.lower[half] = _mm512_load_si512(query.lower + at + half * kLine);

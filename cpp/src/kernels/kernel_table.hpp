@@ -18,6 +18,14 @@
 
 namespace vecall::kernels {
 
+inline constexpr std::size_t kPlaneBlock = 128;  // values of a whole block of a plane
+
+// Values of a row of codes for vectors of `dim` values: a multiple of 64, padded.
+constexpr std::size_t width_of(std::size_t dim) noexcept {
+  constexpr std::size_t kStep = 64;
+  return (dim + kStep - 1) / kStep * kStep;
+}
+
 // A query against nibble planes. The estimate of a row is
 //   factor * (scale * float(2 * sum(nibble_i * q8_i) - bias))
 // in exactly this order.

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t kWidth = 8;
 constexpr std::size_t kBlock = 4 * kWidth;
-constexpr std::size_t kLineValues = 128;  // nibbles of one 64-byte block
 
 float sum_of(__m256 x) noexcept {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -94,15 +93,15 @@ template <std::size_t kRows>
     for (std::size_t row = 0; row < kRows; ++row) sums[row].widen();
   };
   std::size_t at = 0;
-  for (; at + 2 * kLineValues <= query.width; at += 2 * kLineValues) {
+  for (; at + 2 * kPlaneBlock <= query.width; at += 2 * kPlaneBlock) {
     add_block<kRows, 64>(query.q8, rows, at, sums);
-    add_block<kRows, 64>(query.q8, rows, at + kLineValues, sums);
+    add_block<kRows, 64>(query.q8, rows, at + kPlaneBlock, sums);
     widen();
   }
   if (at == query.width) return;
-  if (at + kLineValues <= query.width) {
+  if (at + kPlaneBlock <= query.width) {
     add_block<kRows, 64>(query.q8, rows, at, sums);
-    at += kLineValues;
+    at += kPlaneBlock;
   }
   if (at < query.width) add_block<kRows, 32>(query.q8, rows, at, sums);
   widen();
@@ -189,9 +188,9 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
   const __m256i low_nibble = _mm256_set1_epi16(0x0F);
   const __m256i high_nibble = _mm256_set1_epi16(0xF0);
   __m256i total = _mm256_setzero_si256();
-  for (std::size_t at = 0; at < width; at += kLineValues) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     // Bytes of this block: a low nibble belongs to value j, a high one to half + j.
-    const std::size_t half = width - at >= kLineValues ? 64 : 32;
+    const std::size_t half = width - at >= kPlaneBlock ? 64 : 32;
     __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (std::size_t j = 0; j < half; j += 16) {
       const __m256i bytes = widen(high + at / 2 + j);
@@ -210,8 +209,8 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                          std::size_t width) noexcept {
   const __m256i low_nibble = _mm256_set1_epi16(0x0F);
   __m256i total = _mm256_setzero_si256();
-  for (std::size_t at = 0; at < width; at += kLineValues) {
-    const std::size_t half = width - at >= kLineValues ? 64 : 32;
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
+    const std::size_t half = width - at >= kPlaneBlock ? 64 : 32;
     __m256i sum = _mm256_setzero_si256();
     for (std::size_t j = 0; j < half; j += 16) {
       const __m256i bytes = widen(nibbles + at / 2 + j);

@@ -73,7 +73,7 @@ template <std::size_t kRows, std::size_t kWidth>
   const std::int8_t* q8 = query.q8;
   const std::size_t width = kWidth == kAnyWidth ? query.width : kWidth;
   std::size_t at = 0;
-  for (; at + kLineValues <= width; at += kLineValues) {
+  for (; at + kPlaneBlock <= width; at += kPlaneBlock) {
     const __m512i q_low = _mm512_loadu_si512(q8 + at);
     const __m512i q_high = _mm512_loadu_si512(q8 + at + kLine);
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -178,7 +178,7 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
     const std::size_t end = width - begin < kFlushValues ? width : begin + kFlushValues;
     __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     std::size_t at = begin;
-    for (; at + kLineValues <= end; at += kLineValues) {
+    for (; at + kPlaneBlock <= end; at += kPlaneBlock) {
       for (std::size_t part = 0; part < 2; ++part) {
         const std::size_t i = at + 32 * part;
         const __m512i bytes = widen(high + at / 2 + 32 * part);
@@ -223,7 +223,7 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                               _mm512_loadu_si512(q + at + half + j));
   };
   std::size_t at = 0;
-  for (; at + kLineValues <= width; at += kLineValues) {
+  for (; at + kPlaneBlock <= width; at += kPlaneBlock) {
     add(at, 64, 0);
     add(at, 64, 32);
   }

@@ -13,7 +13,6 @@ namespace vecall::kernels {
 namespace {
 
 constexpr std::size_t kLanes = 8;
-constexpr std::size_t kBlock = 128;  // values of a whole block of a nibble plane
 
 // Eight independent sums, so that the compiler may use the baseline's own vector
 // registers without changing the result.
@@ -32,13 +31,13 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
 
 // Values of one block whose low nibbles begin at `at`; a block is 128 or the last 64.
 constexpr std::size_t half_block(std::size_t at, std::size_t width) noexcept {
-  return width - at >= kBlock ? kBlock / 2 : (width - at) / 2;
+  return width - at >= kPlaneBlock ? kPlaneBlock / 2 : (width - at) / 2;
 }
 
 std::int32_t nibble_sum(const std::uint8_t* row, const std::int8_t* q8,
                         std::size_t width) noexcept {
   std::int32_t sum = 0;
-  for (std::size_t at = 0; at < width; at += kBlock) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, width);
     const std::uint8_t* bytes = row + at / 2;
     for (std::size_t j = 0; j < half; ++j) {
@@ -77,7 +76,7 @@ constexpr std::int32_t product(std::int32_t value, std::int16_t q) noexcept {
 std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
                       const std::int16_t* q, std::size_t width) noexcept {
   std::int64_t sum = 0;
-  for (std::size_t at = 0; at < width; at += kBlock) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, width);
     const std::uint8_t* bytes = high + at / 2;
     for (std::size_t j = 0; j < half; ++j) {
@@ -91,7 +90,7 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
 std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                          std::size_t width) noexcept {
   std::int64_t sum = 0;
-  for (std::size_t at = 0; at < width; at += kBlock) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, width);
     const std::uint8_t* bytes = nibbles + at / 2;
     for (std::size_t j = 0; j < half; ++j) {

@@ -30,20 +30,28 @@ void Partition::BatchInsert::reserve() {
   // A row that was removed since begin() left a slot, and may be one of ours.
   const std::size_t removed = rows.free_slots() - free_slots_;
   rows.reserve(more_ + removed, !meta.empty(), expires);
-  if (rows.free_slots() == 0) first_ = rows.next_slot();
+  free_slots_ = rows.free_slots();
+  first_ = static_cast<Slot>(rows.slots());
   partition_.ids_.reserve(rows.live() + staged_.size(), rows);
 }
 
 void Partition::BatchInsert::place_codes(RowTable& rows) noexcept {
-  if (first_ == RowTable::kNoSlot) return;
   Slot slot = first_;
-  for (Staged& staged : staged_) {
-    if (!staged.is_new && !batch_.has_words(staged.row)) continue;
-    if (batch_.has_vector(staged.row)) {
-      staged.placed = slot;
-      rows.put_codes(slot, batch_.codes(staged.row));
+  std::size_t in_free = free_slots_;
+  for (const bool words : {true, false}) {  // the order in which commit() allocates
+    for (Staged& staged : staged_) {
+      const bool has_words = batch_.has_words(staged.row);
+      if (has_words != words || (!has_words && !staged.is_new)) continue;
+      if (in_free > 0) {
+        --in_free;
+        continue;
+      }
+      if (batch_.has_vector(staged.row)) {
+        staged.placed = slot;
+        rows.put_codes(slot, batch_.codes(staged.row));
+      }
+      ++slot;
     }
-    ++slot;
   }
 }
 
@@ -94,7 +102,7 @@ void Partition::BatchInsert::roll_back() noexcept {
     if (staged.session != 0 || staged.author != 0 || staged.kind != 0) {
       partition_.release_names(staged.session, staged.author, staged.kind);
     }
-    if (staged.slot == RowTable::kNoSlot) continue;
+    if (staged.slot == kNoSlot) continue;
     partition_.postings_->remove(staged.slot);
     partition_.rows_.release(staged.slot);
   }
@@ -102,8 +110,7 @@ void Partition::BatchInsert::roll_back() noexcept {
 
 Slot Partition::BatchInsert::allocate(const Staged& staged) noexcept {
   RowTable& rows = partition_.rows_;
-  return rows.allocate(batch_.batch().ids[staged.row],
-                       staged.placed == rows.next_slot());
+  return rows.allocate(batch_.batch().ids[staged.row], staged.placed == rows.slots());
 }
 
 void Partition::BatchInsert::commit() {
@@ -114,10 +121,10 @@ void Partition::BatchInsert::commit() {
       // Others may have removed it meanwhile, and none can have added it.
       const Slot replaced =
           partition_.ids_.find(batch_.batch().ids[staged.row], partition_.rows_);
-      if (replaced != IdMap::kNoSlot) partition_.remove_slot(replaced);
+      if (replaced != kNoSlot) partition_.remove_slot(replaced);
     }
     // The slot that was freed last is the next one taken.
-    publish(staged, staged.slot == RowTable::kNoSlot ? allocate(staged) : staged.slot);
+    publish(staged, staged.slot == kNoSlot ? allocate(staged) : staged.slot);
   }
 }
 

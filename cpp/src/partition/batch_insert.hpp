@@ -6,8 +6,8 @@
 // constructor on, and its lock where a method says so.
 //
 // The codes of many rows are copied to the slots behind the last one while searches go
-// on: no reader looks there. Free slots and slots of replaced rows get theirs under the
-// lock.
+// on: no reader looks there, and slots that are freed meanwhile stay free. Slots that
+// were free before and slots of replaced rows get theirs under the lock.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,8 +41,8 @@ class Partition::BatchInsert {
   // A row of the batch and what was taken for it.
   struct Staged {
     std::size_t row = 0;
-    Slot slot = RowTable::kNoSlot;    // of a row with words; others take theirs last
-    Slot placed = RowTable::kNoSlot;  // where its codes lie already
+    Slot slot = kNoSlot;    // of a row with words; others take theirs last
+    Slot placed = kNoSlot;  // where its codes lie already
     std::uint32_t session = 0;
     std::uint32_t author = 0;
     std::uint32_t kind = 0;
@@ -61,10 +61,10 @@ class Partition::BatchInsert {
   Partition& partition_;
   const EncodedBatch& batch_;
   std::vector<Staged> staged_;
-  std::size_t more_ = 0;            // rows that need a slot of their own
-  std::size_t vectors_ = 0;         // rows with vectors
-  std::size_t free_slots_ = 0;      // at begin()
-  Slot first_ = RowTable::kNoSlot;  // the next slot at reserve(), if none was free
+  std::size_t more_ = 0;        // rows that need a slot of their own
+  std::size_t vectors_ = 0;     // rows with vectors
+  std::size_t free_slots_ = 0;  // at begin(), and then at reserve()
+  Slot first_ = 0;              // behind the last slot at reserve()
 };
 
 }  // namespace vecall

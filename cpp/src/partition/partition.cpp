@@ -80,7 +80,7 @@ std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
   std::size_t removed = 0;
   for (const RowId id : ids) {
     const Slot slot = ids_.find(id, rows_);
-    if (slot == IdMap::kNoSlot) continue;
+    if (slot == kNoSlot) continue;
     remove_slot(slot);
     ++removed;
   }
@@ -139,7 +139,7 @@ bool Partition::has_links_to_make() const noexcept {
   return graph_ && graph_->has_work(rows_);
 }
 
-bool Partition::link_some() {
+bool Partition::link_some(std::size_t most) {
   const auto pass = ForkGate::enter();
   GraphIndex* graph = nullptr;
   RowTable* rows = nullptr;
@@ -148,7 +148,7 @@ bool Partition::link_some() {
     graph = graph_.get();  // made once, never replaced
     rows = &rows_;
   }
-  return graph != nullptr && graph->link_some(mutex_, *rows);
+  return graph != nullptr && graph->link_some(mutex_, *rows, most);
 }
 
 std::size_t Partition::linked() const noexcept {

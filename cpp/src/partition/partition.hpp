@@ -62,8 +62,10 @@ class Partition : public RefCounted {
 
   // True if rows should be in a graph and are not yet.
   [[nodiscard]] bool has_links_to_make() const noexcept VECALL_REQUIRES_SHARED(mutex_);
-  // Links some of them; true if there are more. Takes the lock itself, briefly.
-  bool link_some() VECALL_EXCLUDES(mutex_);
+  // Links some of them, at most `most`; true if there are more. Takes the lock itself,
+  // briefly.
+  bool link_some(std::size_t most = static_cast<std::size_t>(-1))
+      VECALL_EXCLUDES(mutex_);
   // Whether the partition waits in the linker's queue, and before which other one. The
   // linker's lock guards both.
   [[nodiscard]] bool is_queued() const noexcept { return queued_; }
@@ -94,7 +96,7 @@ class Partition : public RefCounted {
   // Rows that the graph answers for.
   [[nodiscard]] std::size_t linked() const noexcept VECALL_REQUIRES_SHARED(mutex_);
   [[nodiscard]] bool contains(RowId id) const VECALL_REQUIRES_SHARED(mutex_) {
-    return ids_.find(id, rows_) != IdMap::kNoSlot;
+    return ids_.find(id, rows_) != kNoSlot;
   }
   // By slot: an order that stays until rows are added or removed.
   [[nodiscard]] std::vector<RowId> live_ids() const VECALL_REQUIRES_SHARED(mutex_);

@@ -33,7 +33,7 @@ SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
   header.ef_construction = space.graph.ef_construction;
   header.flat_bytes = space.graph.flat_bytes;
   header.rotation_seed = space.rows.seed();
-  header.entry = Graph::kNoSlot;
+  header.entry = kNoSlot;
   if (!tag.empty()) {  // which has no address
     std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
   }
@@ -115,7 +115,7 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
       graph = partition.graph_.get();
     }
     auto pass = ForkGate::enter();
-    std::unique_lock<std::mutex> paused;
+    std::unique_lock<FairMutex> paused;
     if (graph != nullptr) paused = GraphSnapshot::pause(*graph);
     std::optional<SnapshotWriter> writer;
     {

@@ -98,7 +98,7 @@ void add_candidate(const RowTable& rows, Slot slot, float similarity,
 
 void link_neighbours(const RowTable& rows, RecallScratch& scratch) {
   const auto index_of = [&scratch](Slot slot) {
-    if (slot == SessionOrder::kNoSlot || scratch.index_plus_one[slot] == 0) {
+    if (slot == kNoSlot || scratch.index_plus_one[slot] == 0) {
       return kNoCandidate;
     }
     return static_cast<std::size_t>(scratch.index_plus_one[slot] - 1);
@@ -140,7 +140,7 @@ void collect_candidates(const RowTable& rows, const RecallQuery& query,
       const Slot slot = scratch.candidates[i].slot;
       for (const Slot beside :
            {SessionOrder::previous(slot, rows), SessionOrder::next(slot, rows)}) {
-        if (beside != SessionOrder::kNoSlot && scratch.selection.contains(beside)) {
+        if (beside != kNoSlot && scratch.selection.contains(beside)) {
           add_scored(beside);
         }
       }

@@ -18,8 +18,6 @@ namespace vecall {
 
 class SessionIndex {
  public:
-  static constexpr Slot kNoSlot = RowTable::kNoSlot;
-
   struct Place {
     Slot before = kNoSlot;  // the row that stands right before
     Slot after = kNoSlot;

@@ -18,8 +18,6 @@ namespace vecall {
 
 class SessionOrder {
  public:
-  static constexpr Slot kNoSlot = RowTable::kNoSlot;
-
   // Makes room for sessions with numbers below `numbers`. Strong guarantee.
   void reserve(std::size_t numbers) {
     if (numbers > last_.size()) last_.resize(numbers, kNoSlot);

@@ -16,9 +16,8 @@ class RowTable;
 
 class IdMap {
  public:
-  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
-
-  // Makes room for `rows` ids. Strong guarantee; insert cannot fail afterwards.
+  // Makes room for `rows` ids, and takes the live rows of the table where it grows.
+  // Strong guarantee; insert cannot fail afterwards.
   void reserve(std::size_t rows, const RowTable& table);
   // The slot of a live row, or kNoSlot.
   [[nodiscard]] Slot find(RowId id, const RowTable& table) const noexcept;

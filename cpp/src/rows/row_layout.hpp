@@ -17,6 +17,9 @@
 
 namespace vecall {
 
+// Rows of a whole chunk; what other tables hold by slot comes in chunks of as many.
+inline constexpr std::size_t kChunkRows = 4096;
+
 class RowLayout {
  public:
   RowLayout(const VectorSpace& space, bool has_meta) noexcept;

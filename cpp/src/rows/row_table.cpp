@@ -33,7 +33,7 @@ OwnedChunk allocate_chunk(std::size_t bytes) {
 // that a small partition wastes little and one that is fed row by row is rarely copied.
 std::size_t grown_capacity(std::size_t wanted, std::size_t capacity) noexcept {
   const std::size_t more = capacity == 0 ? wanted : capacity + capacity / 4 + 4;
-  return std::min(std::max(wanted, more), RowTable::kChunkRows);
+  return std::min(std::max(wanted, more), kChunkRows);
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ void RowTable::add_meta() {
 }
 
 Slot RowTable::allocate(RowId id, bool has_codes) noexcept {
-  Slot slot = first_free_;
+  Slot slot = has_codes ? kNoSlot : first_free_;
   if (slot == kNoSlot) {
     VECALL_ASSERT(slots_ < std::size_t{chunks_} * chunk_rows_);
     slot = slots_++;

@@ -19,8 +19,6 @@ namespace vecall {
 
 class RowTable {
  public:
-  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
-  static constexpr std::size_t kChunkRows = 4096;
   static constexpr std::size_t kMostRows = 0x7FFF'FFFE;
 
   // `space` must outlive the table.
@@ -33,13 +31,11 @@ class RowTable {
   // authors if has_meta, with expiries if they expire. Strong guarantee; allocate()
   // cannot fail afterwards.
   void reserve(std::size_t more, bool has_meta, bool expires);
-  // A free slot for a new row, which no search sees yet: its columns are to be set and
-  // then it is to be published. It is next_slot(). REQUIRES: reserved; where it has
-  // codes, put_codes() was called for it since the slot was free.
+  // A slot for a new row, which no search sees yet: its columns are to be set and then
+  // it is to be published. The one that was freed last, or where it has codes, that
+  // behind all others. REQUIRES: reserved; where it has codes, put_codes() was called
+  // for slots().
   Slot allocate(RowId id, bool has_codes = false) noexcept;
-  [[nodiscard]] Slot next_slot() const noexcept {
-    return first_free_ == kNoSlot ? slots_ : first_free_;
-  }
   void publish(Slot slot) noexcept;
   // Frees a slot, published or not.
   void release(Slot slot) noexcept;

@@ -17,8 +17,6 @@ namespace vecall {
 
 namespace {
 
-constexpr std::size_t kLongWork = std::size_t{2} << 20;  // bytes of codes
-constexpr std::size_t kWidthStep = 64;
 constexpr double kLargestCode = 2'047.0;
 constexpr double kLargestQueryCode = 4'064.0;
 
@@ -40,7 +38,7 @@ struct LinearMap::State {
   State(std::size_t row_count, std::size_t column_count)
       : rotation(column_count, kRotationSeed),
         columns(column_count),
-        width((column_count + kWidthStep - 1) / kWidthStep * kWidthStep),
+        width(kernels::width_of(column_count)),
         lines(row_count * width / kLineValues),
         steps(row_count) {}
 

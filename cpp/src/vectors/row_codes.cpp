@@ -15,7 +15,6 @@ namespace {
 constexpr float kLargest = 32'512.0F;  // of a 16-bit code about its middle
 constexpr double kMiddle = 32'768.0;
 constexpr double kMissingRest = 7.5;  // the middle of the 4 bits that are not stored
-constexpr std::size_t kBlock = 128;
 
 float largest_magnitude(const float* x, std::size_t count) noexcept {
   float largest[8] = {};
@@ -52,8 +51,8 @@ double sum_of(std::size_t count, Term term) noexcept {
 // Packs 4-bit values as kernels/kernel_table.hpp wants them.
 template <class NibbleAt>
 void pack(std::uint8_t* out, std::size_t width, NibbleAt nibble) noexcept {
-  for (std::size_t at = 0; at < width; at += kBlock) {
-    const std::size_t half = (std::min(kBlock, width - at)) / 2;
+  for (std::size_t at = 0; at < width; at += kernels::kPlaneBlock) {
+    const std::size_t half = (std::min(kernels::kPlaneBlock, width - at)) / 2;
     for (std::size_t j = 0; j < half; ++j) {
       out[at / 2 + j] = static_cast<std::uint8_t>(
           nibble(at + j) | static_cast<unsigned>(nibble(at + half + j)) << 4);

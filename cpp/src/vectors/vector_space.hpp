@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernel_table.hpp"
 #include "vecall/options.hpp"
 #include "vecall/types.hpp"
 #include "vectors/rotation.hpp"
@@ -25,9 +26,7 @@ class VectorSpace {
 
   [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
   // dim rounded up to whole blocks of a plane; values beyond dim are padding.
-  [[nodiscard]] std::size_t width() const noexcept {
-    return (dim_ + kWidthStep - 1) / kWidthStep * kWidthStep;
-  }
+  [[nodiscard]] std::size_t width() const noexcept { return kernels::width_of(dim_); }
   [[nodiscard]] Codec codec() const noexcept { return codec_; }
   [[nodiscard]] bool has_low() const noexcept { return codec_ != Codec::kInt4; }
   [[nodiscard]] bool has_rest() const noexcept {
@@ -53,7 +52,6 @@ class VectorSpace {
   }
 
  private:
-  static constexpr std::size_t kWidthStep = 64;
   static constexpr std::size_t kShortDim = 32;
 
   std::size_t dim_;

@@ -263,6 +263,41 @@ TEST_CASE("rows that are in are linked, at whichever allocation the linker fails
   }
 }
 
+TEST_CASE("a search that finds no memory throws, and finds its rows the next time") {
+  Partition partition(make_space(kDim));
+  partition.add(rows_from(0, 150, {}));
+  const Vector query = unit_vector(7, kDim);
+  for (const std::size_t k : {5, 100}) {  // scored one by one, and in whole blocks
+    const auto expected = search(partition, query, k);
+    bool done = false;
+    // Each in a thread of its own, whose scratch is empty.
+    for (long allocations = 0; !done; ++allocations) {
+      REQUIRE(allocations < 1'000);
+      CAPTURE(allocations);
+      bool failed = false;
+      std::vector<Hit> found;
+      std::thread([&] {
+        was_refused = false;
+        left = allocations;
+        try {
+          found = search(partition, query, k);
+        } catch (const std::bad_alloc&) {
+          failed = true;
+        }
+        left = -1;
+        done = !was_refused;
+        if (failed) found = search(partition, query, k);
+      }).join();
+      REQUIRE((failed || done));
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        REQUIRE(found[i].id == expected[i].id);
+        REQUIRE(found[i].score == expected[i].score);
+      }
+    }
+  }
+}
+
 TEST_CASE("chunks are added together or not at all") {
   const auto make = [](Partition& partition) {
     RowBatch batch;

@@ -57,7 +57,7 @@ TEST_CASE("a graph of no rows is whole at once") {
   CHECK(build_slice(builder, rows.table(), linker));
   const GraphBuilder::Built built = builder.finish(rows.table());
   CHECK_FALSE(builder.is_building());
-  CHECK(built.graph->entry().slot == Graph::kNoSlot);
+  CHECK(built.graph->entry().slot == kNoSlot);
   CHECK(built.stale.empty());
 }
 
@@ -161,9 +161,9 @@ TEST_CASE("rows that come during a slice wait for the room of the next") {
   GraphLinker linker;
   builder.begin(kLinks);
   builder.begin_slice(rows.table(), kSlice);
-  for (std::uint64_t i = 1; i <= Graph::kChunkRows; ++i) rows.add_without_vector(i);
+  for (std::uint64_t i = 1; i <= kChunkRows; ++i) rows.add_without_vector(i);
   const Slot far = rows.add(5'000);
-  REQUIRE(far > Graph::kChunkRows);
+  REQUIRE(far > kChunkRows);
   CHECK(builder.link_next(rows.table(), linker, kBreadth));
   CHECK_FALSE(builder.link_next(rows.table(), linker, kBreadth));  // no room for it
   CHECK_FALSE(builder.end_slice(rows.table()));

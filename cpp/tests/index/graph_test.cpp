@@ -21,7 +21,7 @@ std::vector<Slot> links_of(const Graph& graph, Slot slot, int level) {
 
 TEST_CASE("a list holds what was set last, also when the graph grows") {
   Graph graph(5);
-  CHECK(graph.entry().slot == Graph::kNoSlot);
+  CHECK(graph.entry().slot == kNoSlot);
   CHECK_FALSE(graph.is_linked(0));
   std::mt19937_64 random(13);
   std::vector<std::vector<Slot>> model;
@@ -51,7 +51,7 @@ TEST_CASE("the mark of a dominated link is no part of the slot") {
   graph.set_links(0, 0, links.data(), links.size());
   CHECK(links_of(graph, 0, 0) == std::vector<Slot>{7, 8});
   CHECK(graph.links(0, 0)[0].load() == links[0]);
-  CHECK(graph.links(0, 0)[2].load() == Graph::kNoSlot);
+  CHECK(graph.links(0, 0)[2].load() == kNoSlot);
 }
 
 TEST_CASE("a slot rises as far as its level says, with lists of its own") {

@@ -19,12 +19,13 @@ class VectorRows {
       : space_(dim, Codec::kInt4Plus8, false), rows_(space_) {}
 
   // Takes the next free slot.
-  Slot add(std::uint64_t number) {
+  Slot add(std::uint64_t number) { return add(number, unit_vector(number, dim())); }
+  Slot add(std::uint64_t number, const Vector& vector) {
     rows_.reserve(1, false, false);
     const Slot slot = rows_.allocate(static_cast<RowId>(number));
     rows_.publish(slot);
     const std::uint8_t wanted[] = {1};
-    const EncodedRows one(space_, unit_vector(number, space_.dim()), wanted);
+    const EncodedRows one(space_, vector, wanted);
     rows_.put_codes(slot, one.codes(0));
     rows_.show_vector(slot);
     return slot;
@@ -35,6 +36,7 @@ class VectorRows {
     rows_.publish(slot);
     return slot;
   }
+  [[nodiscard]] std::size_t dim() const noexcept { return space_.dim(); }
   [[nodiscard]] RowTable& table() noexcept { return rows_; }
   [[nodiscard]] const RowSpace& space() const noexcept { return space_; }
 

@@ -40,8 +40,8 @@ TEST_CASE("a row of a long session is told its neighbours, while rows come and g
     const Slot slot = take(++next, static_cast<double>(random() % 300));
     const auto place = index.insert(slot, rows);
     const auto at = std::lower_bound(model.begin(), model.end(), slot, before);
-    REQUIRE(place.before == (at == model.begin() ? RowTable::kNoSlot : *(at - 1)));
-    REQUIRE(place.after == (at == model.end() ? RowTable::kNoSlot : *at));
+    REQUIRE(place.before == (at == model.begin() ? kNoSlot : *(at - 1)));
+    REQUIRE(place.after == (at == model.end() ? kNoSlot : *at));
     model.insert(at, slot);
   }
   CHECK(next > 2'000);

@@ -30,14 +30,14 @@ Standing standing(const RowTable& rows, Slot slot) {
 void check_links(const SessionOrder& order, const RowTable& rows,
                  const std::set<Standing>& model) {
   Slot slot = order.last()[1];
-  Slot after = SessionOrder::kNoSlot;
+  Slot after = kNoSlot;
   for (auto at = model.rbegin(); at != model.rend(); ++at) {
     REQUIRE(slot == std::get<Slot>(*at));
     REQUIRE(rows.next(slot) == after);
     after = slot;
     slot = rows.previous(slot);
   }
-  REQUIRE(slot == SessionOrder::kNoSlot);
+  REQUIRE(slot == kNoSlot);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ TEST_CASE(
       order.remove(slot, rows);
       rows.release(slot);
     }
-    CHECK(order.last()[1] == SessionOrder::kNoSlot);
+    CHECK(order.last()[1] == kNoSlot);
     CHECK(order.nbytes() == order.last().capacity() * sizeof(Slot));
   }
 }
@@ -105,11 +105,11 @@ TEST_CASE("neighbours are at most one position apart and have positions") {
   }
   CHECK(SessionOrder::next(slots[1], rows) == slots[2]);
   CHECK(SessionOrder::next(slots[2], rows) == slots[3]);
-  CHECK(SessionOrder::next(slots[3], rows) == SessionOrder::kNoSlot);
-  CHECK(SessionOrder::previous(slots[4], rows) == SessionOrder::kNoSlot);
-  CHECK(SessionOrder::previous(slots[1], rows) == SessionOrder::kNoSlot);
-  CHECK(SessionOrder::next(slots[5], rows) == SessionOrder::kNoSlot);
-  CHECK(SessionOrder::next(slots[6], rows) == SessionOrder::kNoSlot);
+  CHECK(SessionOrder::next(slots[3], rows) == kNoSlot);
+  CHECK(SessionOrder::previous(slots[4], rows) == kNoSlot);
+  CHECK(SessionOrder::previous(slots[1], rows) == kNoSlot);
+  CHECK(SessionOrder::next(slots[5], rows) == kNoSlot);
+  CHECK(SessionOrder::next(slots[6], rows) == kNoSlot);
 }
 
 }  // namespace vecall::testing

@@ -19,7 +19,7 @@ void check_all(const IdMap& map, const RowTable& rows,
                const std::unordered_map<RowId, Slot>& model) {
   for (const auto& [id, slot] : model) REQUIRE(map.find(id, rows) == slot);
   for (const RowId id : {RowId{-7}, RowId{1} << 40}) {
-    if (!model.contains(id)) REQUIRE(map.find(id, rows) == IdMap::kNoSlot);
+    if (!model.contains(id)) REQUIRE(map.find(id, rows) == kNoSlot);
   }
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("an id leads to its live row, while rows come and go") {
         map.erase(slot, rows);
         rows.release(slot);
         model.erase(gone);
-        REQUIRE(map.find(gone, rows) == IdMap::kNoSlot);
+        REQUIRE(map.find(gone, rows) == kNoSlot);
       } else {
         // Multiples of a power of two share the low bits of their places.
         const auto id = static_cast<RowId>(random() % 100'000) * 4096;
@@ -69,10 +69,10 @@ TEST_CASE("ids at the ends of their range are found, and none in an empty map") 
   const auto space = make_space(0);
   RowTable rows(space->rows);
   IdMap map;
-  CHECK(map.find(0, rows) == IdMap::kNoSlot);
+  CHECK(map.find(0, rows) == kNoSlot);
   rows.reserve(600, false, false);
   map.reserve(600, rows);
-  CHECK(map.find(0, rows) == IdMap::kNoSlot);
+  CHECK(map.find(0, rows) == kNoSlot);
   for (const RowId id : {std::numeric_limits<RowId>::min(), RowId{-1}, RowId{0},
                          std::numeric_limits<RowId>::max()}) {
     const Slot slot = rows.allocate(id);

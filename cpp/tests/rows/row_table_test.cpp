@@ -61,7 +61,7 @@ TEST_CASE("rows keep their columns while chunks are added and slots are used aga
   std::mt19937_64 random(8);
   std::map<Slot, Values> model;
   RowId next = 0;
-  constexpr std::size_t kMost = 2 * RowTable::kChunkRows + 100;
+  constexpr std::size_t kMost = 2 * kChunkRows + 100;
   while (rows.slots() < kMost) {
     if (!model.empty() && random() % 5 == 0) {
       const auto gone = model.begin();
@@ -110,7 +110,7 @@ TEST_CASE("rows without times get room for them when a row with them comes") {
     CHECK(rows.id(slot) == static_cast<RowId>(7 + slot));
     CHECK(rows.time(slot) == 0);
     CHECK(rows.session(slot) == 0);
-    CHECK(rows.next(slot) == RowTable::kNoSlot);
+    CHECK(rows.next(slot) == kNoSlot);
   }
   CHECK(rows.time(added) == 5);
 }
