@@ -351,6 +351,16 @@ def test_without_documents_or_texts_no_keyword_finds_any(document_store):
     assert document_store.bm25_retrieval("word1") == []
 
 
+def test_a_retriever_finds_ten_documents_as_haystacks_own_do(document_store):
+    texts = [Document(content=f"zebra {n}", embedding=[1.0, n]) for n in range(12)]
+    document_store.write_documents(texts)
+    for retriever, asked in (
+        (VecallEmbeddingRetriever(document_store), {"query_embedding": [1.0, 0.0]}),
+        (VecallBM25Retriever(document_store), {"query": "zebra"}),
+    ):
+        assert len(retriever.run(**asked)["documents"]) == 10
+
+
 def test_a_pipeline_with_the_keyword_retriever_is_saved_and_runs(document_store):
     document_store.write_documents(prose())
     pipeline = Pipeline()

@@ -108,6 +108,7 @@ def test_the_pages_of_a_list_are_the_list(open_service, place, kind):
         assert found == expected
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_begins_where_the_one_before_ended_whatever_is_written(
     open_service, kind
