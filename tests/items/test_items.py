@@ -29,6 +29,8 @@ from vecall import (
     StorageOptions,
 )
 from vecall.filters.json_conditions import compiled
+from vecall.store.item_records import encode_namespace
+from vecall.store.writes.items import TouchItems
 
 ALICE = {"app_name": "app", "user_id": "alice"}
 BOB = {"app_name": "app", "user_id": "bob"}
@@ -384,6 +386,19 @@ def test_a_read_begins_the_ttl_again_without_a_new_version(open_service, tmp_pat
     clock.let_pass(11)
     service.admin.sync.run_due()
     assert service.admin.sync.stats()["items"] == 0
+
+
+def test_an_older_refresh_that_is_written_late_shortens_no_item(open_service):
+    """Two processes read the item; the one that read it first writes last."""
+    service = open_service(clock=SettableClock(), maintenance_interval=None)
+    service.items.sync.write([Put(NOTES, "a", 1, ttl=10)], **ALICE)
+    storage = service._memory.storage
+    place = (*ALICE.values(), encode_namespace(NOTES), "a")
+    row = storage.item_at(*place)
+    end = row.expires_at
+    for wanted, then in ((end + 5, end + 5), (end + 2, end + 5)):
+        storage.submit(TouchItems(*ALICE.values(), {row.rid: wanted})).result()
+        assert storage.item_at(*place).expires_at == then
 
 
 CONDITIONS: list[tuple[Any, bool]] = [

@@ -361,3 +361,26 @@ def test_what_expires_does_not_live_on_in_a_summary(open_service):
     assert set(kept(service).values()) == {"gnu brief", "short", "long"}
     clock.let_pass(12 * DAY)
     assert set(kept(service).values()) == {"gnu brief", "long"}
+
+
+def test_a_memory_that_expires_while_the_model_writes_stops_the_summary(open_service):
+    """What it said may be in the summary, which must not outlive it."""
+    clock = SettableClock()
+    service = open_service(clock=clock, maintenance_interval=None)
+    events = [
+        {"id": name, "author": "user", "text": f"gnu {name}"}
+        | {"custom_metadata": {"ttl": days * DAY}}
+        for name, days in (("first", 10), ("second", 20))
+    ]
+    service.sync.add_session_to_memory({**ALICE, "id": "s", "events": events})
+    clock.let_pass(8 * DAY)
+
+    class Slow(Scripted):
+        def __call__(self, prompt: str) -> Any:
+            clock.let_pass(3 * DAY)
+            return super().__call__(prompt)
+
+    done = fold(service, summarizer=LlmSummaryProvider(Slow("a summary")))
+    assert (done.folded, done.summaries) == (0, ())
+    assert set(kept(service).values()) == {"gnu second"}
+    assert service.sync.admin.stats()["archived"] == 0

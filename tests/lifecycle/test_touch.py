@@ -128,6 +128,23 @@ def test_a_touch_embeds_nothing_leaves_no_revision_and_survives(open_service, tm
     ]
 
 
+def test_an_archived_memory_whose_time_is_over_is_unknown(open_service):
+    """No sweep has come yet: it is still in the file."""
+    clock = SettableClock()
+    service = open_service(clock=clock, maintenance_interval=None)
+    for id_, ttl in (("brief", 10), ("lasting", 100)):
+        entry = MemoryEntry(f"zebra {id_}", id=id_, custom_metadata={"ttl": ttl})
+        service.sync.add_memory(**ALICE, memories=[entry])
+        service.sync.archive_memory(**ALICE, memory_id=id_)
+    clock.let_pass(20)
+    touched = {"memory_ids": ["brief", "lasting"], "ttl": 500}
+    assert service.sync.touch_memories(**ALICE, **touched) == 1
+    clock.let_pass(200)
+    service.admin.sync.run_due()
+    listed = service.sync.list_memories(**ALICE, state="archived")
+    assert [each.id for each in listed] == ["lasting"]
+
+
 def test_another_service_sees_the_new_expiry(open_service, tmp_path):
     clock = SettableClock()
     options = {"clock": clock, "maintenance_interval": None}
