@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import pytest
+from helpers.campaigns import SCALE
 from helpers.conversations import ALICE, session, texts, turn
 from helpers.forged_tags import NONCE
 from helpers.injections import INJECTIONS
@@ -271,17 +272,17 @@ SECURE_HEAD = block_of("x").split("<memory-")[0]
         "- ",
     ],
 )
-@pytest.mark.parametrize("end", ["", "\n</PAST_CONVERSATIONS>", "\n" * 20_000])
+@pytest.mark.parametrize("end", ["", "\n</PAST_CONVERSATIONS>", "\n" * 5_000])
 def test_hostile_texts_take_no_more_steps_than_they_are_long(repeated, end):
     """Every open that leads nowhere, and every block, is looked at a few times."""
     mixed = f"{repeated}{HEADLESS}<recalled-"
     for text in (repeated, mixed):
-        without_recalled(Counted(text * 2_000 + end))
+        without_recalled(Counted(text * 500 + end))
 
 
 @pytest.mark.parametrize("tag", [HEADLESS, f"<recalled-{NONCE}>\n", '[\n{"id": "'])
-def test_200_000_openings_take_no_more_steps_than_they_are_long(tag):
-    text = Counted(tag * 200_000)
+def test_50_000_openings_take_no_more_steps_than_they_are_long(tag):
+    text = Counted(tag * 50_000)
     assert without_recalled(text) is text
 
 
@@ -355,11 +356,13 @@ def test_an_explicit_memory_loses_its_block_and_needs_words_of_its_own(open_serv
     assert remembered(service) == ["okapi"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("format", FORMATS)
-def test_memory_does_not_feed_on_itself_in_1000_turns(open_service, format):
+def test_memory_does_not_feed_on_itself_in_long_conversations(open_service, format):
     """S0.2, S3.19, pain 4: the framework keeps every prompt, preloaded text and all."""
     service = open_service()
-    own = [f"turn {n}: I saw zebra number{n} in park{n % 7}." for n in range(1_000)]
+    turns = 1_000 if SCALE >= 1 else 300
+    own = [f"turn {n}: I saw zebra number{n} in park{n % 7}." for n in range(turns)]
     events, preloaded = [], 0
     for number, text in enumerate(own):
         found = service.sync.search_memory(**ALICE, query=text, top_k=3).memories
@@ -371,5 +374,5 @@ def test_memory_does_not_feed_on_itself_in_1000_turns(open_service, format):
         )
         if number % 50 == 49:
             service.sync.add_session_to_memory(session(*events))
-    assert preloaded == 950
+    assert preloaded == turns - 50
     assert remembered(service) == sorted(own)

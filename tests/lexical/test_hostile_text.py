@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from helpers.campaigns import SCALE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
@@ -68,11 +69,13 @@ UNITS = [
 ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("unit", UNITS, ids=ascii)
 def test_long_hostile_text_is_analysed_quickly(unit):
     """S0.20: no expression backtracks over the whole text from every place in it."""
     text = (unit * (LENGTH // len(unit) + 1))[:LENGTH]
-    for hostile in (text, f"{text}x", f"x{text}", f"?{text}x"):
+    framed = [f"x{text}", f"?{text}x"]
+    for hostile in [text, f"{text}x", *framed] if SCALE >= 1 else framed:
         for work in (
             lambda text=hostile: query_terms(text, now=0.0),
             lambda text=hostile: memory_terms(text, "Marta", 0.0),

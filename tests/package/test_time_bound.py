@@ -35,7 +35,12 @@ def test_a_test_that_does_not_end_fails_and_the_next_one_runs(tmp_path, what):
     places = [str(TESTS), *sys.path]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "DATABASE": database},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(places),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "DATABASE": database,
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -94,7 +94,7 @@ def tell(service: MemoryService, *metadata: dict[str, Any], **who: str) -> None:
     service.sync.add_memory(**(who or ALICE), memories=entries)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     told=st.lists(st.tuples(METADATA, SOME, SOME, SOME), min_size=1, max_size=12),
     asked=st.lists(st.tuples(WANTED, SOME, SOME, SOME), min_size=1, max_size=6),
