@@ -147,8 +147,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def pytest_collection_finish() -> None:
-    """Nothing of what was imported and collected is garbage: no search looks there."""
-    gc.collect()
+    """No search for garbage looks at what was imported and collected."""
     gc.freeze()
 
 
