@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import SCALE, examples
 from helpers.conversations import ALICE, session, texts, turn
 from helpers.forged_tags import NONCE
 from helpers.injections import INJECTIONS
@@ -94,14 +94,16 @@ def test_a_block_goes_whatever_its_memories_say(format, author):
         assert both == "before\nin between\nafter"
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(USER_TEXTS, MEMORIES, st.sampled_from(FORMATS), st.none() | st.just(NONCE))
 def test_words_before_a_block_stay_as_they_were(user_text, memories, format, nonce):
     block = render(memories, format, nonce=nonce, scores=nonce is not None)
     assert without_recalled(f"{user_text}\n{block}") == user_text.rstrip()
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(MEMORIES, USER_TEXTS, st.sampled_from(FORMATS))
 @example([MemoryEntry("zebra")], "\n\n    def moved_in():\n        pass\n", "secure")
 def test_words_after_a_block_stay_as_they_were(memories, user_text, format):
@@ -124,7 +126,8 @@ def own_lines(text: str) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet='<>/-:[]{}" \nax', max_size=60))
 @example("a\r\n\x1c  ")
 def test_a_text_without_a_block_is_returned_as_it_is(text):

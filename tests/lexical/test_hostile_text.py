@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import SCALE, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
@@ -105,7 +105,8 @@ texts = st.lists(alphabet, max_size=30).map("".join) | st.text(max_size=40)
 moments = st.none() | st.floats(-6.2e10, 2.5e11)
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@pytest.mark.campaign
+@settings(max_examples=examples(600), deadline=None, derandomize=True)
 @given(text=texts, author=st.none() | texts, at=moments, now=st.floats(-6e10, 2.5e11))
 def test_any_text_gives_hashes_and_the_same_ones_again(text, author, at, now):
     """S0.19: nothing raises, is 0, or hangs on what was analysed before."""

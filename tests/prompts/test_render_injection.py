@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from helpers.campaigns import examples
 from helpers.injections import INJECTIONS, NONCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,18 +147,20 @@ def test_all_hostile_texts_at_once_are_as_many_records(form):
             assert shown == render(memories, form, nonce=nonce)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 @given(st.lists(st.fixed_dictionaries(dict.fromkeys(FIELDS, JOINED)), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_two_injections_joined_do_no_more_than_one(form, fields):
     """S2.9: in all fields of several memories together."""
     if fields:
         check([memory(**each) for each in fields], form)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 @given(st.lists(st.text(), min_size=1, max_size=3), st.text())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_no_text_at_all_ends_its_record(form, texts, name):
     """S2.9: whatever Unicode has."""
     memories = [memory(text=text, author=name, source=name, id=name) for text in texts]
