@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from helpers.campaigns import examples
+from helpers.campaigns import SCALE, examples
 from helpers.injections import INJECTIONS, NONCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,11 +124,17 @@ def test_the_corpus_is_large_and_without_repeats():
     assert len(set(INJECTIONS)) == len(INJECTIONS)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_hostile_text_ends_its_record(form, field):
-    """S2.9: every text of the corpus in every field, alone and between two others."""
-    for text in INJECTIONS:
+    """S2.9: every text of the corpus in every field, alone and between two others.
+
+    Below the full scale a text is in every other field, and all are in `text`.
+    """
+    number = FIELDS.index(field)
+    some = INJECTIONS[number % 2 :: 2] if SCALE < 1 and number else INJECTIONS
+    for text in some:
         hostile = memory(**{field: text})
         check([hostile], form)
         check([memory(id="0"), hostile, memory(id="2")], form)
