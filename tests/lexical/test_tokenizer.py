@@ -6,7 +6,6 @@ import re
 from datetime import datetime, timezone
 
 import pytest
-from helpers.campaigns import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
@@ -152,8 +151,7 @@ def test_an_emoji_is_no_word_and_makes_a_query(char):
     assert len(memory_terms(f"{char} {char}\ufe0f", None, None)) == 1
 
 
-@pytest.mark.campaign
-@settings(max_examples=examples(500), deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*"ab'lsehd_ -19\u2019\u02bc\u00e9", "qu'", "'s "])))
 def test_apostrophes_end_no_word_but_after_elided_letters_and_before_an_s(letters):
     """The rules one at a time, each as one expression."""
@@ -170,8 +168,7 @@ def test_apostrophes_end_no_word_but_after_elided_letters_and_before_an_s(letter
     assert words("".join(letters)) == re.findall(r"[^\W_]+", text)
 
 
-@pytest.mark.campaign
-@settings(max_examples=examples(300), deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40))
 def test_any_text_is_analysed(text):
     """Analysis never raises, gives no empty word, and is stable on its own result."""
