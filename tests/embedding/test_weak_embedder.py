@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.campaigns import examples
 from helpers.engines import DIM, KEY, corner, engine_of, found_ids
 from helpers.memories import ALICE
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from vecall import Calibration, FunctionEmbedder, MemoryService, SearchOptions
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@pytest.mark.campaign
+@settings(derandomize=True, max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_an_exact_rare_word_is_at_rank_1_whatever_the_vectors_say(references, data):
     count = data.draw(st.integers(1, 60))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.campaigns import examples
 from helpers.engines import (
     CORNERS,
     DIM,
@@ -78,9 +79,10 @@ def test_recall_lists_takes_its_arguments_by_position(references):
         assert len(set(found[1])) == len(found[1])
 
 
+@pytest.mark.campaign
 @settings(
     derandomize=True,
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     phases=[Phase.generate],  # add Phase.shrink for the smallest case: minutes
 )

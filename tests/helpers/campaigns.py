@@ -27,6 +27,11 @@ def scaled(count: float, least: int = 1) -> int:
     return max(least, round(count * SCALE))
 
 
+def examples(count: int) -> int:
+    """How many examples of `count` at scale 1; their tests have the marker, too."""
+    return count if SCALE >= 1 else round(0.4 * count)
+
+
 def grown(count: int) -> int:
     """A size that is `count` up to scale 1: what the thresholds of a test need."""
     return round(count * max(1.0, SCALE))

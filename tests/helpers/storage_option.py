@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let the doctor examine schemas instead of files."""
     if config.getoption("--storage") == "sqlite":
         return
+    config.pluginmanager.register(_OverPostgres(), "over postgres")
     examine_file = store.examine
 
     def examine(path: Path) -> list[store.Finding]:
@@ -131,39 +132,37 @@ class _Tables:
         """Like sqlite3's, it does not close."""
 
 
-@pytest.fixture(autouse=True)
-def storage_of_services(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """Let services open schemas instead of files."""
-    if request.config.getoption("--storage") == "sqlite":
+class _OverPostgres:
+    """The fixture of a run over a database; thousands of other tests do without."""
+
+    @pytest.fixture(autouse=True)
+    def storage_of_services(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Let services open schemas instead of files."""
+        if not is_available():
+            pytest.skip(MISSING)
+        schemas = _schemas
+
+        def place(path: object) -> Path | str | None:
+            found = validation.check_storage_path(path)
+            if not isinstance(found, Path) or found.exists():
+                return found
+            if not found.parent.is_dir():
+                return found  # refused, as without the option
+            key = found.absolute()
+            if key not in schemas:
+                schemas[key] = Schema()
+            return schemas[key].url
+
+        def connect(path: Any, *rest: Any, **options: Any) -> Any:
+            schema = schemas.get(Path(str(path)).absolute())
+            if schema is None or Path(str(path)).exists():
+                return connect_to_file(path, *rest, **options)
+            return _Tables(schema)
+
+        connect_to_file = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        monkeypatch.setattr(runtime, "check_storage_path", place)
         yield
-        return
-    if not is_available():
-        pytest.skip(MISSING)
-    schemas = _schemas
-
-    def place(path: object) -> Path | str | None:
-        found = validation.check_storage_path(path)
-        if not isinstance(found, Path) or found.exists():
-            return found
-        if not found.parent.is_dir():
-            return found  # refused, as without the option
-        key = found.absolute()
-        if key not in schemas:
-            schemas[key] = Schema()
-        return schemas[key].url
-
-    def connect(path: Any, *rest: Any, **options: Any) -> Any:
-        schema = schemas.get(Path(str(path)).absolute())
-        if schema is None or Path(str(path)).exists():
-            return connect_to_file(path, *rest, **options)
-        return _Tables(schema)
-
-    connect_to_file = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    monkeypatch.setattr(runtime, "check_storage_path", place)
-    yield
-    for schema in schemas.values():
-        schema.drop()
-    schemas.clear()
+        for schema in schemas.values():
+            schema.drop()
+        schemas.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,17 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["blas"] = node.config.stash.get(BLAS_SET, False)
 
 
+class _Names(list[str]):
+    """Names of tests whose places are looked up."""
+
+    def __init__(self, names: Any) -> None:
+        super().__init__(names)
+        self._places = {name: at for at, name in reversed([*enumerate(names)])}
+
+    def index(self, name: Any, *_: Any) -> int:
+        return self._places[name]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Under `--dist loadgroup` a file is a group, unless a marker names another."""
@@ -91,6 +103,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return super()._split_scope(nodeid).split("::")[0]
 
+        # Of thousands of tests xdist searches all names for each test that it gives
+        # out, and counts all that were given out after each test.
+
+        def add_node_collection(self, node: Any, collection: Any) -> None:
+            super().add_node_collection(node, collection)
+            if node in self.registered_collections:
+                self.registered_collections[node] = _Names(collection)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            given = self.assigned_work.get(node, {})
+            for scope in [each for each in given if all(given[each].values())]:
+                del given[scope]
+            super()._assign_work_unit(node)
+
     return FilesAndGroups(config, log)
 
 
@@ -100,7 +126,8 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Long groups come first, so that the processes end at about the same time."""
     if getattr(config.option, "loadgroup", False):
-        items.sort(key=_turn)
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: (_turn(item), -tests[item.path]))
 
 
 def _turn(item: pytest.Item) -> int:
@@ -120,8 +147,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def pytest_collection_finish() -> None:
-    """Nothing of what was imported and collected is garbage: no search looks there."""
-    gc.collect()
+    """No search for garbage looks at what was imported and collected."""
     gc.freeze()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.campaigns import examples
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from helpers.sessions import session, turn, turns
@@ -86,7 +87,8 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@pytest.mark.campaign
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(OPERATIONS)
 def test_ids_and_reasons_follow_a_model(operations):
     """Facts told in any order: a set of those stored, and of those deleted."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -228,7 +229,8 @@ GIVEN = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@pytest.mark.campaign
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["a", None]), max_size=4)
 )

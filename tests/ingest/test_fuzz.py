@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.campaigns import examples
 from helpers.memories import ALICE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,8 +41,9 @@ def fuzzed():
         yield opened
 
 
+@pytest.mark.campaign
 @settings(
-    max_examples=300,
+    max_examples=examples(300),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

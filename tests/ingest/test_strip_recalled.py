@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import pytest
+from helpers.campaigns import SCALE, examples
 from helpers.conversations import ALICE, session, texts, turn
 from helpers.forged_tags import NONCE
 from helpers.injections import INJECTIONS
@@ -93,14 +94,16 @@ def test_a_block_goes_whatever_its_memories_say(format, author):
         assert both == "before\nin between\nafter"
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(USER_TEXTS, MEMORIES, st.sampled_from(FORMATS), st.none() | st.just(NONCE))
 def test_words_before_a_block_stay_as_they_were(user_text, memories, format, nonce):
     block = render(memories, format, nonce=nonce, scores=nonce is not None)
     assert without_recalled(f"{user_text}\n{block}") == user_text.rstrip()
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(MEMORIES, USER_TEXTS, st.sampled_from(FORMATS))
 @example([MemoryEntry("zebra")], "\n\n    def moved_in():\n        pass\n", "secure")
 def test_words_after_a_block_stay_as_they_were(memories, user_text, format):
@@ -123,7 +126,8 @@ def own_lines(text: str) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet='<>/-:[]{}" \nax', max_size=60))
 @example("a\r\n\x1c  ")
 def test_a_text_without_a_block_is_returned_as_it_is(text):
@@ -271,17 +275,17 @@ SECURE_HEAD = block_of("x").split("<memory-")[0]
         "- ",
     ],
 )
-@pytest.mark.parametrize("end", ["", "\n</PAST_CONVERSATIONS>", "\n" * 20_000])
+@pytest.mark.parametrize("end", ["", "\n</PAST_CONVERSATIONS>", "\n" * 5_000])
 def test_hostile_texts_take_no_more_steps_than_they_are_long(repeated, end):
     """Every open that leads nowhere, and every block, is looked at a few times."""
     mixed = f"{repeated}{HEADLESS}<recalled-"
     for text in (repeated, mixed):
-        without_recalled(Counted(text * 2_000 + end))
+        without_recalled(Counted(text * 500 + end))
 
 
 @pytest.mark.parametrize("tag", [HEADLESS, f"<recalled-{NONCE}>\n", '[\n{"id": "'])
-def test_200_000_openings_take_no_more_steps_than_they_are_long(tag):
-    text = Counted(tag * 200_000)
+def test_50_000_openings_take_no_more_steps_than_they_are_long(tag):
+    text = Counted(tag * 50_000)
     assert without_recalled(text) is text
 
 
@@ -355,11 +359,13 @@ def test_an_explicit_memory_loses_its_block_and_needs_words_of_its_own(open_serv
     assert remembered(service) == ["okapi"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("format", FORMATS)
-def test_memory_does_not_feed_on_itself_in_1000_turns(open_service, format):
+def test_memory_does_not_feed_on_itself_in_long_conversations(open_service, format):
     """S0.2, S3.19, pain 4: the framework keeps every prompt, preloaded text and all."""
     service = open_service()
-    own = [f"turn {n}: I saw zebra number{n} in park{n % 7}." for n in range(1_000)]
+    turns = 1_000 if SCALE >= 1 else 300
+    own = [f"turn {n}: I saw zebra number{n} in park{n % 7}." for n in range(turns)]
     events, preloaded = [], 0
     for number, text in enumerate(own):
         found = service.sync.search_memory(**ALICE, query=text, top_k=3).memories
@@ -371,5 +377,5 @@ def test_memory_does_not_feed_on_itself_in_1000_turns(open_service, format):
         )
         if number % 50 == 49:
             service.sync.add_session_to_memory(session(*events))
-    assert preloaded == 950
+    assert preloaded == turns - 50
     assert remembered(service) == sorted(own)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
@@ -100,7 +101,8 @@ def test_every_way_of_writing_and_reading_keeps_them(tmp_path: Path):
             memory.sync.delete_user(**ALICE, forget=True)
 
 
-@settings(max_examples=60)
+@pytest.mark.campaign
+@settings(max_examples=examples(60))
 @given(call=OBJECTS, own=OBJECTS)
 def test_any_json_object_comes_back(call: dict[str, Any], own: dict[str, Any]):
     """An entry's values replace those of its call; none of them is a TTL."""

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +36,8 @@ def lasts(values: list[Any], number: int | None) -> list[Any]:
     return values[len(values) - min(number, len(values)) :]
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(50), deadline=None)
 @given(steps=st.lists(st.tuples(STEP, st.booleans()), max_size=12))
 def test_a_log_is_a_list(steps):
     with MemoryService(embedder=None) as memory:

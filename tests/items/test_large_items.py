@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.clocks import SettableClock
 from helpers.memories import ALICE
 from hypothesis import given, settings
@@ -94,7 +95,8 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None)
 @given(JSON, st.integers(0, 4), st.integers(1, 3), st.integers(0, 30))
 def test_any_value_is_put_together_again(value, long, piece, large):
     """Whatever its shape, and wherever it is cut."""

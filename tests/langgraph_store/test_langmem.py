@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -62,9 +63,12 @@ def test_langmem_remembers_changes_and_forgets_durably(tmp_path):
         assert alice.found("tea") == ["has a bike"]
 
 
-@pytest.mark.anyio
-async def test_langmem_searches_on_an_event_loop():
+def test_langmem_searches_on_an_event_loop():
     store = VecallStore(":memory:", index={"dims": 3, "embed": counts})
-    async with store:
-        await store.aput(("memories", "alice"), "1", {"content": "likes tea"})
-        assert await Tools(store, "alice").afound("tea") == ["likes tea"]
+
+    async def work():
+        async with store:
+            await store.aput(("memories", "alice"), "1", {"content": "likes tea"})
+            assert await Tools(store, "alice").afound("tea") == ["likes tea"]
+
+    asyncio.run(work())

@@ -6,6 +6,7 @@ import calendar
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from helpers.campaigns import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import memory_terms, query_terms, words
@@ -278,7 +279,8 @@ def test_an_eastern_month_is_found_under_its_english_name(month):
         assert set(name) & set(query_terms(asked)[0]) & set(memory_terms("x", None, at))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@pytest.mark.campaign
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.dates(datetime(1900, 1, 1).date(), datetime(2099, 12, 31).date()))
 def test_every_day_is_found_by_its_own_date_and_by_no_other(date):
     day = datetime(date.year, date.month, date.day, 7, tzinfo=timezone.utc)
@@ -326,7 +328,8 @@ SOME_WORDS = (
 ).split()
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@pytest.mark.campaign
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(SOME_WORDS), max_size=7))
 def test_a_query_that_is_not_asked_for_its_dates_has_none(parts):
     text = " ".join(parts)

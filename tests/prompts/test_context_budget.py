@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import vecall
+from helpers.campaigns import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from vecall import (
@@ -85,9 +86,10 @@ def shed_by_hand(memories, room, must=frozenset()):
     return left
 
 
+@pytest.mark.campaign
 @quiet
 @given(MEMORIES, st.integers(0, 80), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_is_kept_is_what_shedding_by_hand_leaves(memories, room, data):
     """S2.19: against an independent reference, with and without mandatory ones."""
     must = data.draw(st.sets(st.integers(0, 11)).map(frozenset))
@@ -99,9 +101,10 @@ def test_what_is_kept_is_what_shedding_by_hand_leaves(memories, room, data):
     assert places(memories, kept) == shed_by_hand(memories, room, must)
 
 
+@pytest.mark.campaign
 @quiet
 @given(MEMORIES, st.integers(0, 80))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_lower_one_never_stays_where_a_higher_one_leaves(memories, room):
     """S2.20: low/low goes first, high/high last, unless it does not fit even alone."""
     kept = fit_budget(memories, room, len)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.campaigns import examples
 from helpers.conversations import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +64,8 @@ def test_the_same_memory_is_less_likely_for_a_query_that_says_more_besides(servi
     assert sure.confidence > doubtful.confidence + 0.1
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.sampled_from("parrot dentist red train Kiwi unheard".split()), min_size=1

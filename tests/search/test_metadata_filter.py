@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB, SECRET, refuses
@@ -94,7 +95,8 @@ def tell(service: MemoryService, *metadata: dict[str, Any], **who: str) -> None:
     service.sync.add_memory(**(who or ALICE), memories=entries)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(150), deadline=None)
 @given(
     told=st.lists(st.tuples(METADATA, SOME, SOME, SOME), min_size=1, max_size=12),
     asked=st.lists(st.tuples(WANTED, SOME, SOME, SOME), min_size=1, max_size=6),

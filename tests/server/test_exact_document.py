@@ -16,6 +16,7 @@ pytest.importorskip("jsonschema")
 
 import jsonschema
 import vecall.server
+from helpers.campaigns import examples
 from helpers.http import Door, load_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -283,8 +284,9 @@ conditions = st.recursive(
 )
 
 
+@pytest.mark.campaign
 @given(wanted=conditions)
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None, database=None)
 def test_conditions_are_accepted_as_the_document_says(wanted):
     """The schema, its validator, and the filter of the service agree."""
     body = {"query": "x", "filter": {"metadata": wanted}}

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 
 import pytest
+from helpers.campaigns import examples
 from helpers.folders import fast_folder
 from helpers.services import KINDS, PAIRS, scope, turn
 from hypothesis import given, settings
@@ -77,8 +78,9 @@ async def take(service, model, step):
         model.texts[pair][key] = text
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_it_remembers_what_was_told_and_not_deleted(kind, steps):
     """S0.30, S4.65: against a model, after every step, for every user."""

@@ -138,7 +138,7 @@ def test_a_slow_write_blocks_no_coroutine_and_no_search(open_service, tmp_path):
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_large_ingest_leaves_the_loop_running(open_service, tmp_path, durable):
-    """Checks, hashes and JSON of ten thousand turns must not stop everybody else."""
+    """Checks, hashes and JSON of five thousand turns must not stop everybody else."""
     service = open_service(tmp_path / "m.db" if durable else None, durability="process")
     events = [
         {
@@ -148,7 +148,7 @@ def test_a_large_ingest_leaves_the_loop_running(open_service, tmp_path, durable)
             "content": {"parts": [{"text": f"zebra {i}"}, {"text": "caf\u00e9 " * 20}]},
             "custom_metadata": {"number": i},
         }
-        for i in range(10_000)
+        for i in range(5_000)
     ]
     session = {**ALICE, "id": "s", "events": events}
     stall, _ = asyncio.run(longest_stall(service.add_session_to_memory(session)))
@@ -164,7 +164,7 @@ def test_a_search_is_not_held_up_by_a_large_write(open_service, tmp_path, durabl
     bulk = {"app_name": "app", "user_id": "bulk"}
     writing = threading.Thread(
         target=service.sync.add_memory,
-        kwargs={**bulk, "memories": [f"okapi {i}" for i in range(10_000)]},
+        kwargs={**bulk, "memories": [f"okapi {i}" for i in range(5_000)]},
     )
 
     async def search() -> None:

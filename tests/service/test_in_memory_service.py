@@ -7,6 +7,7 @@ import json
 import unicodedata
 
 import pytest
+from helpers.campaigns import examples
 from helpers.embedders import Recorder
 from helpers.options import grouped
 from helpers.services import ALICE, turn
@@ -108,7 +109,8 @@ def test_a_text_with_a_lone_surrogate_is_found_by_itself():
         assert found(service, "ZEBRA \ud800A") == ["zebra \ufffda"]
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(60), deadline=None)
 @given(texts=st.lists(SAMPLES.filter(str.strip), max_size=6), query=SAMPLES)
 def test_a_substring_is_one_after_composition_and_casefolding(texts, query):
     """S0.15: against Python's own `in`, for any text."""
@@ -131,7 +133,8 @@ def test_words_match_whole_and_those_with_most_of_them_come_first():
         assert scores == pytest.approx([2 / 3, 1 / 3, 1 / 3])
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(60), deadline=None)
 @given(texts=st.lists(MIXED.filter(str.strip), max_size=6), query=MIXED)
 def test_words_match_as_in_google_adk(texts, query):
     """S1.8: against the service itself; of equal ones the newer comes first here."""

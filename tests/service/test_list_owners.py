@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.campaigns import examples
 from helpers.clocks import SettableClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,8 @@ def all_users(service: MemoryService, app: str, prefix: str, limit: int) -> list
         users += [each.user_id for each in page]
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.campaign
+@settings(max_examples=examples(40), deadline=None)
 @given(
     owners=st.sets(st.tuples(NAME, NAME), max_size=12),
     emptied=st.sets(st.integers(0, 11)),

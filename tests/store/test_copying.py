@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
+from helpers.processes import child, said
 from vecall import (
     ConfigError,
     ConflictError,
@@ -325,9 +322,9 @@ def test_users_that_change_during_a_copy_are_counted(place):
 COPY = """
 import sys
 from pathlib import Path
-from vecall.cli.main import main
 from vecall.store import copy_storage
 place = lambda text: text if "://" in text else Path(text)
+print("copies", flush=True)
 copy_storage(place(sys.argv[1]), place(sys.argv[2]))
 """
 
@@ -339,13 +336,10 @@ def test_a_copy_that_is_killed_continues(place, target):
     with opened(before) as memory:
         fill(memory, owners, count=10)
     expected = {owner: copied.digest for owner, copied in rows_of(before).items()}
-    for pause in (0.35, 0.45, 0.55):
-        running = subprocess.Popen(
-            [sys.executable, "-c", COPY, str(before), str(after)]
-        )
-        time.sleep(pause)
-        os.kill(running.pid, signal.SIGKILL)
-        running.wait()
+    for pause in (0.02, 0.1, 0.2):
+        with child(COPY, before, after) as running:
+            assert said(running) == "copies"
+            time.sleep(pause)
     assert copy_storage(before, after).is_complete
     assert {o: copied.digest for o, copied in rows_of(after).items()} == expected
 

@@ -7,6 +7,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+from helpers.campaigns import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import SummaryError
@@ -16,7 +18,7 @@ from vecall.summaries import (
     SessionSummary,
 )
 
-seeded = settings(max_examples=300, deadline=None, derandomize=True)
+seeded = settings(max_examples=examples(300), deadline=None, derandomize=True)
 
 SESSION = {"events": [{"author": "user", "content": "Hi."}]}
 
@@ -51,6 +53,7 @@ def summarized(answer: str) -> list[SessionSummary]:
 BLANK = re.compile(r'"summary"\s*:\s*"(\s|\\[a-z0-9]+)*"')
 
 
+@pytest.mark.campaign
 @seeded
 @given(answers)
 def test_no_answer_makes_the_reading_fail_or_gets_lost(answer):
@@ -70,6 +73,7 @@ def test_no_answer_makes_the_reading_fail_or_gets_lost(answer):
         assert [one.summary for one in found] == [kept.decode("utf-16", "replace")]
 
 
+@pytest.mark.campaign
 @seeded
 @given(
     st.lists(st.tuples(said.map(str.strip), lists, lists), min_size=1, max_size=4),
@@ -129,6 +133,7 @@ def expected_rest(steps: list[tuple[Any, ...]]) -> list[int]:
     return rest
 
 
+@pytest.mark.campaign
 @seeded
 @given(programs)
 def test_sessions_are_parted_as_the_plain_rules_say(steps):

@@ -36,15 +36,20 @@ def long_text(about: str, place: float, length: int = 60_000) -> str:
     return f"{filler[:at]} {about} {filler[at:length]}"
 
 
-@pytest.fixture
-def memory(open_service):
-    service = open_service()
+def add_long_texts(service):
     entries = [
         {"id": f"m{n}", "text": long_text(f"The {word} zebra sleeps.", n / 4)}
         for n, word in enumerate(("red", "blue", "green", "grey", "pale"))
     ]
     service.sync.add_memory(**ALICE, memories=entries)
-    return service
+
+
+@pytest.fixture(scope="module")
+def memory():
+    """No test writes to it."""
+    with MemoryService(embedder=None) as service:
+        add_long_texts(service)
+        yield service
 
 
 @SEARCHING
@@ -85,8 +90,10 @@ def test_what_was_cut_is_told_exactly(memory, kind):
 
 
 @SEARCHING
-def test_short_texts_stay_whole_beside_long_ones(memory, kind):
+def test_short_texts_stay_whole_beside_long_ones(open_service, kind):
     """S0.36: the long ones share what the short ones leave."""
+    memory = open_service()
+    add_long_texts(memory)
     memory.sync.add_memory(**ALICE, memories=["A zebra is shy.", "Zebra, again."])
     answer = call(kind(memory, *SCOPE), {"query": "zebra"})
     texts = [each["text"] for each in answer["memories"]]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from helpers.campaigns import examples
 from helpers.memories import ALICE, BOB, texts
 from helpers.tools import SCOPE, Watched, run, watched_service
 from hypothesis import HealthCheck, given, settings
@@ -40,7 +41,7 @@ VALUES = st.one_of(
 )
 NAMES = st.one_of(st.sampled_from(SCOPE_NAMES), st.text(max_size=8))
 CALLS = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -59,6 +60,7 @@ def extra(*own: str) -> Any:
     return st.dictionaries(NAMES.filter(lambda name: name not in own), VALUES)
 
 
+@pytest.mark.campaign
 @CALLS
 @given(more=extra("query", "limit"))
 def test_no_argument_changes_whose_memory_is_searched(
@@ -78,6 +80,7 @@ def test_no_argument_changes_whose_memory_is_searched(
         assert asked == {**ALICE, "query": "zebra", "top_k": 5}
 
 
+@pytest.mark.campaign
 @CALLS
 @given(arguments=st.dictionaries(NAMES | st.sampled_from(["query", "limit"]), VALUES))
 def test_no_arguments_make_a_search_raise(memory: Watched, arguments: dict[str, Any]):
@@ -91,6 +94,7 @@ def test_no_arguments_make_a_search_raise(memory: Watched, arguments: dict[str, 
         assert 1 <= asked["top_k"] <= 20
 
 
+@pytest.mark.campaign
 @CALLS
 @given(more=extra("text", "kind", "importance"))
 def test_no_argument_changes_whose_memory_is_written_or_by_whom(
@@ -108,6 +112,7 @@ def test_no_argument_changes_whose_memory_is_written_or_by_whom(
     memory.sync.delete_memory(**ALICE, memory_id=id_)
 
 
+@pytest.mark.campaign
 @CALLS
 @given(
     more=st.dictionaries(
@@ -122,6 +127,7 @@ def test_no_arguments_make_remembering_raise(memory: Watched, more: dict[str, An
     assert texts(memory, "bob zebra system", **BOB) == ["zebra of bob"]
 
 
+@pytest.mark.campaign
 @CALLS
 @given(more=extra("query", "token"))
 def test_no_argument_changes_whose_memory_is_forgotten(
@@ -141,6 +147,7 @@ def test_no_argument_changes_whose_memory_is_forgotten(
     )
 
 
+@pytest.mark.campaign
 @CALLS
 @given(arguments=st.dictionaries(NAMES | st.sampled_from(["query", "token"]), VALUES))
 def test_no_arguments_make_forgetting_raise(memory: Watched, arguments: dict[str, Any]):
