@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import mul
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,9 +154,7 @@ class Weights:
 
     def probability(self, signals: Sequence[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
-        odds = self.bias
-        for weight, value in zip(self.weights, signals, strict=False):
-            odds += weight * value
+        odds = sum(map(mul, self.weights, signals), self.bias)
         if not -60.0 <= odds <= 60.0:
             odds = min(max(odds, -60.0), 60.0)
         return 1.0 / (1.0 + math.exp(-odds))
