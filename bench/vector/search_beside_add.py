@@ -3,8 +3,8 @@
     python -m bench.vector.search_beside_add [--rows 60000] [--dimensions 768]
 
 Vectors are encoded before the add takes a lock, so a search should wait for a few
-milliseconds at most. "In pieces" adds the same vectors 500 a call. Fails where the least
-of three rounds is above 20 ms.
+milliseconds at most. "In pieces" adds the same vectors 500 a call. Fails where the
+least of three rounds is above 20 ms.
 """
 
 from __future__ import annotations
