@@ -162,6 +162,8 @@ def test_apostrophes_end_no_word_but_after_elided_letters_and_before_an_s(letter
             " ",
         ),
         (r"(?<=\w)['\u2019\u02bc]s\b", ""),
+        (r"(?<=\w[bdhlqs0-9])['\u2019\u02bc](?:[dl]?[ae])(?!\w)", ""),  # Turkish
+        (r"(?<=\w[aeu])['\u2019\u02bc](?:[dl][ae])(?!\w)", ""),
         (r"(?<=\w)['\u2019\u02bc](?=\w)", ""),
     ):
         text = re.sub(rule, instead, text)

@@ -164,7 +164,7 @@ def test_a_copy_answers_as_its_source_to_the_last_bit(place, source, target):
     for owner, copied in ours.items():
         assert theirs[owner].digest == copied.digest
         shift = theirs[owner].expiry_now - copied.expiry_now
-        assert copied.latest_difference(theirs[owner], shift) < 1.0
+        assert copied.latest_difference(theirs[owner], shift) < 30.0
     assert all(any(copy.tables[name] for copy in ours.values()) for name in
                TABLES.keys() - {"trig", "replaced", "told"})  # fmt: skip
     expected = answers(before)
