@@ -38,8 +38,11 @@ from vecall.store.transaction import (
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+# After a crash of one of its processes a server recovers without a new start, and may
+# give numbers of transactions twice. Recovery resets the statistics.
 SERVER_STARTED = (
-    "CAST(1000000 * extract(epoch FROM pg_postmaster_start_time()) AS BIGINT)"
+    "CAST(1000000 * extract(epoch FROM greatest(pg_postmaster_start_time(), "
+    "pg_stat_get_bgwriter_stat_reset_time())) AS BIGINT)"
 )
 _TEXT = 25  # PostgreSQL's number of the type
 _LOOK = "SELECT part FROM look(?, ?, ?) AS part WHERE part IS NOT NULL"
@@ -162,7 +165,8 @@ class PostgresTransaction:
         expiry_clock: The clock by which memories expire.
         secret: The key of the digests of names.
         number: PostgreSQL's number of the transaction; None before `enter`.
-        server_started: When its server started, in microseconds; 0 before `enter`.
+        server_started: When its server started or recovered, in microseconds; 0 before
+            `enter`.
         head: Random bits that identify its changes.
         is_ended: It sends no further statement, but returns the results of those that
             were sent ahead.
