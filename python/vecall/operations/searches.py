@@ -85,10 +85,26 @@ class Searches(Runtime):
         """Return the best memories for a query."""
         while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
+                request = self._request(search_index, arguments)
+                others = self._other_keys(arguments)
                 try:
-                    return await self._search(search_index, arguments)
+                    rewriter = request.ranking.rewriter
+                    if rewriter is not None:
+                        text = await search_index.recall.rewritten(
+                            rewriter, request.query
+                        )
+                        text = text[: self.limits.max_query_chars]
+                        request = request._replace(query=text)
+                    if request.filter is None and self.rights is FULL:
+                        found = await search_index.recall.search(request)
+                    else:
+                        found = await self.search_one(search_index, request)
+                    if others:
+                        found = await self._merged(search_index, request, found, others)
                 except RetiredModelError:
                     continue
+            offset = arguments.offset
+            return SearchMemoryResponse(found.memories[offset:]) if offset else found
 
     async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Run work on the current search index; repeat it if the model changes."""
@@ -96,9 +112,10 @@ class Searches(Runtime):
             with self.begin_use() as search_index, suppress(RetiredModelError):
                 return await work(search_index)
 
-    async def _search(
+    def _request(
         self, search_index: SearchIndex, arguments: SearchArguments
-    ) -> SearchMemoryResponse:
+    ) -> SearchRequest:
+        """Return a checked search, with the service's defaults."""
         key = self.key(arguments.app_name, arguments.user_id, write=False)
         check_query(arguments.query)
         min_similarity, min_confidence = (
@@ -126,7 +143,7 @@ class Searches(Runtime):
         top_k, limits = arguments.top_k, self.limits
         offset = check_offset(arguments.offset)
         query = arguments.query[: limits.max_query_chars]
-        request = SearchRequest(
+        return SearchRequest(
             key,
             query,
             (self.top_k if top_k is None else check_top_k(top_k, limits)) + offset,
@@ -140,20 +157,21 @@ class Searches(Runtime):
             vector=checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
-        others = self._other_keys(arguments)
-        if ranking.rewriter is not None:
-            text = await search_index.recall.rewritten(ranking.rewriter, query)
-            request = request._replace(query=text[: limits.max_query_chars])
-        found = await self.search_one(search_index, request)
-        if not others:
-            return SearchMemoryResponse(found.memories[offset:]) if offset else found
+
+    async def _merged(
+        self,
+        search_index: SearchIndex,
+        request: SearchRequest,
+        found: SearchMemoryResponse,
+        others: Mapping[str, tuple[str, str]],
+    ) -> SearchMemoryResponse:
+        """Return what is found in the user's partition and in those of scopes."""
         responses = {"user": found}
         for scope, other in others.items():
             responses[scope] = await self.search_one(
                 search_index, request._replace(key=other)
             )
-        merged = merge_scopes(responses, request.top_k)
-        return SearchMemoryResponse(merged.memories[offset:]) if offset else merged
+        return merge_scopes(responses, request.top_k)
 
     async def search_one(
         self,

@@ -125,7 +125,18 @@ class Searcher:
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:
                 vector = await self._embedding.embed_query(*request.key, query)
-        hits, answer = await self._search_when_current(request, vector)
+        partitions, key = self._loader, request.key
+        target = partitions.target(key)
+        if isinstance(target, Future):
+            target = partitions.current(key, await Join(target))
+        answered = (
+            self._answer(request, vector, target)
+            if request.top_k <= _INLINE
+            else await self._apart(request, self._answer, request, vector, target)
+        )
+        if answered is None:
+            answered = await self._answer_when_current(request, vector, target)
+        hits, answer = answered
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         if len(found) < len(hits):
             await self._fetch(request.key, hits)
@@ -220,17 +231,11 @@ class Searcher:
             found = await Join(self._slow.run(work, concurrent=False))
         return found[: request.top_k]
 
-    async def _search_when_current(
-        self, request: SearchRequest, vector: Vectors | None
+    async def _answer_when_current(
+        self, request: SearchRequest, vector: Vectors | None, target: Version | None
     ) -> tuple[list[Hit], QueryStats]:
         """Query the engine once it has all changes from before the search began."""
         partitions, key = self._loader, request.key
-        target = partitions.target(key)
-        if isinstance(target, Future):
-            target = partitions.current(key, await Join(target))
-        answer = await self._answered(request, vector, target)
-        if answer is not None:
-            return answer
         with partitions.pinned(key):
             for attempt in range(_TRIES):
                 if target is None:
@@ -244,7 +249,12 @@ class Searcher:
                     # it. This one did not: what it has loaded is new enough, whatever
                     # an earlier check said.
                     target = partitions.version_of(key) or target
-                answer = await self._answered(request, vector, target)
+                if request.top_k <= _INLINE:
+                    answer = self._answer(request, vector, target)
+                else:
+                    answer = await self._apart(
+                        request, self._answer, request, vector, target
+                    )
                 if answer is not None:
                     return answer
                 now = partitions.target(key)
@@ -255,14 +265,6 @@ class Searcher:
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
 
-    async def _answered(
-        self, request: SearchRequest, vector: Vectors | None, target: Version | None
-    ) -> tuple[list[Hit], QueryStats] | None:
-        """As `_answer`; on another thread if there may be many hits."""
-        if request.top_k <= _INLINE:
-            return self._answer(request, vector, target)
-        return await self._apart(request, self._answer, request, vector, target)
-
     def _answer(
         self,
         request: SearchRequest,
@@ -270,25 +272,11 @@ class Searcher:
         target: Version | None,
     ) -> tuple[list[Hit], QueryStats] | None:
         """Query the engine; None unless the partition is at `target` throughout."""
-        partitions, key = self._loader, request.key
+        partitions, key, ranking = self._loader, request.key, request.ranking
         entry = partitions.loaded(key, target)
         if entry is None:
             return None
         steps = entry.steps
-        found = self._ask_engine(request, vector)
-        if not partitions.holds(key, entry, steps):
-            return None
-        part = entry.part
-        for hit in found[0]:
-            if hit.rid >> 32 != part:  # a row number begins with its partition's number
-                partitions.distrust(entry)
-                return None
-        return found
-
-    def _ask_engine(
-        self, request: SearchRequest, vector: Vectors | None
-    ) -> tuple[list[Hit], QueryStats]:
-        ranking = request.ranking
         top_k = request.top_k
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
@@ -298,7 +286,7 @@ class Searcher:
         )
         rids, by_score, similarities, lexical, parts, summary = (
             self._engine.recall_lists(
-                request.key,
+                key,
                 vector,
                 searched_terms,
                 top_k,
@@ -312,11 +300,19 @@ class Searcher:
                 **_options(request),
             )
         )
+        texts = self._cache.get(rids)
+        if not partitions.holds(key, entry, steps):
+            return None
+        part = entry.part
+        for rid in rids:
+            if rid >> 32 != part:  # a row number begins with its partition's number
+                partitions.distrust(entry)
+                return None
         hits = list(
             map(
                 Hit,
                 rids,
-                self._cache.get(rids),
+                texts,
                 by_score,
                 similarities,
                 lexical,
@@ -325,13 +321,12 @@ class Searcher:
                 by_score,
             )
         )
-        best = hits[0].score if hits else 0.0
         coverage, vector_weight, mean, deviation, rows = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
-        answer = QueryStats(coverage, vector_weight, rows, best, has_vector, scale)
-        return hits, answer
+        best = by_score[0] if by_score else 0.0
+        return hits, QueryStats(coverage, vector_weight, rows, best, has_vector, scale)
 
     def _response(
         self, found: Found, answer: QueryStats, request: SearchRequest, now: float

@@ -267,7 +267,7 @@ def corrected(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
-    if connection.execute(ANY_CORRECTED, (part,)).fetchone() is None:
+    if not ids or connection.execute(ANY_CORRECTED, (part,)).fetchone() is None:
         return {}
     found: dict[str, set[str]] = {}
     query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"

@@ -110,6 +110,8 @@ def supersede(
         NotFoundError: The user never had a memory with an older id.
     """
     older = [id_ for id_ in newer if id_ is not None]
+    if not older:
+        return []
     connection = partition.connection
     seen = visible(rights)
     query = f"SELECT id FROM mem WHERE part = ?{seen} AND id IN"
@@ -118,8 +120,6 @@ def supersede(
     if not known.issuperset(older):
         msg = "supersedes: this user has no such memory"
         raise NotFoundError(msg)
-    if not older:
-        return []
     query = f"SELECT id, rid FROM mem WHERE part = ? AND state = 'live'{seen} AND id IN"
     ids = with_passages(connection, partition.id, older)
     live = select_in(partition.connection, query, [partition.id], ids)
@@ -175,6 +175,8 @@ def rewrite_positions(
     partition: PartitionWriter, moved: dict[str, float]
 ) -> list[RowWithVector]:
     """Change only the positions of turns; return the live ones."""
+    if not moved:
+        return []
     query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
     found = select_in(partition.connection, query, [partition.id], list(moved))
     known: dict[int, tuple[str, State]] = {
@@ -198,6 +200,8 @@ def rows_to_fold(
     Returns:
         None if one of them has changed or is not live any more.
     """
+    if not fold:
+        return []
     query = "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
     found = list(select_in(partition.connection, query, [partition.id], list(fold)))
     same = all(fold[id_] == hash_ for id_, _, hash_ in found)
