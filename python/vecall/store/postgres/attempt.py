@@ -140,8 +140,8 @@ def _seen(
     if row[0]:
         return "in progress"  # of a promotion, or the URL is that of a replica
     status: _Outcome = "unknown"
-    # The process of the lost connection may still run. Around a restart, a recovery or a
-    # promotion a number may be given twice, so there it says nothing.
+    # The process of the lost connection may still run. Around a restart, a recovery or
+    # a promotion a number may be given twice, so there it says nothing.
     is_same_server = row[1] == transaction.server_started
     if is_same_server:
         row = asking.execute(
