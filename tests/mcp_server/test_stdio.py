@@ -17,7 +17,11 @@ from vecall import MemoryService
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 
+import anyio
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from vecall.mcp.access import Access
+from vecall.mcp.answers import Answers
+from vecall.mcp.server import IS_FIRST, server_of
 
 ME = {"app_name": "coding-agents", "user_id": "me"}
 NOISY = """
@@ -204,6 +208,36 @@ def test_a_cancelled_request_leaves_the_others_alone(tmp_path):
     texts = stored(tmp_path / "memory.db")
     assert {f"okapi {n}" for n in range(0, 20, 2)} <= set(texts)
     assert len(texts) == len(set(texts))
+
+
+@pytest.mark.skipif(not IS_FIRST, reason="version 2 of the SDK needs no help")
+def test_a_request_that_is_cancelled_when_it_has_been_done_has_no_answer(tmp_path):
+    """The SDK has answered it then, and ends if it gets another answer."""
+    from mcp import types
+
+    answers: list[Any] = []
+
+    async def program() -> None:
+        class Late(Answers):
+            async def call_tool(self, *given: Any) -> Any:
+                answer = await super().call_tool(*given)
+                scope.cancel()
+                return answer
+
+        handlers = server_of(
+            Late(service, Access(app_name="a", user_id="u"))
+        ).request_handlers
+        params = {"name": "add_memory", "arguments": {"text": "okapi"}}
+        request = types.CallToolRequest(method="tools/call", params=params)
+        with anyio.CancelScope() as scope:
+            answers.append(await handlers[types.CallToolRequest](request))
+        assert scope.cancelled_caught
+
+    with MemoryService(tmp_path / "memory.db", embedder=None) as service:
+        asyncio.run(program())
+        listed = service.sync.list_memories(app_name="a", user_id="u")
+        assert [each.text for each in listed] == ["okapi"]
+    assert answers == []
 
 
 def test_three_clients_write_to_one_file_at_once(tmp_path):

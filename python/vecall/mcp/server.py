@@ -173,15 +173,31 @@ def _first(answers: Answers, instructions: str) -> Any:
         return types.ErrorData(code=error.code, message=error.message, data=error.data)
 
     server = Server("vecall", version=vecall.__version__, instructions=instructions)
-    server.request_handlers.update(
-        {
-            types.ListToolsRequest: list_tools,
-            types.CallToolRequest: call_tool,
-            types.ListResourcesRequest: list_resources,
-            types.ListResourceTemplatesRequest: list_resource_templates,
-            types.ReadResourceRequest: read_resource,
-            types.ListPromptsRequest: list_prompts,
-            types.GetPromptRequest: get_prompt,
-        }
-    )
+    handlers = {
+        types.ListToolsRequest: list_tools,
+        types.CallToolRequest: call_tool,
+        types.ListResourcesRequest: list_resources,
+        types.ListResourceTemplatesRequest: list_resource_templates,
+        types.ReadResourceRequest: read_resource,
+        types.ListPromptsRequest: list_prompts,
+        types.GetPromptRequest: get_prompt,
+    }
+    for kind, handler in handlers.items():
+        server.request_handlers[kind] = _unless_cancelled(handler)
     return server
+
+
+def _unless_cancelled(handler: Any) -> Any:
+    """Let a request that was cancelled at its end have no answer.
+
+    The first SDK asserts that it has none, and the server would end.
+    """
+    from anyio.lowlevel import checkpoint_if_cancelled
+
+    async def handle(request: Any) -> Any:
+        try:
+            return await handler(request)
+        finally:
+            await checkpoint_if_cancelled()
+
+    return handle
