@@ -151,7 +151,7 @@ class ForkServer:
             [sys.executable, str(Path(__file__)), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            cwd=Path(__file__).parent,  # that of a test is deleted
+            cwd=Path(__file__).parents[2],  # that of a test is deleted
             # One thread, so that it may fork.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
