@@ -30,6 +30,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(params=["file", "memory", "postgres"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Path | str | None]:
+    """What a service opens, on each storage; None is memory."""
+    if request.param != "postgres":
+        yield tmp_path / "m.db" if request.param == "file" else None
+        return
+    if not is_available():
+        pytest.skip(MISSING)
+    schema = Schema()
+    yield schema.url
+    schema.drop()
+
+
 _NOT_SYNCED = ("fsync", "full_page_writes", "replication")
 
 _schemas: dict[Path, Schema] = {}

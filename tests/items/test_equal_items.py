@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.memories import ALICE
-from helpers.postgres_server import MISSING, Schema, is_available
 from vecall import Drop, Put, item_collection
 from vecall.item_collection import ItemCollection
 
 SPACES = [("docs",), ("docs", "a"), ("docs", "b"), ("docs", "b", "c"), ("other",)]
 COUNT = 300
-
-
-@pytest.fixture(params=["memory", "file", "database"])
-def place(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Any]:
-    """What a service opens; None is memory."""
-    if request.param != "database":
-        yield tmp_path / "m.db" if request.param == "file" else None
-        return
-    if not is_available():
-        pytest.skip(MISSING)
-    schema = Schema()
-    yield schema.url
-    schema.drop()
 
 
 class Written:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from helpers.campaigns import scaled
 from helpers.clocks import SettableClock
 from helpers.memories import ALICE
-from helpers.postgres_server import MISSING, Schema, is_available
 from vecall import Drop, InvalidArgumentError, InvalidTypeError, Page, Put
 
 SPACES = [("n",), ("n", "a"), ("n", "b", "c"), ("other",)]
@@ -23,19 +21,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "nearest that match": {"vector": QUERY, "where": {"even": True}},
     "with a vector": {"vector": QUERY, "only_with_vector": True},
 }
-
-
-@pytest.fixture(params=["memory", "file", "database"])
-def place(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Any]:
-    """What a service opens; None is memory."""
-    if request.param != "database":
-        yield tmp_path / "m.db" if request.param == "file" else None
-        return
-    if not is_available():
-        pytest.skip(MISSING)
-    schema = Schema()
-    yield schema.url
-    schema.drop()
 
 
 class Written:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.memories import ALICE
-from helpers.postgres_server import MISSING, Schema, is_available
 from helpers.summaries import Scripted
 from vecall import (
     BusyError,
@@ -21,19 +19,6 @@ from vecall import (
 from vecall.hooks import ALLOW, QUARANTINE
 from vecall.store import AddMemories, MergeMemories
 from vecall.summaries import LlmSummaryProvider
-
-
-@pytest.fixture(params=["file", "memory", "postgres"])
-def place(request, tmp_path) -> Iterator[str | Path | None]:
-    """Where services store memories."""
-    if request.param != "postgres":
-        yield tmp_path / "m.db" if request.param == "file" else None
-        return
-    if not is_available():
-        pytest.skip(MISSING)
-    schema = Schema()
-    yield schema.url
-    schema.drop()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import vecall
 from helpers.campaigns import SCALE
 from helpers.odd_calls import VECTOR, Call, calls_of, path_for
 from helpers.odd_values import ODD, alike, leaves, replaced
-from helpers.postgres_server import MISSING, Schema, is_available
 from vecall import MemoryService, Put, StorageOptions, VecallError
 from vecall.embedders import CallerVectors
 from vecall.index.examination import examine_storage
@@ -45,17 +44,9 @@ NAMES_OF = {  # what a message may call an argument
 }
 
 
-@pytest.fixture(params=["file", "memory", "postgres"])
-def place(request, tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if request.param != "postgres":
-        yield tmp_path / "m.db" if request.param == "file" else None
-        return
-    if not is_available():
-        pytest.skip(MISSING)
-    schema = Schema()
-    yield schema.url
-    schema.drop()
 
 
 def opened(place):
