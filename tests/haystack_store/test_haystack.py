@@ -305,6 +305,14 @@ def prose(count: int = 60) -> list[Document]:
     ]
 
 
+def scores_what_is_missing() -> bool:
+    """Whether Haystack's own store counts words that a document lacks (as in 3.0)."""
+    own = InMemoryDocumentStore()
+    own.write_documents([Document(content="tea"), Document(content="milk")])
+    return len(own.bm25_retrieval("tea", scale_score=False)) > 1
+
+
+@pytest.mark.skipif(scores_what_is_missing(), reason="its store scores missing words")
 @pytest.mark.parametrize("filters", [None, *FILTERS])
 @pytest.mark.parametrize("query", ["word3", "Word3, word7 word3!", "unknown", "? -"])
 def test_keywords_find_and_score_as_haystacks_own_store(document_store, query, filters):
