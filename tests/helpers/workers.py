@@ -41,7 +41,7 @@ def _names_one_file(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Without `-n` there is a process for each core; one file needs no second one."""
+    """Without `-n` one process more than cores runs (tests wait); one for one file."""
     # What tests start imports from bytecode, whatever the shell has set: 0.2 s each.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -64,8 +64,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         or _names_one_file(config)
     ):
         return
-    count = min(cores(), MOST_WORKERS)
-    if count > 1:
+    if cores() > 1:
+        count = min(cores() + 1, MOST_WORKERS)
         option.numprocesses = count
         option.dist = "loadgroup"
         option.loadscopereorder = False

@@ -106,7 +106,7 @@ def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_p
         reader.start()
     stale = 0
     try:
-        for version in range(1, 600):
+        for version in range(1, 300):
             id_ = f"id{version % 7}"
             service.sync.add_memory(**ALICE, memories=[told(version, id_)])
             found = service.sync.search_memory(**ALICE, query="zebra", top_k=7)
