@@ -16,7 +16,14 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from helpers.processes import child, said, tell
-from vecall import EmbedderError, EmbeddingMismatchError, MemoryEntry, MemoryService
+from helpers.snapshots import until
+from vecall import (
+    ClosedError,
+    EmbedderError,
+    EmbeddingMismatchError,
+    MemoryEntry,
+    MemoryService,
+)
 
 WAIT_S = 20.0
 ROWS = 200  # a few batches
@@ -248,6 +255,14 @@ def test_an_embedder_that_fails_is_tried_again_from_there(open_service, tmp_path
     assert_like_fresh(open_service, service, tmp_path, entries)
 
 
+def is_closed(service: MemoryService) -> bool:
+    try:
+        service.sync.count_memories(**ALICE)
+    except ClosedError:
+        return True
+    return False
+
+
 def test_a_service_closed_in_the_middle_goes_on_when_it_is_reopened(
     open_service, tmp_path, in_time
 ):
@@ -260,6 +275,7 @@ def test_a_service_closed_in_the_middle_goes_on_when_it_is_reopened(
     assert gate.reached.wait(WAIT_S)
     closing_ = threading.Thread(target=service.close)
     closing_.start()
+    until(lambda: is_closed(service))
     gate.go_on.set()
     closing_.join(WAIT_S)
     moving.join(WAIT_S)
