@@ -20,7 +20,7 @@ from unittest import mock
 
 import pytest
 from vecall.langgraph import VecallStore
-from vecall.store.item_records import encode_namespace
+from vecall.store.values import encode_namespace
 
 FOLDER = Path(tempfile.mkdtemp())
 # Part of a path, name of a test, reason: these are expected to fail.

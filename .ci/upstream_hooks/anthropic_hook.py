@@ -17,8 +17,7 @@ from anthropic.types.beta import BetaMemoryTool20250818CreateCommand as Create
 from anyio import Path as AsyncPath
 from unsupported import expect_failures
 from vecall import Limits, MemoryService
-from vecall.anthropic import AsyncVecallMemoryTool, VecallMemoryTool
-from vecall.anthropic.files import _FILES, Files
+from vecall.anthropic import _FILES, AsyncVecallMemoryTool, Files, VecallMemoryTool
 
 LINKS = "there are no symbolic links in a memory service"
 _LINK = "test_symlink_validation_reject_"

@@ -23,19 +23,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import Stemmer
 from vecall import Engine, Ranking
+from vecall.clock import to_datetime, to_seconds
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import datasets
-from vecall.evaluation.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
-from vecall.evaluation.figures import LOCOMO_GROUPS, measured, recall_figures
-from vecall.evaluation.runner import DEEPEST, DEPTHS, QuestionResult
+from vecall.evaluation.runner import (
+    DEEPEST,
+    DEPTHS,
+    FIRST,
+    LOCOMO_GROUPS,
+    NO_MARKS,
+    NO_NEIGHBOURS,
+    PREVIOUS,
+    QuestionResult,
+    measured,
+    recall_figures,
+)
 from vecall.index.embedding import embedded_text
-from vecall.index.rows import name_key
+from vecall.index.row_cache import name_key
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms, words
-from vecall.lexical.irregular_forms import PLAIN_FORMS
-from vecall.lexical.languages import ENGLISH, language_of
-from vecall.lexical.stop_words import STOP_WORDS
+from vecall.lexical.languages import ENGLISH, STOP_WORDS, language_of
+from vecall.lexical.stems import PLAIN_FORMS
 from vecall.ranking.options import COSINE_ALONE
-from vecall.timestamps import to_datetime, to_seconds
 
 from bench.common import arguments
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vecall.embedders import Embedder
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.evaluation.runner import DEEPEST, READ, QuestionResult
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 from vecall.types import MemoryEntry
 
 from bench.recall.sets import Set

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from vecall.cli.terminal import table
+from vecall.cli.console import table
 from vecall.embedders import QueryMap
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.runner import (

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from vecall.cli.terminal import Progress, table
+from vecall.cli.console import Progress, table
 from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import metrics
@@ -54,10 +54,9 @@ from vecall.ranking.calibration import (
     fit,
     places,
 )
-from vecall.search.confidence import descending
+from vecall.search.scores import descending
 from vecall.service.memory_service import MemoryService
-from vecall.services.in_memory import InMemoryMemoryService
-from vecall.services.vector import VectorMemoryService
+from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.types import MemoryEntry
 
 from bench import ROOT

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation.datasets import read_demo, read_jsonl
-from vecall.evaluation.query_maps import examples_of, fitted_map
+from vecall.evaluation.runner import examples_of, fitted_map
 
 from bench import ROOT
 from bench.common import arguments

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vecall.embedders import QueryMap
 from vecall.embedders.query_map import fit
-from vecall.evaluation.query_maps import examples_of
+from vecall.evaluation.runner import examples_of
 
 from bench.recall.embedders import Remembered, Vectors
 from bench.recall.sets import HELD_OUT, Set

@@ -26,17 +26,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.terminal import Progress, table
+from vecall.cli.console import Progress, table
 from vecall.embedders import Embedder, LocalEmbedder, QueryMap
 from vecall.evaluation.confidence import calibration_figures, silence_figures
 from vecall.evaluation.datasets import Conversation
-from vecall.evaluation.figures import SHARES, measured
 from vecall.evaluation.metrics import mean
 from vecall.evaluation.runner import (
+    SHARES,
     Mode,
     QuestionResult,
     chosen_modes,
     ingested,
+    measured,
     own_questions,
     strangers,
 )

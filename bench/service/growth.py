@@ -22,7 +22,7 @@ import numpy as np
 from vecall import MemoryService, Quota, StorageOptions, WritePolicy
 from vecall._core import Engine
 from vecall.limits import Eviction
-from vecall.store.sqlite import writer
+from vecall.store import sqlite
 
 from bench.common import arguments
 
@@ -34,14 +34,14 @@ spent = [0.0]
 
 def watch_writer() -> None:
     """Add the CPU time of every transaction to `spent`."""
-    plain = writer.Writer._write
+    plain = sqlite.Writer._write
 
-    def timed(self: writer.Writer, group: object) -> None:
+    def timed(self: sqlite.Writer, group: object) -> None:
         begun = time.thread_time()
         plain(self, group)  # type: ignore[arg-type]
         spent[0] += time.thread_time() - begun
 
-    writer.Writer._write = timed  # type: ignore[method-assign, assignment]
+    sqlite.Writer._write = timed  # type: ignore[method-assign, assignment]
 
 
 def of_writer(call: Callable[[int], object]) -> float:

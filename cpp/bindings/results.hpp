@@ -43,7 +43,7 @@ inline HitArrays to_arrays(const std::vector<Hit>& hits) {
   return py::make_tuple(std::move(ids), std::move(scores));
 }
 
-// In the order of `vecall.search.confidence.Hit.score_parts`.
+// In the order of `vecall.search.scores.Hit.score_parts`.
 inline std::array<float, 6> parts_of(const RecallHit& hit) {
   return {hit.covered,      hit.parts.words,   hit.parts.vectors,
           hit.parts.beside, hit.parts.session, hit.parts.factor};

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
-from vecall.caller_warnings import RawTurnsWarning
 from vecall.clock import Clock
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
@@ -38,22 +37,25 @@ from vecall.errors import (
     WriteHookError,
     WriteRejectedError,
 )
-from vecall.filters.rights import Rights
-from vecall.filters.trust import TRUST_TIERS
+from vecall.filters.rights import TRUST_TIERS, Rights
 from vecall.hooks import PendingWrite, Verdict, redact
-from vecall.item_types import Drop, Item, Put
-from vecall.limits import Limits, Quota
-from vecall.operations.consolidation_plan import ConsolidationPlan
+from vecall.limits import (
+    Compaction,
+    Inactivity,
+    Limits,
+    MessageCount,
+    Quota,
+    Scopes,
+    SessionEnd,
+)
+from vecall.operations.consolidation import ConsolidationPlan
 from vecall.operations.options import StorageOptions, WritePolicy
-from vecall.owner_summaries import AppSummary, UserSummary
-from vecall.prompts.budget import fit_budget
-from vecall.prompts.render import render
+from vecall.prompts.render import fit_budget, render
 from vecall.prompts.scored import ScoredMemory
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
-from vecall.scopes import Scopes
-from vecall.search.options import SearchOptions
+from vecall.search.searcher import SearchOptions
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
 from vecall.service._sync import SyncMemoryService
@@ -63,8 +65,7 @@ from vecall.service.items import Items
 from vecall.service.memory_service import MemoryService
 from vecall.service.user import UserMemory
 from vecall.services.config import MemoryConfig
-from vecall.services.in_memory import InMemoryMemoryService
-from vecall.services.vector import VectorMemoryService
+from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import (
     CompactionAwareSummaryProvider,
@@ -72,21 +73,26 @@ from vecall.summaries import (
     SessionSummary,
     SummaryProvider,
 )
-from vecall.trigger_options import Compaction, Inactivity, MessageCount, SessionEnd
+from vecall.telemetry import RawTurnsWarning
 from vecall.types import (
     AddedIds,
+    AppSummary,
     Consolidation,
+    Drop,
     DuplicateGroup,
     Event,
     Filter,
     ForgetProposal,
     Imported,
+    Item,
     LeftOut,
     MemoryEntry,
     Page,
+    Put,
     Revision,
     SearchMemoryResponse,
     Session,
+    UserSummary,
 )
 
 __all__ = [

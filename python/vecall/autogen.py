@@ -28,11 +28,10 @@ except ImportError as error:
 
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, InvalidTypeError
-from vecall.prompts.budget import counter
-from vecall.prompts.render import render
+from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
-from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
+from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
 from vecall.validation import checked_owner
 

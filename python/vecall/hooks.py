@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vecall.errors import InvalidArgumentError
-from vecall.filters.trust import check_tier
-from vecall.reprs import short_repr
-from vecall.scalars import make_exact
+from vecall.filters.rights import check_tier
+from vecall.scalars import make_exact, short_repr
 from vecall.types import MemoryEntry
 
 

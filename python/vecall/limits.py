@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
-from vecall.errors import ConfigError
-from vecall.reprs import short_repr
-from vecall.scalars import make_exact
+from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
+from vecall.scalars import exact, make_exact, short_repr
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
@@ -101,4 +101,180 @@ class Quota:
 def _check_count(value: object, name: str) -> None:
     if type(value) is not int or value < 1:
         msg = f"{name}: must be an integer of at least 1"
+        raise ConfigError(msg)
+
+
+# Scopes: memories shared between the apps of a user, or the users of an app.
+#
+# (app, user) pairs are isolated from each other. Besides a user's own memories there
+# are two more scopes, each a partition of its own:
+#
+# - "shared": memories of one user for all apps;
+# - "app": memories of one app for all its users, such as a handbook.
+#
+# Both are off by default. Reading and writing are enabled separately. The two names of
+# these partitions in the file are reserved: no app and no user may have them.
+
+
+Scope = Literal["user", "shared", "app"]
+"""The user's own memories, those of the user for all apps, or those of the app."""
+
+SHARED_APP = "\x01vecall shared\x01"
+APP_WIDE = "\x01vecall app\x01"
+_OWN = (SHARED_APP, APP_WIDE)
+
+
+class Owner(TypedDict):
+    """App and user, as the methods of a memory service take them."""
+
+    app_name: str
+    user_id: str
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """Which scopes besides a user's own memories may be read and written.
+
+    Attributes:
+        read: "shared", "app" or both; searches include them.
+        write: "shared", "app" or both.
+    """
+
+    read: frozenset[Scope] = frozenset()
+    write: frozenset[Scope] = frozenset()
+
+    __repr__ = short_repr
+
+    def __init__(
+        self, *, read: Iterable[Scope] = (), write: Iterable[Scope] = ()
+    ) -> None:
+        """Enable scopes.
+
+        Raises:
+            ConfigError: A value other than "shared" and "app".
+        """
+        for given, name in ((read, "read"), (write, "write")):
+            named: frozenset[Scope] | None
+            try:
+                named = frozenset(map(exact, given))
+            except TypeError:
+                named = None
+            places = {"shared", "app"}
+            if isinstance(given, str) or named is None or not named <= places:
+                msg = f'scopes.{name}: expected some of "shared" and "app"'
+                raise ConfigError(msg)
+            object.__setattr__(self, name, named)
+
+    def key(
+        self, scope: object, app: str, user: str, *, write: bool
+    ) -> tuple[str, str]:
+        """Return the names of the partition behind a scope.
+
+        Raises:
+            InvalidArgumentError: An unknown scope, or a reserved name.
+            ScopeError: The scope is not enabled.
+        """
+        if app in _OWN or user in _OWN:
+            msg = "app_name, user_id: this name is reserved"
+            raise InvalidArgumentError(msg)
+        if type(scope) is not str:
+            scope = exact(scope)
+        if type(scope) is str and scope == "user":
+            return app, user
+        if type(scope) is not str or scope not in get_args(Scope):
+            msg = 'scope: must be "user", "shared" or "app"'
+            raise InvalidArgumentError(msg)
+        allowed = self.write if write else self.read
+        if scope not in allowed:
+            way = "write" if write else "read"
+            msg = f"scope: MemoryService(scopes=Scopes({way}=...)) does not allow it"
+            raise ScopeError(msg)
+        return (SHARED_APP, user) if scope == "shared" else (app, APP_WIDE)
+
+
+# The options of `trigger=`: what makes memories of an observed session.
+
+
+_LONGEST_MS = 100 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """Only `end_session` makes memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inactivity:
+    """Make memories of a session after some time without a new turn.
+
+    Attributes:
+        inactivity_ms: The time in milliseconds, 1 to 100 years.
+    """
+
+    inactivity_ms: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        make_exact(self)
+        _check_trigger(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCount:
+    """Make memories after a number of new turns.
+
+    Attributes:
+        message_count: The number of turns, 1 to 1,000,000.
+    """
+
+    message_count: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        make_exact(self)
+        _check_trigger(self.message_count, "message_count", 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Store the summaries of a framework's compaction; no LLM is called."""
+
+
+Trigger = SessionEnd | Inactivity | MessageCount | Compaction
+
+_BY_NAME = {
+    "session_end": SessionEnd,
+    "inactivity": Inactivity,
+    "message_count": MessageCount,
+    "compaction": Compaction,
+}
+
+
+def checked_trigger(given: object) -> Trigger | None:
+    """Return a trigger from itself, its name, or a mapping with "type".
+
+    Raises:
+        ConfigError: Another value.
+    """
+    if given is None or isinstance(given, Trigger):
+        return given
+    options: Mapping[str, object] = {}
+    name = exact(given)
+    if isinstance(given, Mapping):
+        options = {key: value for key, value in given.items() if key != "type"}
+        name = exact(given.get("type"))
+    kind = _BY_NAME.get(name) if isinstance(name, str) else None
+    if kind is None:
+        msg = f"trigger: expected one of {', '.join(_BY_NAME)}, or their classes"
+        raise ConfigError(msg)
+    try:
+        return kind(**options)  # type: ignore[no-any-return]
+    except TypeError:
+        msg = f"trigger: {name} needs its number, and takes nothing else"
+        raise ConfigError(msg) from None
+
+
+def _check_trigger(value: object, name: str, limit: int) -> None:
+    if type(value) is not int or not 1 <= value <= limit:
+        msg = f"trigger: {name} must be an integer from 1 to {limit}"
         raise ConfigError(msg)

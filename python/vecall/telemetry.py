@@ -13,6 +13,7 @@ import itertools
 import logging
 import math
 import sys
+import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -21,6 +22,7 @@ from vecall.scalars import exact_arguments
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -321,3 +323,39 @@ def observed(
         return watched
 
     return decorate
+
+
+# Warnings that point at the line of a program that called vecall.
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class RawTurnsWarning(UserWarning):
+    """Turns are embedded as they are, since the service has no summarizer.
+
+    Python ignores it, as it ignores a DeprecationWarning, unless a filter selects it:
+    `warnings.simplefilter("default", vecall.RawTurnsWarning)`.
+    """
+
+
+warnings.simplefilter("ignore", RawTurnsWarning, append=True)  # the program's go first
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the innermost call that is not of this package.
+
+    Args:
+        message: The text.
+        category: The class of the warning.
+    """
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_own(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_own(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == _PACKAGE

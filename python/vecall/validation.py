@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from vecall.clock import to_seconds
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
@@ -15,11 +16,9 @@ from vecall.errors import (
     LimitExceededError,
 )
 from vecall.filters.metadata import check_conditions
-from vecall.filters.trust import TRUST_TIERS, check_tier, reaches, tiers_from
-from vecall.limits import Limits
+from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
+from vecall.limits import Limits, Owner, Scopes
 from vecall.scalars import exact
-from vecall.scopes import Owner, Scopes
-from vecall.timestamps import to_seconds
 from vecall.types import Filter, Names, several
 
 LABEL_FIELDS = (

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("google.adk")
 
 from google.genai import types
-from vecall.adk.artifact_text import PIECE, pieces, text_of
+from vecall.adk.artifacts import PIECE, pieces, text_of
 
 
 def a_blob(data: bytes, mime_type: str | None) -> types.Part:

@@ -19,7 +19,7 @@ import vecall.adk
 from google.adk.sessions import InMemorySessionService
 from helpers.adk import PARROT, a_trip, add, entries, ingest, search
 from vecall.adk import VecallMemoryService
-from vecall.adk.uri import parse_uri, with_uri_options
+from vecall.adk.memory_service import parse_uri, with_uri_options
 from vecall.hooks import ALLOW, REJECT
 
 

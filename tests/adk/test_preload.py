@@ -34,7 +34,7 @@ from vecall.adk import (
     preload_memory,
 )
 from vecall.content import text_parts
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 
 service = pytest.fixture(adk_service)
 ASK = "Which quiet room do I like?"

@@ -11,7 +11,7 @@ from helpers.scheduler import Scheduler
 from vecall import MemoryService
 
 pytest.importorskip("anthropic.lib.tools")
-from vecall.anthropic.files import FileError, Files
+from vecall.anthropic import FileError, Files
 
 WHOSE = ("hotel", "alice")
 MOST = 400  # schedules of two commands

@@ -19,7 +19,7 @@ from helpers.unasked import check_unasked
 from vecall import MemoryService
 from vecall.autogen import VecallMemory
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
-from vecall.scopes import SHARED_APP
+from vecall.limits import SHARED_APP
 
 ALICE = {"app_name": "hotel", "user_id": "alice"}
 TEXT, JSON = MemoryMimeType.TEXT, MemoryMimeType.JSON

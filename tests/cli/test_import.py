@@ -11,7 +11,7 @@ import sys
 import pytest
 from vecall import MemoryService
 from vecall.cli.main import main
-from vecall.cli.owner_batches import Line, OwnerBatches
+from vecall.cli.options import Line, OwnerBatches
 
 APP = {"app_name": "hotel"}
 ALICE = {**APP, "user_id": "alice"}

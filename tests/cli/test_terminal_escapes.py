@@ -13,8 +13,8 @@ from contextlib import closing, suppress
 
 import pytest
 from vecall import MemoryService
+from vecall.cli.console import one_line, shown
 from vecall.cli.main import main
-from vecall.cli.streams import one_line, shown
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
 

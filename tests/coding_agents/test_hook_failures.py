@@ -188,24 +188,24 @@ def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
 
 @pytest.mark.parametrize("size", [1_000, 1_001])
 def test_an_input_is_read_up_to_a_size(monkeypatch, size):
-    from vecall.coding_agents import payload
+    from vecall.coding_agents import hook
 
-    monkeypatch.setattr(payload, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(hook, "MOST_INPUT_BYTES", 1_000)
     reader, writer = os.pipe()
     os.write(writer, json.dumps(PROMPT).ljust(size).encode())
     os.close(writer)
     try:
         if size == 1_000:
-            assert payload.read_payload(reader).prompt == SECRET
+            assert hook.read_payload(reader).prompt == SECRET
         else:
-            with pytest.raises(payload.PayloadError, match="more than 1000 bytes"):
-                payload.read_payload(reader)
+            with pytest.raises(hook.PayloadError, match="more than 1000 bytes"):
+                hook.read_payload(reader)
     finally:
         os.close(reader)
 
 
 def test_the_log_repeats_no_message_that_may_hold_a_text():
-    from vecall.coding_agents.log import reason
+    from vecall.coding_agents.hook import reason
 
     assert reason(ValueError(SECRET)) == "ValueError"
     assert reason(OSError(2, SECRET)) == "FileNotFoundError"
@@ -214,8 +214,7 @@ def test_the_log_repeats_no_message_that_may_hold_a_text():
 
 def test_turns_that_a_service_refuses_are_counted(tmp_path):
     """All of a transaction, if their session is refused; the others are stored."""
-    from vecall.coding_agents.recall import Owner
-    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.hook import Owner, retain
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(300)]
@@ -228,16 +227,16 @@ def test_turns_that_a_service_refuses_are_counted(tmp_path):
 
 
 def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
-    from vecall.coding_agents import recall
+    from vecall.coding_agents import hook
 
-    monkeypatch.setattr(recall, "_PAGE", 2)
+    monkeypatch.setattr(hook, "_PAGE", 2)
     with MemoryService(tmp_path / "m.db", embedder=None) as memory:
         told = [{"content": f"tea {n}", "kind": "preference"} for n in range(9)]
         memory.sync.add_memory(**OWNER, memories=told)
-        owner = recall.Owner(*OWNER.values())
+        owner = hook.Owner(*OWNER.values())
         for seconds, read in (([1.0, 0.51, 0.49], 4), ([1.0] * 9, 9)):
             given = iter(seconds)
-            block = recall.profile(
+            block = hook.profile(
                 memory, owner, max_tokens=1_500, left=lambda given=given: next(given)
             )
             assert sorted(re.findall(r"tea (\d)", block)) == list("012345678")[:read]
@@ -256,8 +255,7 @@ def test_a_session_that_is_a_pattern_or_a_path_names_no_transcript(home, name):
 
 def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
     """Each has 256 turns; the rest is left for the next hook, which stores it."""
-    from vecall.coding_agents.recall import Owner
-    from vecall.coding_agents.retain import retain
+    from vecall.coding_agents.hook import Owner, retain
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(600)]
@@ -313,9 +311,9 @@ def test_a_turn_of_tags_without_ends_is_stored_as_its_neighbours_are(
 
 ENDLESS = """
 import re, sys
-from vecall.coding_agents.deadline import Deadline
-from vecall.coding_agents import deadline
-deadline.SECONDS["recall"] = 0.4
+from vecall.coding_agents.hook import Deadline
+from vecall.coding_agents import hook
+hook.SECONDS["recall"] = 0.4
 Deadline("recall")
 print("begins", flush=True)
 re.match("(a*)*b", "a" * 10_000)
@@ -332,7 +330,7 @@ def test_a_hook_that_python_cannot_interrupt_ends_at_its_deadline(log):
 
 
 LEFT = """
-from vecall.coding_agents.deadline import Deadline
+from vecall.coding_agents.hook import Deadline
 for verb in ("recall", "start", "retain"):
     end = Deadline(verb)
     end.cancel()
@@ -342,10 +340,10 @@ for verb in ("recall", "start", "retain"):
 SLOW_START = """
 import time
 time.sleep(0.5)
-from vecall.coding_agents import deadline
-deadline.SECONDS["recall"] = 0.4
+from vecall.coding_agents import hook
+hook.SECONDS["recall"] = 0.4
 print("begins", flush=True)
-deadline.Deadline("recall")
+hook.Deadline("recall")
 time.sleep(0.15)  # less than it would have if its start did not count
 print("still works")
 """

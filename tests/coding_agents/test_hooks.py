@@ -16,8 +16,7 @@ from helpers.coding_agents import (
 )
 from vecall import MemoryEntry, MemoryService
 from vecall.coding_agents.hook import parser
-from vecall.coding_agents.options import Options, options_of
-from vecall.coding_agents.project import project_user
+from vecall.coding_agents.options import Options, options_of, project_user
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}
 NINJA = "We build project zebra with ninja, never with make."

@@ -9,8 +9,8 @@ import shlex
 import pytest
 from helpers.paths import DOCS
 from vecall.cli.main import main
-from vecall.coding_agents import answers, options, transcript
-from vecall.coding_agents.agents import AGENTS
+from vecall.coding_agents import hook, options, transcript
+from vecall.coding_agents.install import AGENTS
 
 PATH = DOCS / "guide/coding-agents.md"
 
@@ -59,7 +59,7 @@ def test_the_table_of_options_is_that_of_the_command(page):
     assert f"| {options.UNASKED_CONFIDENCE} |" in page
     assert f"`{options.APP}`" in page
     assert f"{transcript.MOST_TEXT_CHARACTERS:,} characters" in page
-    assert f"{answers.MOST_CHARACTERS:,} characters" in page
+    assert f"{hook.MOST_CHARACTERS:,} characters" in page
 
 
 def test_the_table_of_settings_is_that_of_the_agents(page):

@@ -19,9 +19,8 @@ from helpers.coding_agents import claude_line, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.cli.main import main
-from vecall.coding_agents.agents import AGENTS, MARK
 from vecall.coding_agents.hook import VERBS
-from vecall.coding_agents.install import BACKUP, install, uninstall
+from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall
 
 FILES = {
     "claude-code": ".claude/settings.json",

@@ -15,7 +15,7 @@ from helpers.embedders import Recorder, session
 from helpers.memories import ALICE, BOB, WAIT_S, Held
 from vecall import ConfigError, EmbedderError, FunctionEmbedder, MemoryService
 from vecall.embedders import CachedEmbedder, CallerVectors, MappedEmbedder, QueryMap
-from vecall.embedders.caller import can_embed
+from vecall.embedders.base import can_embed
 from vecall.evaluation.runner import TimedEmbedder
 
 

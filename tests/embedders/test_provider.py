@@ -183,15 +183,14 @@ def stand_in(made: list[Any]) -> Callable[..., Recorder]:
 def test_a_name_may_carry_a_model(monkeypatch):
     """S0.25: everything after the first colon, slashes and colons too."""
     made: list[Any] = []
-    for module, kind in [
-        ("openai", "OpenAIEmbedder"),
-        ("gemini", "GeminiEmbedder"),
-        ("fastembed", "FastEmbedEmbedder"),
-        ("sentence_transformers", "SentenceTransformerEmbedder"),
+    for module, name, kind in [
+        ("hosted", "openai", "OpenAIEmbedder"),
+        ("hosted", "gemini", "GeminiEmbedder"),
+        ("local", "fastembed", "FastEmbedEmbedder"),
+        ("local", "sentence-transformers", "SentenceTransformerEmbedder"),
     ]:
         path = f"vecall.embedders.{module}.{kind}"
         monkeypatch.setattr(path, stand_in(made))
-        name = module.replace("_", "-")
         resolve(name)
         resolve(f"{name}:some/model:v2")
     assert made == [(), ("some/model:v2",)] * 4
@@ -213,13 +212,13 @@ def test_every_public_name_is_there_and_imported_late():
     for name in vecall.embedders.__all__:
         assert getattr(vecall.embedders, name) is not None
         assert name in dir(vecall.embedders)
-    assert OpenAIEmbedder.__module__ == "vecall.embedders.openai"
+    assert OpenAIEmbedder.__module__ == "vecall.embedders.hosted"
     with pytest.raises(AttributeError, match="nothing"):
         _ = vecall.embedders.nothing
     script = "import json, sys, vecall; print(json.dumps(sorted(sys.modules)))"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     loaded = set(json.loads(done.stdout))
-    late = {"cached", "fastembed", "gemini", "openai", "remote", "local", "provider"}
+    late = {"cached", "hosted", "local", "provider"}
     assert not loaded & {f"vecall.embedders.{name}" for name in late}
     assert not loaded & {"openai", "google.genai", "fastembed", "httpx", "httpx2"}

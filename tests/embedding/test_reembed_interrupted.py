@@ -6,7 +6,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from vecall import MemoryEntry
-from vecall.index.backfill import Backfill
+from vecall.index.embedding import Backfill
 from vecall.store import examine
 
 

@@ -13,7 +13,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE, WAIT_S
 from vecall import MemoryService
 from vecall.store import SwitchModels
-from vecall.store.sqlite.writer import Writer
+from vecall.store.sqlite import Writer
 
 KEY = (ALICE["app_name"], ALICE["user_id"])
 

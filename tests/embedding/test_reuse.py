@@ -14,7 +14,7 @@ from helpers.embedders import Recorder, embedded
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, Scopes
 from vecall.store.rows import text_hash
-from vecall.store.writes import existing as known_module
+from vecall.store.writes import add as known_module
 
 TEXT = "likes green tea"
 TURN = {"text": TEXT, "author": "user", "id": "e1"}

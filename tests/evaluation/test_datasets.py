@@ -14,7 +14,7 @@ from vecall.evaluation.datasets import (
     read_jsonl,
     with_other_half,
 )
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 from vecall.types import Event, Session
 
 CHAT = {

@@ -14,7 +14,7 @@ from helpers.evaluations import asked_of, lines, runner, search, tell, written
 from helpers.ranking import DEFAULTS
 from vecall import MemoryService, SearchOptions
 from vecall.cli.main import main
-from vecall.evaluation import ablation
+from vecall.evaluation import runner as ablation
 from vecall.evaluation import runner as evaluation
 from vecall.evaluation.confidence import FLOORS
 from vecall.evaluation.datasets import read_demo, read_jsonl

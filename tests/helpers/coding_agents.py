@@ -13,8 +13,8 @@ from helpers import processes
 # The first argument is the deadline in seconds.
 HOOK = """
 import sys
-from vecall.coding_agents import deadline
-deadline.SECONDS = dict.fromkeys(deadline.SECONDS, float(sys.argv.pop(1)))
+from vecall.coding_agents import hook
+hook.SECONDS = dict.fromkeys(hook.SECONDS, float(sys.argv.pop(1)))
 from vecall.cli.main import main
 main()
 """

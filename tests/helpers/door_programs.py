@@ -26,7 +26,7 @@ from vecall import (
     UserMemory,
     render,
 )
-from vecall.scopes import SHARED_APP
+from vecall.limits import SHARED_APP
 from vecall.service._items_sync import SyncItems
 from vecall.service._sync import SyncMemoryService
 from vecall.service._user_items_sync import SyncUserItems

@@ -8,8 +8,8 @@ from typing import Any
 
 import jsonschema
 from vecall import MemoryService
-from vecall.mcp.access import Access
 from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 from helpers.memories import ALICE
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from vecall.store.item_records import ItemRow
 from vecall.store.rows import Row
+from vecall.store.values import ItemRow
 
 _SUMMED = 16  # columns of a row that are always in its checksum
 

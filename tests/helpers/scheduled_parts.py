@@ -9,12 +9,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from vecall.concurrency.key_locks import KeyLocks
+from vecall.concurrency.locks import KeyLocks
 from vecall.store import Change, WriteJob
-from vecall.store.file.snapshot_folder import SnapshotFolder
-from vecall.store.sqlite.maintenance import SqliteMaintenance
-from vecall.store.sqlite.snapshots import SqliteSnapshots
-from vecall.store.sqlite.storage import SqliteStorage
+from vecall.store.file.filesystem import SnapshotFolder
+from vecall.store.sqlite import SqliteMaintenance, SqliteSnapshots, SqliteStorage
 
 from helpers.scheduler import Mode, Scheduler
 

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 from vecall.errors import BusyError, ClosedError
-from vecall.index.newest_changes import NewestChanges
-from vecall.index.read_threads import ReadThreads
+from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ranking.calibration import Calibration
 from vecall.search import search_index as _serving
 from vecall.search import searcher as _recall
-from vecall.search.confidence import Scoring
+from vecall.search.scores import Scoring
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.store import (
     AddMemories,
@@ -30,7 +29,7 @@ from vecall.store import (
     WriteJob,
 )
 from vecall.store.file.database import Database
-from vecall.store.sqlite.savepoint_jobs import run_in_savepoint
+from vecall.store.sqlite import run_in_savepoint
 
 from helpers.join_runner import run_with
 from helpers.scheduled_parts import (

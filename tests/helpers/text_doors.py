@@ -24,20 +24,18 @@ from vecall import (
     StorageOptions,
     VecallError,
 )
-from vecall.cli.streams import CleanStream
-from vecall.coding_agents.json_text import with_value
-from vecall.coding_agents.transcript import read_turns
-from vecall.operations.consolidation_duplicates import _said
-from vecall.operations.consolidation_near_duplicates import _opposites
+from vecall.cli.console import CleanStream
+from vecall.clock import to_seconds
+from vecall.coding_agents.transcript import read_turns, with_value
+from vecall.operations.consolidation import _opposites, _said
 from vecall.prompts.render import render
 from vecall.prompts.strip import without_recalled
 from vecall.server import create_app
-from vecall.summaries.llm_output import read_answer
-from vecall.summaries.transcript import turns_of
+from vecall.summaries.base import turns_of
+from vecall.summaries.llm import read_answer
 from vecall.text import label, neutral
-from vecall.timestamps import to_seconds
 from vecall.tools.preload import PreloadMemory
-from vecall.tools.recall import RecallMemory
+from vecall.tools.search import RecallMemory
 
 from helpers.coding_agents import claude_line, codex_line, cursor_line
 from helpers.http import ALICE as PATH
@@ -247,7 +245,7 @@ def _reading_doors(folder: Path) -> Doors:
         "time": moment,
     }
     try:
-        from vecall.adk.artifact_text import _untagged, pieces
+        from vecall.adk.artifacts import _untagged, pieces
     except ImportError:
         return doors
     return {**doors, "artifact": lambda text: list(pieces(_untagged(text)))}

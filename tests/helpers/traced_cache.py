@@ -12,23 +12,21 @@ from typing import Any
 
 import pytest
 from vecall._core import Engine
-from vecall.concurrency import key_locks as _key_locks
-from vecall.concurrency import shared_work as _shared_work
-from vecall.concurrency.shared_work import SharedWork
-from vecall.index import loaded as _resident
+from vecall.concurrency import locks as _key_locks
+from vecall.concurrency import periodic as _shared_work
+from vecall.concurrency.periodic import SharedWork
 from vecall.index import partition_cache as _loader
-from vecall.index import read_threads as _read_threads
+from vecall.index import row_cache as _read_threads
 from vecall.index import row_cache as _row_cache
+from vecall.index import snapshots as _resident
 from vecall.index import snapshots as _snapshots
-from vecall.index.loaded import LoadedPartition, LoadedPartitions
 from vecall.index.partition_cache import PartitionCache
-from vecall.index.row_cache import RowCache
-from vecall.index.rows import Key
-from vecall.index.snapshots import SnapshotCache
+from vecall.index.row_cache import Key, RowCache
+from vecall.index.snapshots import LoadedPartition, LoadedPartitions, SnapshotCache
 from vecall.search import search_index as _serving
 from vecall.search.search_index import SearchIndex, Use
 from vecall.store import Row
-from vecall.store.file.snapshot_folder import SnapshotFolder
+from vecall.store.file.filesystem import SnapshotFolder
 
 from helpers.scheduled_parts import (
     Locks,

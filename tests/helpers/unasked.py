@@ -11,7 +11,7 @@ from typing import Any
 
 from vecall import MemoryService
 from vecall.embedders import has_local
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 
 FACTS = [
     "I keep a zebra called Bruno.",

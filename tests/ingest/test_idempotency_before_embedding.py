@@ -13,8 +13,8 @@ from helpers.embedders import Recorder, embedded, found
 from helpers.join_runner import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
-from vecall.ingest.call_metadata import GivenMetadata
-from vecall.operations.write_request import fact_request
+from vecall.ingest.fields import GivenMetadata
+from vecall.operations.writes import fact_request
 
 KEY = {"idempotency_key": "k"}
 FACTS = ["likes green tea", "lives in Porto"]

@@ -17,7 +17,7 @@ from vecall import (
     WritePolicy,
     redact,
 )
-from vecall.ingest.inner_parts import MEMORY_TOOLS, MOST_CHARS
+from vecall.ingest.parts import MEMORY_TOOLS, MOST_CHARS
 from vecall.tools import (
     ExpandSession,
     ForgetMemory,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.memories import ALICE
-from vecall import Drop, Put, item_collection
-from vecall.item_collection import ItemCollection
+from vecall import Drop, Put, item_collections
+from vecall.item_collections import ItemCollection
 
 SPACES = [("docs",), ("docs", "a"), ("docs", "b"), ("docs", "b", "c"), ("other",)]
 COUNT = 300
@@ -98,6 +98,6 @@ def test_documents_behind_the_last_page_have_the_order_of_a_page(
 
     pages = documents.nearest([1, 0, 0], 30, None, even)
     assert [item.key for item, _ in pages] == [f"k{n}" for n in range(58, -1, -2)]
-    monkeypatch.setattr(item_collection, "_PAGE", 20)
+    monkeypatch.setattr(item_collections, "_PAGE", 20)
     behind = documents.nearest([1, 0, 0], 30, None, even)
     assert [item.key for item, _ in behind] == [item.key for item, _ in pages]

@@ -12,7 +12,7 @@ from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidTypeError, LimitExceededError, Limits, MemoryService
-from vecall.item_log import ItemLog
+from vecall.item_collections import ItemLog
 
 WHO = tuple(ALICE.values())
 PLACE = ("log", "s")
@@ -130,7 +130,7 @@ def test_a_value_that_is_too_large_costs_itself_alone(open_service):
 def test_the_next_call_deletes_what_an_interrupted_clear_left(
     open_service, monkeypatch, next_call
 ):
-    monkeypatch.setattr("vecall.item_log._MOST", 3)
+    monkeypatch.setattr("vecall.item_collections._MOST", 3)
     memory = open_service()
 
     def stored(place: tuple[str, ...]) -> list[Any]:
@@ -165,7 +165,7 @@ def test_the_next_call_deletes_what_an_interrupted_clear_left(
 def test_two_that_clear_and_one_that_adds_leave_what_was_added(
     open_service, monkeypatch
 ):
-    monkeypatch.setattr("vecall.item_log._MOST", 2)
+    monkeypatch.setattr("vecall.item_collections._MOST", 2)
     memory = open_service()
     log = ItemLog(memory, *WHO, PLACE)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE
 from vecall import Put
-from vecall.operations.item_results import parsed
+from vecall.operations.items import parsed
 from vecall.store import ItemRow
 from vecall.store.reads import item_reads
 
@@ -35,7 +35,7 @@ def test_large_values_are_read_and_parsed_on_another_thread(
         threads.add(threading.get_ident())
         return parsed(row)
 
-    monkeypatch.setattr("vecall.operations.item_results.parsed", noting)
+    monkeypatch.setattr("vecall.operations.items.parsed", noting)
 
     async def read() -> tuple[list[Any], int]:
         turns = 0

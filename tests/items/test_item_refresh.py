@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from vecall.errors import StorageError
-from vecall.operations.item_refresh import ItemRefresh
+from vecall.operations.items import ItemRefresh
 from vecall.store import ItemRow
 
 

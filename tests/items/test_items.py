@@ -29,7 +29,7 @@ from vecall import (
     StorageOptions,
 )
 from vecall.filters.json_conditions import compiled
-from vecall.store.item_records import encode_namespace
+from vecall.store.values import encode_namespace
 from vecall.store.writes.items import TouchItems
 
 ALICE = {"app_name": "app", "user_id": "alice"}

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import CorruptFileError, Limits, MemoryService, Put
 from vecall.errors import InvalidTypeError, LimitExceededError
-from vecall.item_types import Drop
-from vecall.store import examine, item_values, repair
+from vecall.store import examine, repair, values
+from vecall.types import Drop
 
 PLACE = (("talk",), "photo")
 PHOTO = "data:image/png;base64," + "iVBORw0K" * 37_500  # 300,022 characters
@@ -103,10 +103,10 @@ def test_any_value_is_put_together_again(value, long, piece, large):
     sizes = {"_LONG": long, "_PIECE": piece, "LARGE": large}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(item_values, name, size)
-        stored = item_values.in_pieces(value)
-        assert item_values.parsed_value(*stored) == value
-        assert item_values.number_of_pieces(stored.text) == len(stored.pieces)
+            patch.setattr(values, name, size)
+        stored = values.in_pieces(value)
+        assert values.parsed_value(*stored) == value
+        assert values.number_of_pieces(stored.text) == len(stored.pieces)
         for text in (stored.text, *stored.pieces):
             assert "\0" not in text
             text.encode()

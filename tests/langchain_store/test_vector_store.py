@@ -10,7 +10,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from vecall import InvalidArgumentError
 from vecall.langchain import VecallVectorStore
-from vecall.scopes import SHARED_APP
+from vecall.limits import SHARED_APP
 
 
 class TestVecallVectorStore(VectorStoreIntegrationTests):

@@ -34,9 +34,9 @@ from vecall import (
     MemoryService,
     StorageOptions,
 )
+from vecall import langgraph as store_module
 from vecall.langgraph import VecallStore
-from vecall.langgraph import store as store_module
-from vecall.scopes import SHARED_APP
+from vecall.limits import SHARED_APP
 
 NOTES = ("alice", "notes")
 

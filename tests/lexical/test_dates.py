@@ -10,7 +10,7 @@ from helpers.campaigns import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.dates import MONTHS, asked_dates, date_marks, may_name_dates
+from vecall.lexical.features import MONTHS, asked_dates, date_marks, may_name_dates
 from vecall.text import normalise
 
 NOW = datetime(2024, 5, 15, 12, tzinfo=timezone.utc)

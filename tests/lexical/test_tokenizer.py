@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
-from vecall.lexical.stop_words import STOP_WORDS
+from vecall.lexical.languages import STOP_WORDS
 from vecall.lexical.tokenizer import has_word
 from vecall.text import _RARE_MARKS, normalise
 

@@ -15,7 +15,7 @@ from helpers.lifecycle import bytes_with, kept
 from helpers.processes import child, run, said, tell
 from vecall import CorruptFileError, MemoryService, Quota
 from vecall.cli.main import main
-from vecall.store.partition_lookup import partition_state
+from vecall.store.names import partition_state
 from vecall.summaries import SessionSummary
 
 NAME = "alice0001x@example.com"
@@ -251,7 +251,7 @@ def test_turns_of_a_user_who_only_has_turns_that_wait_are_not_hidden(opened):
 
 KILLED = """
 import os, sys, vecall
-from vecall.store.maintenance import backup_and_purge as upkeep
+from vecall.store.maintenance import recover as upkeep
 def after(work):
     def both(*args):
         work(*args)

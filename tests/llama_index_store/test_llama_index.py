@@ -231,7 +231,7 @@ def test_a_collection_or_a_user_never_reaches_another(tmp_path):
 
 
 def test_a_scan_reads_more_nodes_than_one_page(store, monkeypatch):
-    monkeypatch.setattr("vecall.item_collection._PAGE", 16)
+    monkeypatch.setattr("vecall.item_collections._PAGE", 16)
     given = nodes(100)
     store.add(given)
     assert [n.node_id for n in store.get_nodes()] == [n.node_id for n in given]

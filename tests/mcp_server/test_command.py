@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from helpers.mcp_clients import LineClient
+from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.cli.main import main
-from vecall.cli.mcp_clients import CLIENTS
 
 KEYS = {
     "claude-desktop": "mcpServers",

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from helpers.paths import DOCS
 from vecall import MemoryService
-from vecall.cli import mcp_command
+from vecall.cli import serve_commands
+from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.cli.main import main
-from vecall.cli.mcp_clients import CLIENTS
 from vecall.coding_agents.options import APP, USER
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 
-from vecall.mcp import resources
-from vecall.mcp.access import Access
+from vecall.mcp import answers
 from vecall.mcp.answers import Answers
+from vecall.mcp.tools import Access
 
 PATH = DOCS / "guide/mcp.md"
 
@@ -60,9 +60,9 @@ def test_the_table_of_tools_is_that_of_the_server(page):
 
 def test_the_table_of_resources_is_that_of_the_server(page):
     named = [row[0].strip("`") for row in rows(page, "resource or prompt")[:-1]]
-    uris = [each["uri"] for each in resources.LISTED]
-    assert named == uris + [each["uriTemplate"] for each in resources.TEMPLATES]
-    assert f"the newest {resources._COUNT} memories" in page
+    uris = [each["uri"] for each in answers.LISTED]
+    assert named == uris + [each["uriTemplate"] for each in answers.TEMPLATES]
+    assert f"the newest {answers._COUNT} memories" in page
 
 
 def test_every_client_is_named_with_its_key(page, capsys):
@@ -87,7 +87,7 @@ def test_the_settings_of_the_page_are_those_that_are_printed(page, capsys):
 
 def test_the_defaults_of_the_page_are_those_of_the_command(page):
     assert f"`--app` (`{APP}`), `--user` (`{USER}`)" in page
-    assert f"`--max-tokens` ({mcp_command.MAX_TOKENS})" in page
+    assert f"`--max-tokens` ({serve_commands.MAX_TOKENS})" in page
     access = Access(app_name="a", user_id="u")
     assert f'"{access.author}", "{access.source}"' in page
     assert f'| trust | "{access.trust}" |' in page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE, BOB, SECRET
 from vecall import MemoryEntry, render
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 pytest.importorskip("jsonschema")
@@ -309,7 +309,7 @@ def test_the_newest_are_complete_if_the_end_of_a_page_is_deleted(
     alice, memory, monkeypatch
 ):
     """Whoever deletes between two pages hides nothing from the resource."""
-    monkeypatch.setattr("vecall.mcp.resources._PAGE", 3)
+    monkeypatch.setattr("vecall.mcp.answers._PAGE", 3)
     texts = [f"okapi number {n}." for n in range(10)]
     ids = memory.sync.add_memory(**ALICE, memories=texts)
     read = type(memory).list_memories

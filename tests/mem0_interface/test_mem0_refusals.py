@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from vecall.errors import InvalidArgumentError, InvalidTypeError, VecallError
-from vecall.scopes import SHARED_APP
+from vecall.limits import SHARED_APP
 
 ALICE = {"user_id": "alice"}
 

@@ -21,7 +21,7 @@ from vecall import (
     SearchMemoryResponse,
     Session,
 )
-from vecall.timestamps import to_iso, to_micros, to_seconds, ttl_seconds
+from vecall.clock import to_iso, to_micros, to_seconds, ttl_seconds
 
 NOON = datetime(2025, 3, 27, 12, tzinfo=timezone.utc)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Clock, ExpiryClock
-from vecall.store.partition_copy import TABLES
-from vecall.store.postgres.bulk_insert import MAX_ROWS, column_type
+from vecall.store.postgres.transaction import MAX_ROWS, column_type
+from vecall.store.rows import TABLES
 from vecall.store.sql import insert_many
 
 psycopg = pytest.importorskip("psycopg")

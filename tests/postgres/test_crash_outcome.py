@@ -12,13 +12,12 @@ from helpers.postgres_server import MISSING, Schema, is_available, new_server
 from vecall import MemoryService, Put, StorageError
 from vecall.clock import Clock, ExpiryClock
 from vecall.store import ItemPut
-from vecall.store.item_records import encode_namespace
+from vecall.store.values import encode_namespace
 from vecall.store.writes.items import WriteItems
 
 pytest.importorskip("psycopg")
 import psycopg
-from vecall.store.postgres.attempt import Attempt
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import Attempt, Connections
 from vecall.store.postgres.url import parse_url
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from helpers.old_checksums import old_item_checksum, old_row_checksum
 from vecall import MemoryService, Put
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 from vecall.store import examine_database
-from vecall.store.item_records import ITEM_COLUMNS, ItemRow
 from vecall.store.rows import COLUMNS, Row
+from vecall.store.values import ITEM_COLUMNS, ItemRow
 
 
 def levels(schema):

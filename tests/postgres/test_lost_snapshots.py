@@ -14,8 +14,8 @@ from helpers.postgres_server import MISSING, Schema, Server, is_available, new_s
 from vecall import MemoryService
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.store import ChangedRows
-from vecall.store.postgres.snapshots import PostgresSnapshots
-from vecall.store.snapshot_tag import SnapshotTag
+from vecall.store.postgres.storage import PostgresSnapshots
+from vecall.store.rows import SnapshotTag
 
 pytestmark = [
     pytest.mark.campaign,
@@ -114,9 +114,7 @@ def test_a_snapshot_that_was_queued_across_a_failover_is_not_recorded(
 
 def record_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record every snapshot, as a server without the check does."""
-    monkeypatch.setattr(
-        "vecall.store.writes.record_snapshot.is_in_history", lambda *_: True
-    )
+    monkeypatch.setattr("vecall.store.writes.history.is_in_history", lambda *_: True)
 
 
 def test_a_snapshot_of_a_lost_history_is_not_read_although_it_is_on_record(
@@ -135,7 +133,7 @@ def test_without_both_checks_a_new_server_would_find_ghosts(
     held = Held(monkeypatch)
     record_blindly(monkeypatch)
     monkeypatch.setattr(
-        "vecall.index.partition_loader.PartitionLoader._since",
+        "vecall.index.partition_cache.PartitionLoader._since",
         lambda *_: ChangedRows([], []),
     )
     assert queued_across_a_failover(primary, open_service, held) == (3, 0)

@@ -67,8 +67,11 @@ class Explained:
     """Explains each statement of this process, and notes the scans of whole tables."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from vecall.store.postgres.dialect import translated
-        from vecall.store.postgres.transaction import PostgresTransaction, _given
+        from vecall.store.postgres.transaction import (
+            PostgresTransaction,
+            _given,
+            translated,
+        )
 
         self.statements: set[str] = set()
         self.scans: dict[str, set[str]] = {}

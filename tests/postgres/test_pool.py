@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import chain, repeat
 from time import monotonic
 
 import pytest
@@ -12,11 +13,9 @@ pytest.importorskip("psycopg")
 
 from helpers.snapshots import until
 from psycopg.errors import DivisionByZero
-from vecall.store.postgres import bounded_connection
 from vecall.store.postgres import connections as connections_module
-from vecall.store.postgres.bounded_connection import BoundedConnection
-from vecall.store.postgres.errors import NoConnectionFreeError
-from vecall.store.postgres.pool import Pool
+from vecall.store.postgres.connections import BoundedConnection, Pool
+from vecall.store.postgres.url import NoConnectionFreeError
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_a_connection_lives_for_half_an_hour(pool, opened, monkeypatch):
     with pool.borrowed(5) as again:
         assert again is first
     later = monotonic() + 1_801
-    monkeypatch.setattr(bounded_connection, "monotonic", lambda: later)
+    monkeypatch.setattr(connections_module, "monotonic", lambda: later)
     with pool.borrowed(5) as second:
         assert second is not first
     assert first.closed
@@ -103,7 +102,7 @@ def test_the_wait_for_a_free_connection_counts_towards_the_timeout(
 ):
     service = open_service(f"{schema.url}&timeout=5", embedder=None)
     connections = service._memory.storage._connections
-    readings = iter([100.0, 104.0])
+    readings = chain([100.0], repeat(104.0))
     allowed = []
 
     def allow(_: BoundedConnection, seconds: float, *, each: bool) -> None:

@@ -65,7 +65,7 @@ DOOR_CHANGES = [
 
 
 def test_the_tables_here_are_all_that_have_data_of_users(schema):
-    from vecall.store.postgres.rights import SHARED
+    from vecall.store.postgres.schema import SHARED
 
     found = schema.server.execute(
         "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') "
@@ -75,7 +75,7 @@ def test_the_tables_here_are_all_that_have_data_of_users(schema):
 
 
 def test_each_policy_and_function_that_is_dropped_or_widened_is_noticed(schema):
-    from vecall.store.postgres.rights import table_faults
+    from vecall.store.postgres.schema import table_faults
 
     cases = [
         (statement.format(name), fault, name)

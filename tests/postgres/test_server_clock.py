@@ -15,8 +15,8 @@ from vecall import MemoryService, StorageOptions
 from vecall.clock import ClockCheckpoint
 
 pytest.importorskip("psycopg")
-from vecall.store.postgres import server_clock
-from vecall.store.postgres.server_clock import ServerClock, ServerExpiryClock
+from vecall.store.postgres import claims
+from vecall.store.postgres.claims import ServerClock, ServerExpiryClock
 
 # A server on a machine whose clock is some seconds off. It runs each line that it gets
 # as Python, and answers with the value of `answer`.
@@ -156,7 +156,7 @@ def test_the_clock_is_measured_again_while_a_service_is_open(schema, monkeypatch
         storage._follower.check()
         assert clock.wall() - before == pytest.approx(-30.0, abs=2.0)
         right = clock.wall()
-        monkeypatch.setattr(server_clock, "_NOW", "SELECT 1/0")
+        monkeypatch.setattr(claims, "_NOW", "SELECT 1/0")
         storage._follower.check()
         assert clock.wall() - right < 5.0
 

@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 from vecall.store import AddMemories, Draft, open_storage
-from vecall.store.snapshot_tag import TAG_AT, SnapshotTag, recorded
+from vecall.store.rows import TAG_AT, SnapshotTag, recorded
 
 pytest.importorskip("psycopg")
-from vecall.store.postgres import snapshots
+from vecall.store.postgres import storage as snapshots
 
 ME = "hotel", "alice"
 

@@ -16,10 +16,10 @@ LIMIT = 50.0
 @pytest.fixture
 def time(monkeypatch):
     """A clock of the checks that the test moves on."""
-    from vecall.store.postgres import versions
+    from vecall.store.postgres import claims
 
     now = [1000.0]
-    monkeypatch.setattr(versions, "monotonic", lambda: now[0])
+    monkeypatch.setattr(claims, "monotonic", lambda: now[0])
 
     def go_on(seconds: float) -> None:
         now[0] += seconds
@@ -94,7 +94,7 @@ def test_a_user_that_is_loaded_again_within_the_limit_is_found(
 def test_an_answer_that_was_asked_for_before_a_write_does_not_hide_it(
     schema, open_service, time, monkeypatch
 ):
-    from vecall.store.postgres.version_statement import VersionStatement
+    from vecall.store.postgres.claims import VersionStatement
 
     service = open_service(schema.url, max_staleness=LIMIT)
     service.sync.add_memory(**ME, memories=["okapi 1"])

@@ -13,8 +13,7 @@ from vecall.clock import Clock, ExpiryClock
 from vecall.store import AddMemories, Draft
 
 pytest.importorskip("psycopg")
-from vecall.store.postgres.attempt import Attempt
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import Attempt, Connections
 from vecall.store.postgres.url import parse_url
 
 pytestmark = [

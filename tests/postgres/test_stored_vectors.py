@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.memories import ALICE
 from vecall import FunctionEmbedder, MemoryService
-from vecall.store.postgres.dialect import translated
+from vecall.store.postgres.transaction import translated
 
 psycopg = pytest.importorskip("psycopg")
 

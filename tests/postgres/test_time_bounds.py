@@ -18,8 +18,8 @@ from helpers.campaigns import SCALE, scaled
 from helpers.database_proxy import DatabaseProxy
 from vecall import BusyError, ClosedError, ConfigError, MemoryService, StorageError
 from vecall.store import open_storage
-from vecall.store.postgres.errors import NoAnswerError
-from vecall.store.postgres.version_statement import VersionStatement
+from vecall.store.postgres.claims import VersionStatement
+from vecall.store.postgres.url import NoAnswerError
 
 ME = {"app_name": "hotel", "user_id": "alice"}
 LATEST_S = 30.0  # a call that has not ended by then waits for ever

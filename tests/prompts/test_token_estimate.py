@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 
 
 @pytest.mark.parametrize(

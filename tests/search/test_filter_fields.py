@@ -26,7 +26,7 @@ from vecall import (
     MemoryService,
     Scopes,
 )
-from vecall.services.vector import VectorMemoryService
+from vecall.services.in_memory import VectorMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 
 

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-import vecall.index.partition_loader
+import vecall.index.partition_cache
 from helpers.embedders import Recorder, session
 from helpers.memories import ALICE, BOB, texts
 from helpers.processes import child, said, tell
@@ -281,13 +281,13 @@ def test_a_use_is_no_reason_to_index_a_memory_again(
     other = open_service(path, embedder=EMBEDDER)
     assert texts(service) == texts(other) == ["zebra a", "zebra b", "zebra c"]
     indexed: list[int] = []
-    add_rows = vecall.index.partition_loader.add_rows
+    add_rows = vecall.index.partition_cache.add_rows
 
     def counted(engine: Any, key: Any, stored: Any, model: Any) -> int:
         indexed.extend(entry.row.rid for entry in stored)
         return add_rows(engine, key, stored, model)
 
-    monkeypatch.setattr(vecall.index.partition_loader, "add_rows", counted)
+    monkeypatch.setattr(vecall.index.partition_cache, "add_rows", counted)
     EMBEDDER.asked.clear()
     for _ in range(5):
         mark(service, "a", "b")

@@ -25,7 +25,7 @@ from vecall import (
     StorageOptions,
     WritePolicy,
 )
-from vecall.scopes import APP_WIDE, SHARED_APP, Scope
+from vecall.limits import APP_WIDE, SHARED_APP, Scope
 from vecall.store import State
 
 PLACES: tuple[Scope, ...] = ("user", "shared", "app")

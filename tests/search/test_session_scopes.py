@@ -12,7 +12,7 @@ import pytest
 from helpers.memories import ALICE
 from helpers.sessions import session, stored_order, turns
 from vecall.store import examine
-from vecall.store.writes.position_spacing import between, spread
+from vecall.store.writes.sessions import between, spread
 
 
 def merged(stored: list[int], told: list[int]) -> list[int]:

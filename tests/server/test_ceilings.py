@@ -12,7 +12,7 @@ pytest.importorskip("httpx")
 from helpers.http import ALICE, Door, error_of, known
 from helpers.memories import refuses
 from vecall import InvalidArgumentError, MemoryEntry, Verdict
-from vecall.filters.trust import TRUST_TIERS, at_most, exceeds
+from vecall.filters.rights import TRUST_TIERS, at_most, exceeds
 from vecall.server import create_app
 
 MEMORIES = f"{ALICE}/memories"

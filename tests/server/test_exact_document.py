@@ -23,12 +23,11 @@ from hypothesis import strategies as st
 from vecall import MemoryService, VecallError
 from vecall.filters.metadata import check_conditions
 from vecall.server import HttpLimits, Tokens, create_app, mint
+from vecall.server.app import all_operations
+from vecall.server.requests import HttpError, Validator, ref
 from vecall.server.responses import _OF, CODES
 from vecall.server.routing import Operation
-from vecall.server.schema_parts import ref
 from vecall.server.schemas import shared_schemas
-from vecall.server.table import all_operations
-from vecall.server.validation import HttpError, Validator
 
 PACKAGE = Path(vecall.server.__file__).parent
 SHARED = shared_schemas(HttpLimits(), 1000)

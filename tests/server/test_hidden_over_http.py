@@ -14,7 +14,7 @@ from helpers.hidden_memories import HIDDEN, KINDS, plain, twins
 from helpers.http import Door
 from helpers.memories import ALICE
 from vecall.server import Tokens, create_app, mint
-from vecall.server.table import all_operations
+from vecall.server.app import all_operations
 
 NAMES = {"app": ALICE["app_name"], "user": ALICE["user_id"], "session": "s"}
 FILTERS: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import serving
-from vecall.server.leftovers import remove_old_exports
+from vecall.server.run import remove_old_exports
 
 DAYS_AGO = time.time() - 3 * 86_400
 

@@ -18,10 +18,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, Session
 from vecall.server import HttpLimits, Tokens, create_app, mint
+from vecall.server.requests import Validator, ref
 from vecall.server.responses import HttpError
-from vecall.server.schema_parts import ref
 from vecall.server.schemas import shared_schemas
-from vecall.server.validation import Validator
 
 if find_spec("schemathesis") is None:
     pytest.skip("needs schemathesis", allow_module_level=True)

@@ -108,7 +108,7 @@ def test_a_history_that_is_too_large_keeps_its_newest_revisions(door):
 
 def test_large_answers_are_not_written_on_the_event_loop(door, monkeypatch):
     """Few and short ones are; megabytes are not."""
-    from vecall.server import pages as memories
+    from vecall.server import handlers as memories
 
     threads = []
     real = memories.as_json

@@ -13,8 +13,8 @@ pytest.importorskip("starlette")
 from helpers.http import bearing, door_to
 from vecall import MemoryService
 from vecall.server import Tokens, create_app, mint
-from vecall.server import pauses as _pauses
-from vecall.server.pauses import Pauses
+from vecall.server import limits as _pauses
+from vecall.server.limits import Pauses
 
 pytestmark = pytest.mark.xdist_group("timing")
 

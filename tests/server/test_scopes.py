@@ -20,9 +20,8 @@ pytest.importorskip("httpx")
 
 from helpers.http import ALICE, Door, bearing, door_to, error_of, serving
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app, mint
-from vecall.server.places import Places
+from vecall.server.limits import Places, Turns
 from vecall.server.responses import HttpError
-from vecall.server.turns import Turns
 
 MEMORIES = f"{ALICE}/memories"
 SEARCH = f"{MEMORIES}/search"

@@ -14,8 +14,7 @@ pytest.importorskip("uvicorn")
 
 from helpers.http import ALICE, Server, all_of, serving
 from vecall.server import TokenFile, mint
-from vecall.server.listener import Listener
-from vecall.server.run import Binding, listen
+from vecall.server.run import Binding, Listener, listen
 
 pytestmark = pytest.mark.xdist_group("timing")
 

@@ -39,7 +39,7 @@ def test_every_operation_is_a_method_with_its_types():
     """Read from the files, not from the generator."""
     module = (CLIENT / "src/operations.js").read_text()
     declared = (CLIENT / "src/operations.d.ts").read_text()
-    from vecall.server.table import all_operations
+    from vecall.server.app import all_operations
 
     for operation in all_operations(1000):
         assert f'method: "{operation.method}", path: "{operation.path}"' in module

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 from helpers.memories import ALICE, Held, texts, until
-from vecall.concurrency.single_flight import Claim, SingleFlight
+from vecall.concurrency.locks import Claim, SingleFlight
 from vecall.errors import EmbedderError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.memories import ALICE
-from vecall.store import partition_lookup
+from vecall.store import names
 
 
 def test_a_user_made_between_two_looks_is_no_damage(
@@ -12,7 +12,7 @@ def test_a_user_made_between_two_looks_is_no_damage(
     """The two indexes are asked at one moment, or they may seem to disagree."""
     path = tmp_path / "m.db"
     writer, reader = open_service(path), open_service(path)
-    look = partition_lookup.require_absent
+    look = names.require_absent
     looks = []
 
     def late(connection, app, user):
@@ -21,7 +21,7 @@ def test_a_user_made_between_two_looks_is_no_damage(
             writer.sync.add_memory(**ALICE, memories=["zebra"])
         look(connection, app, user)
 
-    monkeypatch.setattr(partition_lookup, "require_absent", late)
+    monkeypatch.setattr(names, "require_absent", late)
     first = reader.sync.search_memory(**ALICE, query="zebra").memories
     assert looks == [ALICE["user_id"]]
     assert first == []  # as it was when the search began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.door_programs import Door, DoorPrograms, RememberingPrograms
-from vecall.item_types import Put
+from vecall.types import Put
 
 
 class ServiceDoor(Door):

@@ -16,7 +16,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, StorageOptions, VectorStoreMemoryService
-from vecall.concurrency.interruptible import InterruptibleFuture, Pool
+from vecall.concurrency.executor import InterruptibleFuture, Pool
 from vecall.embedders.cached import CachedEmbedder
 from vecall.index.partition_cache import PartitionCache
 from vecall.vector_store import InMemoryVectorStore

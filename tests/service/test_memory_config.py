@@ -21,8 +21,8 @@ from vecall import (
     RawTurnsWarning,
     VectorStoreMemoryService,
 )
+from vecall.limits import Compaction, SessionEnd
 from vecall.services.config import MemoryConfig
-from vecall.trigger_options import Compaction, SessionEnd
 from vecall.vector_store import InMemoryVectorStore
 
 ROOM = compaction("zebra room", 1.0, 2.0)

@@ -21,7 +21,7 @@ from helpers.odd_calls import VECTOR, Call, calls_of, path_for
 from helpers.odd_values import ODD, alike, leaves, replaced
 from vecall import MemoryService, Put, StorageOptions, VecallError
 from vecall.embedders import CallerVectors
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 
 APP = "app"
 BLOCKING = ("sync", "admin.sync", "items.sync", "sync.user", "sync.user.items")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from helpers.memories import ALICE, BOB, texts, until
 from vecall import MemoryService
-from vecall.index import partition_loader as _filling
-from vecall.index import rows as _engine_rows
+from vecall.index import partition_cache as _filling
+from vecall.index import row_cache as _engine_rows
 
 KEY = (ALICE["app_name"], ALICE["user_id"])
 

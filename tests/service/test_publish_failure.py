@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from helpers.memories import ALICE, texts
-from vecall.index import partition_loader as _filling
+from vecall.index import partition_cache as _filling
 
 
 @pytest.mark.parametrize("durable", [False, True])

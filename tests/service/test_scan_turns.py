@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vecall import Filter, LimitExceededError, MemoryService, Put
-from vecall.concurrency.fair_pool import FairPool
+from vecall.concurrency.executor import FairPool
 from vecall.concurrency.time_slices import in_slices
 from vecall.filters import json_conditions
 from vecall.filters.json_conditions import compiled

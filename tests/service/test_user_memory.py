@@ -36,7 +36,7 @@ from vecall import (
     UserMemory,
     VectorMemoryService,
 )
-from vecall.scopes import APP_WIDE, SHARED_APP
+from vecall.limits import APP_WIDE, SHARED_APP
 
 NAMES = {"app_name", "user_id"}
 FACES = ["blocking", "on a loop"]

@@ -11,7 +11,7 @@ import pytest
 from vecall import MemoryService, StorageOptions
 from vecall.store import AddMemories, Draft
 from vecall.store.file.connections import connect
-from vecall.store.writes.expire import due_users
+from vecall.store.writes.delete import due_users
 from vecall.store.writes.quota import UserQuota
 
 FEW, MANY = 100, 6_000

@@ -13,10 +13,10 @@ import vecall.store.rows
 from helpers.memories import ALICE, texts
 from vecall import FunctionEmbedder, Put
 from vecall.embedders import CallerVectors
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 from vecall.store import copy_storage
-from vecall.store.item_records import with_checksum
 from vecall.store.rows import COLUMNS, Row
+from vecall.store.values import with_checksum
 
 DIM = 8
 DIRECTION = np.random.default_rng(29).standard_normal(DIM)

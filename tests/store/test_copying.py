@@ -26,7 +26,7 @@ from vecall import (
 )
 from vecall.cli.main import main
 from vecall.store import copy_storage, examine, open_storage
-from vecall.store.partition_copy import TABLES
+from vecall.store.rows import TABLES
 
 DIM = 16
 WORDS = "parrot bicycle garden window train evening doctor summer yellow sea".split()

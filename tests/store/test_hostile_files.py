@@ -15,8 +15,8 @@ from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, StorageOptions, VecallError
 from vecall.cli.main import main
 from vecall.store import examine, recover
+from vecall.store.file.filesystem import SnapshotFolder
 from vecall.store.file.schema import _hash_of
-from vecall.store.file.snapshot_folder import SnapshotFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
 

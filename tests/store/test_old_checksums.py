@@ -12,10 +12,10 @@ from helpers.memories import ALICE, texts
 from helpers.old_checksums import old_item_checksum, old_row_checksum
 from vecall import CorruptFileError, Put
 from vecall.clock import ClockCheckpoint
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 from vecall.store import examine, recover, repair
-from vecall.store.item_records import ITEM_COLUMNS, ItemRow, item_checksum
 from vecall.store.rows import COLUMNS, Row, checksum, memory_id, names_checksum
+from vecall.store.values import ITEM_COLUMNS, ItemRow, item_checksum
 
 
 def damaged_by_numpy(path, *fields):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers.memories import ALICE, BOB, texts
 from vecall import MemoryService
-from vecall.store.snapshot_tag import NONCE_BYTES, recorded
+from vecall.store.rows import NONCE_BYTES, recorded
 
 ROWS = 600
 _SECTIONS_AT = 112  # in the header; see docs/reference/snapshot-format.md

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from helpers.postgres_server import MISSING, Schema, is_available
 from vecall.store import AddMemories, Draft, open_storage
-from vecall.store.file.snapshot_folder import _HEAD_BYTES, MAGIC
-from vecall.store.snapshot_tag import TAG_AT, SnapshotTag, recorded
+from vecall.store.file.filesystem import _HEAD_BYTES, MAGIC
+from vecall.store.rows import TAG_AT, SnapshotTag, recorded
 
 ME = "hotel", "alice"
 

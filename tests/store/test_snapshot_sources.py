@@ -121,8 +121,8 @@ def test_a_snapshot_of_another_text_analysis_is_not_used(
     """An update of vecall may give the same text other terms."""
     path = tmp_path / "m.db"
     with monkeypatch.context() as older:
-        older.setattr("vecall.store.snapshot_tag._ANALYSIS", 0)
-        older.setattr("vecall.index.rows.memory_terms", lambda *_: [])
+        older.setattr("vecall.store.rows._ANALYSIS", 0)
+        older.setattr("vecall.index.row_cache.memory_terms", lambda *_: [])
         file = large(open_service, path)
         assert is_used(path, file)
     assert reopened(open_service, path) == from_rows(open_service, path)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from vecall import CorruptFileError, MemoryService
-from vecall.store.file.unwritable_database import UnwritableDatabase
+from vecall.store.file.database import UnwritableDatabase
 
 
 @pytest.fixture

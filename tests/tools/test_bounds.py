@@ -10,7 +10,7 @@ import pytest
 from helpers.memories import ALICE, SECRET
 from helpers.tools import SCOPE, call, run
 from vecall import InvalidArgumentError, InvalidTypeError, MemoryService
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 from vecall.tools import (
     DEFAULT_MAX_TOKENS,
     ExpandSession,

@@ -24,7 +24,7 @@ from vecall import (
     VectorStoreMemoryService,
     render,
 )
-from vecall.prompts.budget import estimate_tokens
+from vecall.prompts.render import estimate_tokens
 from vecall.tools import PreloadMemory
 from vecall.vector_store import InMemoryVectorStore
 

@@ -9,7 +9,7 @@ import pytest
 from helpers.memories import ALICE, BOB
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
 from vecall import ConfigError, MemoryService
-from vecall.scopes import Scopes
+from vecall.limits import Scopes
 from vecall.tools import LoadMemory, PreloadMemory, RecallMemory, ShownMemories
 
 

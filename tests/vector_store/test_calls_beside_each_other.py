@@ -118,8 +118,8 @@ def test_a_second_round_of_a_search_after_its_time_is_right_or_busy(monkeypatch)
 
 @needs_postgres
 def test_no_connection_is_free_when_the_time_is_over():
-    from vecall.store.postgres.errors import NoConnectionFreeError
-    from vecall.store.postgres.pool import Pool
+    from vecall.store.postgres.connections import Pool
+    from vecall.store.postgres.url import NoConnectionFreeError
 
     pool = Pool(lambda: None, 0)
     with pytest.raises(NoConnectionFreeError), pool.borrowed(-0.5):

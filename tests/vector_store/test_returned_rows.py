@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from vecall import Filter, InvalidMemoryError, MemoryEntry
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import VectorSearchResult
-from vecall.vector_store.where import meets
+from vecall.vector_store.base import meets
 
 TEXTS = ["zebra one", "zebra two", "zebra three", "zebra four"]
 

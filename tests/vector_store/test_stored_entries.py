@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vecall import CorruptFileError, InvalidArgumentError, MemoryEntry
 from vecall.ranking.calibration import Calibration, Signals
-from vecall.search.entries import entry_from_row
+from vecall.search.searcher import entry_from_row
 from vecall.store import Row
 
 names = st.none() | st.text(min_size=1, max_size=8)

@@ -8,21 +8,21 @@ except ImportError as error:
     msg = 'vecall.adk needs google-adk: pip install "vecall[adk]"'
     raise ImportError(msg) from error
 
-from vecall.adk.entries import entry
-from vecall.adk.memory_service import VecallMemoryService
+from vecall.adk.events import entry
+from vecall.adk.memory_service import VecallMemoryService, register
 from vecall.adk.plugin import VecallMemoryPlugin
-from vecall.adk.preload_tool import PreloadMemoryTool, preload_memory
-from vecall.adk.registry import register
 from vecall.adk.tools import (
     ExpandSessionTool,
     ForgetMemoryTool,
     LoadMemoryTool,
+    PreloadMemoryTool,
     RecallMemoryTool,
     RememberTool,
     UpdateMemoryTool,
     expand_session,
     forget_memory,
     load_memory,
+    preload_memory,
     recall_memory,
     remember,
     update_memory,

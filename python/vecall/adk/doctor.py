@@ -21,23 +21,23 @@ import google.adk
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.utils.yaml_utils import load_yaml_file
 
-from vecall.adk.memory_service import VecallMemoryService
-from vecall.adk.uri import (
+from vecall.adk.memory_service import (
     DATABASE_SCHEME,
     SCHEME,
     SCHEMES,
+    VecallMemoryService,
     is_ours,
     parse_uri,
     with_uri_options,
 )
 from vecall.errors import ConfigError, VecallError
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 from vecall.store import Finding, public_url
 
 _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
 _CLASS = "vecall.adk.VecallMemoryService"
-_REGISTERING = {"vecall.adk.register", "vecall.adk.registry.register"}
+_REGISTERING = {"vecall.adk.register", "vecall.adk.memory_service.register"}
 _READING = {
     "LoadMemoryTool",
     "PreloadMemoryTool",

@@ -2,16 +2,320 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args
+from weakref import WeakKeyDictionary
 
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
+from google.genai import types
 
 import vecall
 from vecall import tools
-from vecall.adk.base_tool import ToolCaller, VecallTool
-from vecall.errors import ConfigError
-from vecall.tools import MemoryTool, OnMissing
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.errors import ConfigError, MemoryNotConfiguredError
+from vecall.limits import Limits
+from vecall.tools import (
+    DEFAULT_MAX_TOKENS,
+    MemoryTool,
+    OnMissing,
+    Placement,
+    PreloadFormat,
+    ShownMemories,
+    UnaskedFloor,
+)
+from vecall.types import UNSET, Filter, FilterLike
+
+# The base class of vecall's tools for google-adk.
+
+
+# A placeholder for a memory service, to check the options of a tool.
+_METHODS = (
+    "add_memory add_session_to_memory confirm_forget expand_session get_memory "
+    "propose_forget search_memory update_memory"
+).split()
+_log = logging.getLogger("vecall")
+
+
+def _takes_anything(**_: object) -> None:
+    """A placeholder method."""
+
+
+_UNBOUND: Any = SimpleNamespace(
+    limits=Limits(), **dict.fromkeys(_METHODS, _takes_anything)
+)
+
+
+# Memories shown in recent turns, by memory service of another class than vecall's.
+_turns: WeakKeyDictionary[object, ShownMemories] = WeakKeyDictionary()
+
+
+def _turns_of(service: object) -> ShownMemories:
+    try:
+        return _turns.setdefault(service, ShownMemories())
+    except TypeError:  # not weakly referenceable, or not hashable
+        return ShownMemories()
+
+
+class ToolCaller(NamedTuple):
+    """The user, the memory and the turn of an invocation.
+
+    Attributes:
+        memory: The `vecall.MemoryService`, or the Runner's memory service of another
+            class; None if no memory service is configured.
+        turns: The memories shown in recent turns.
+        app_name: The app.
+        user_id: The user.
+        turn: The unique key of this turn of the user.
+        agent: The name of the agent. Only its requests contain its blocks.
+        said: The user's message, or None.
+        filter: The filter of searches if the tool has no filter of its own; None: no
+            filter.
+    """
+
+    memory: Any
+    turns: ShownMemories
+    app_name: str
+    user_id: str
+    turn: Hashable
+    agent: str
+    said: types.Content | None
+    filter: Filter | None = None
+
+
+class VecallTool(BaseTool):
+    """A vecall tool that finds the user and the memory in the invocation.
+
+    Args:
+        make: Creates the tool for one user; called with memory, app name, user id and
+            options.
+        memory: The memory service; default: the Runner's.
+        options: Further arguments of `make`.
+        on_missing: Without a memory service, "error" raises an error, which ends the
+            run; "empty" returns an empty result, and logs a warning once.
+
+    Raises:
+        ConfigError: An option is not valid.
+        InvalidArgumentError: A number or a name is not valid.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., MemoryTool],
+        memory: BaseMemoryService | None,
+        options: Mapping[str, Any],
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Check the options, and copy name and description."""
+        if on_missing not in get_args(OnMissing):
+            msg = 'on_missing: must be "error" or "empty"'
+            raise ConfigError(msg)
+        unbound = make(_UNBOUND, "app", "user", **options)
+        super().__init__(name=unbound.name, description=unbound.description)
+        self._make = make
+        self._memory = memory
+        self._options = dict(options)
+        self._declared = unbound.declaration()
+        self._on_missing = on_missing
+        self._without_memory = dict(unbound._without_memory)
+        self._warned = False
+
+    def asking(self, context: ToolContext) -> ToolCaller:
+        """Return the user, the memory and the turn of this context."""
+        invocation: InvocationContext = context._invocation_context
+        service = self._memory or invocation.memory_service
+        if isinstance(service, VecallMemoryService):
+            memory: object = service.memory
+            turns, by_default = service.turns, service.filter
+        else:
+            memory, turns, by_default = service, _turns_of(service), None
+        return ToolCaller(
+            memory,
+            turns,
+            invocation.app_name,
+            invocation.user_id,
+            (invocation.session.id, invocation.invocation_id),
+            context.agent_name,
+            invocation.user_content,
+            by_default,
+        )
+
+    def without_memory(self, asking: ToolCaller) -> dict[str, Any] | None:
+        """Return the answer without a memory service, with `on_missing="empty"`."""
+        if asking.memory is not None or self._on_missing == "error":
+            return None
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s has no memory service and finds nothing", self.name)
+        return copy.deepcopy(self._without_memory)
+
+    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
+        """Return the tool, bound to the caller.
+
+        Raises:
+            MemoryNotConfiguredError: No memory service is configured.
+        """
+        if asking.memory is None:
+            msg = f"{self.name}: the Runner has no memory_service"
+            raise MemoryNotConfiguredError(msg)
+        return self._make(
+            asking.memory,
+            asking.app_name,
+            asking.user_id,
+            **self._options,
+            **more,
+        )
+
+    def _get_declaration(self) -> types.FunctionDeclaration | None:
+        if self._declared is None:
+            return None
+        return types.FunctionDeclaration.model_validate(self._declared)
+
+    async def run_async(
+        self, *, args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any]:
+        """Answer a model's call.
+
+        Args:
+            args: The model's arguments; names that are not declared are ignored.
+            tool_context: The context, with the app and the user.
+
+        Raises:
+            MemoryNotConfiguredError: No memory service is configured, and `on_missing`
+                is "error".
+            ConfigError: The memory service lacks a method that the tool needs.
+            VecallError: The memory service failed.
+        """
+        asking = self.asking(tool_context)
+        if (answer := self.without_memory(asking)) is not None:
+            return answer
+        return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))
+
+
+# `preload_memory`: adds recalled memories to each request of a turn.
+
+
+class PreloadMemoryTool(VecallTool):
+    """Recalls memories for every turn of a user, without a tool call by the model.
+
+    The tool searches once for each invocation. All requests of the invocation contain
+    the same block. With placement "user" the block is the last content of the request,
+    so that a provider's prompt cache still covers the system instruction, the tools and
+    the history. The block is never part of the session. The request does not change if
+    the Runner has no memory service, if the search finds nothing, or after a failure.
+
+    Args:
+        max_entries: The maximum number of memories in a block.
+        max_tokens: The maximum number of tokens in a block, including its frame; None:
+            no limit. Long texts are cut, as in `vecall.tools.PreloadMemory`.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: 0.2, or
+            that of the service. See `vecall.tools.PreloadMemory`.
+        format: "past_conversations", "bullets", "json" or "secure"; see
+            `vecall.prompts.render.render`.
+        placement: "user", or "system" for the end of the system instruction.
+        scores: Whether to show confidence and importance.
+        secret: As in `render`, for the format "secure".
+        count_tokens: Returns the number of your model's tokens in a text; default:
+            `estimate_tokens`.
+        memory: As in `LoadMemoryTool`.
+        filter: The filter of memories: a `vecall.Filter`, or a mapping with its fields.
+            Default: the filter of the `VecallMemoryService`.
+
+    Raises:
+        InvalidArgumentError: A number, the filter or the secret is not valid.
+        ConfigError: The format or the placement is not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entries: int = 5,
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        min_confidence: UnaskedFloor = UNSET,
+        format: PreloadFormat = "past_conversations",
+        placement: Placement = "user",
+        scores: bool = False,
+        secret: bytes | str | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        memory: BaseMemoryService | None = None,
+        filter: FilterLike | None = None,
+    ) -> None:
+        """Check the options."""
+        options = {
+            "max_entries": max_entries,
+            "max_tokens": max_tokens,
+            "min_confidence": min_confidence,
+            "format": format,
+            "placement": placement,
+            "scores": scores,
+            "secret": secret,
+            "count_tokens": count_tokens,
+            "filter": filter,
+        }
+        super().__init__(tools.PreloadMemory, memory, options)
+        self._placement = placement
+        self._filter = filter
+        self._warned = False
+
+    async def process_llm_request(
+        self, *, tool_context: ToolContext, llm_request: LlmRequest
+    ) -> None:
+        """Insert the block of this invocation into a request.
+
+        Args:
+            tool_context: The context, with the app, the user and the user's message.
+            llm_request: The request; it is modified.
+        """
+        asking = self.asking(tool_context)
+        if asking.memory is None:
+            self._warn()
+            return
+        wanted = asking.filter if self._filter is None else self._filter
+        preload = tools.PreloadMemory(
+            asking.memory,
+            asking.app_name,
+            asking.user_id,
+            turns=asking.turns,
+            **{**self._options, "filter": wanted},
+        )
+        # Agents with this tool share its block. Only agents whose requests contain the
+        # block have seen its memories.
+        turns, user = asking.turns, (asking.app_name, asking.user_id)
+        shared = (asking.turn, self)
+        block = await preload.block(asking.said, turn=shared)
+        if not block:
+            return
+        turns.add(
+            user, (asking.turn, asking.agent), turns.already_recalled(user, shared)
+        )
+        if self._placement == "system":
+            llm_request.append_instructions([block])
+            return
+        part = types.Part(text=block)
+        llm_request.contents.append(types.Content(role="user", parts=[part]))
+
+    async def run_async(
+        self,
+        *,
+        args: dict[str, Any],  # noqa: ARG002
+        tool_context: ToolContext,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Return an error: models cannot call it."""
+        return {"status": "passive_only"}
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("preload_memory has no memory service and finds nothing")
+
+
+preload_memory = PreloadMemoryTool()
 
 
 class _SearchTool(VecallTool):

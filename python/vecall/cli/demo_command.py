@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.embedders import add_embedder
-from vecall.cli.options import add_json, expanded, opened, refuse_database
-from vecall.cli.terminal import Progress, bold, dim, print_json, show_memory
+from vecall.cli.console import Progress, bold, dim, print_json, show_memory
+from vecall.cli.options import add_embedder, add_json, expanded, opened, refuse_database
 from vecall.demo import load_conversations
 from vecall.embedders import has_local
 from vecall.embedders.resolve import AUTO

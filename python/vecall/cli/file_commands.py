@@ -5,31 +5,44 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.embedders import add_embedder, chosen, with_progress
-from vecall.cli.failures import naming
-from vecall.cli.findings import print_findings
+from vecall.cli.console import (
+    ERASE,
+    RETURN,
+    Progress,
+    counted,
+    naming,
+    one_line,
+    print_findings,
+    print_json,
+)
 from vecall.cli.options import (
     FILE_OR_URL,
+    add_embedder,
     add_json,
     add_path,
+    chosen,
     expanded,
     refuse_database,
     require_file,
-    shown,
+    shown_path,
+    with_progress,
 )
-from vecall.cli.streams import one_line
-from vecall.cli.terminal import Progress, counted, print_json
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
-from vecall.index.examination import examine_storage
+from vecall.index.partition_cache import examine_storage
 from vecall.service.memory_service import MemoryService
 from vecall.store import (
+    CopyReport,
     Salvage,
+    copy_storage,
+    initialize_database,
+    migrate_database,
+    public_url,
     recover,
     repair,
     reset_clock,
@@ -119,6 +132,8 @@ def add_commands(commands: Any) -> None:
     )
     _add_path(purge)
     purge.set_defaults(run=run_purge)
+    add_copying(commands)
+    add_databases(commands)
 
 
 def _add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
@@ -134,7 +149,7 @@ def _path(typed: str) -> Path:
 def _opened(path: str) -> Iterator[MemoryService]:
     """Open a file or a database for maintenance, without an embedder."""
     require_file(path)
-    with naming(shown(path)), warnings.catch_warnings():
+    with naming(shown_path(path)), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with MemoryService(path, embedder=None) as memory:
             yield memory
@@ -178,7 +193,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
             options.path,
             "--repair, --recover and --reset-clock are for files; restore a backup",
         )
-    with naming(shown(options.path)):
+    with naming(shown_path(options.path)):
         findings = examine_storage(options.path)
     return print_findings(options, [], findings)
 
@@ -258,3 +273,181 @@ def _say(options: argparse.Namespace, facts: dict[str, Any], line: str) -> None:
         print_json(facts)
     else:
         print(line)
+
+
+# `vecall copy`: copies a file or a database to another one.
+
+
+_FACTS = "users memories items bytes unchanged different hidden changed".split()
+
+
+def add_copying(commands: Any) -> None:
+    """Add the command."""
+    copy = commands.add_parser(
+        "copy",
+        help="copy all memories between a file and a database",
+        description="Copy every user of a file or a database, with vectors, history, "
+        "deletions, items and waiting turns. Each user is read in one state, written "
+        "in one transaction, and read back and compared. Services may use both "
+        "meanwhile. A copy that was interrupted continues when the command is "
+        "repeated. Returns 1 if the target lacks something that the source has.",
+    )
+    place = "a file, or the URL of a PostgreSQL database"
+    copy.add_argument("source", metavar="FROM", type=expanded, help=place)
+    copy.add_argument(
+        "target",
+        metavar="TO",
+        type=expanded,
+        help=f"{place} that `vecall pg init` has set up",
+    )
+    copy.add_argument("--app", help="copy this app only")
+    copy.add_argument("--user", help="copy this user only")
+    copy.add_argument(
+        "--replace",
+        action="store_true",
+        help="delete and copy again users who have other memories in the target",
+    )
+    copy.add_argument(
+        "--dry-run", action="store_true", help="write nothing; say what would be copied"
+    )
+    add_json(copy)
+    copy.set_defaults(run=run_copy)
+
+
+def run_copy(options: argparse.Namespace) -> int:
+    """Copy the storage."""
+    require_file(options.source)
+    shows = sys.stderr.isatty() and not options.json
+
+    def show(report: CopyReport) -> None:
+        done = report.users + report.unchanged + report.different + report.hidden
+        if shows and done % 10 == 0:
+            print(f"{RETURN}{done:,} users", end="", file=sys.stderr, flush=True)
+
+    with naming(shown_path(options.source)):
+        report = copy_storage(
+            _place(options.source),
+            _place(options.target),
+            app=options.app,
+            user=options.user,
+            replace=options.replace,
+            dry_run=options.dry_run,
+            progress=show,
+        )
+    if shows:
+        print(f"{RETURN}{ERASE}", end="", file=sys.stderr, flush=True)
+    if options.json:
+        print_json({name: getattr(report, name) for name in _FACTS})
+    else:
+        _print(options, report)
+    return 0 if report.is_complete else 1
+
+
+def _place(path: str) -> Path | str:
+    return path if is_database_url(path) else Path(path)
+
+
+def _print(options: argparse.Namespace, report: CopyReport) -> None:
+    verb = "would be copied" if options.dry_run else "copied and compared"
+    print(
+        f"{counted(report.users, 'user')} {verb}: "
+        f"{counted(report.memories, 'memory', 'memories')}, "
+        f"{counted(report.items, 'item')}, {report.bytes:,} bytes"
+    )
+    if report.unchanged:
+        print(f"there already: {counted(report.unchanged, 'user')}")
+    if report.different:
+        print(
+            f"not copied: {counted(report.different, 'user')} with other memories in "
+            "the target; --replace deletes those and copies again"
+        )
+    if report.changed:
+        print(
+            f"changed in the source during the copy: {counted(report.changed, 'user')}"
+            "; stop its writers and repeat the command with --replace"
+        )
+    if report.hidden:
+        print(
+            f"not copied: {counted(report.hidden, 'deleted user')} with tombstones "
+            "only, because the target was not empty and has another key"
+        )
+
+
+# `vecall pg init`, `migrate`, `doctor`: set up and examine a PostgreSQL database.
+
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_databases(commands: Any) -> None:
+    """Add the commands."""
+    group = commands.add_parser(
+        "pg",
+        help="set up and check a PostgreSQL database",
+        description="Set up and check a PostgreSQL database. Other users of the "
+        "machine can see the arguments of a command: leave the password out of the "
+        "URL, and give it in PGPASSWORD or in a file of passwords (PGPASSFILE).",
+    ).add_subparsers(dest="pg", required=True, metavar="ACTION")
+
+    init = group.add_parser(
+        "init",
+        help="create vecall's roles and schema",
+        description="Create vecall's roles and schema, unless they exist, and migrate "
+        "the schema. The URL is that of an administrator, who may create roles.",
+    )
+    init.add_argument(
+        "--login",
+        metavar="ROLE",
+        help="the role that servers log in with; it exists, and is not the "
+        "administrator",
+    )
+    _add_url(init, run_init)
+    migrate = group.add_parser(
+        "migrate",
+        help="bring the schema to the number of this version",
+        description="Bring the schema to the number that this version of vecall reads. "
+        "Servers need not be stopped: those that run go on with the number before. "
+        "Upgrade all servers first, because an older version does not open the newer "
+        "number.",
+    )
+    _add_url(migrate, run_migrate)
+    doctor = group.add_parser(
+        "doctor",
+        help="check the server, the schema, the rights and the rows",
+        description="Check the server, the schema, the rights and the rows; change "
+        "nothing. The URL is the one that servers use. Returns 1 if something is "
+        "damaged, or users are not held apart.",
+    )
+    _add_url(doctor, run_database_doctor)
+
+
+def _add_url(command: argparse.ArgumentParser, run: Run) -> None:
+    command.add_argument("url", metavar="URL", help="postgresql://user@host/database")
+    add_json(command)
+    command.set_defaults(run=run)
+
+
+def run_init(options: argparse.Namespace) -> int:
+    """Create the roles and the schema."""
+    where = public_url(options.url)
+    with naming(where):
+        initialize_database(options.url, login=options.login)
+    _say(options, {"url": where}, f"{where} is ready")
+    return 0
+
+
+def run_migrate(options: argparse.Namespace) -> int:
+    """Migrate the schema."""
+    where = public_url(options.url)
+    with naming(where):
+        before, now = migrate_database(options.url)
+    done = "is at" if before == now else f"went from schema {before} to"
+    _say(options, {"before": before, "now": now}, f"{where} {done} schema {now}")
+    return 0
+
+
+def run_database_doctor(options: argparse.Namespace) -> int:
+    """Check the database."""
+    with naming(public_url(options.url)):
+        findings = examine_storage(options.url)
+    return print_findings(options, [], findings)

@@ -14,24 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from vecall.cli.failures import naming
+from vecall.cli.console import Progress, counted, naming, one_line, print_json
 from vecall.cli.options import (
+    Line,
+    OwnerBatches,
     add_file,
     add_json,
     add_on_write,
+    counted_reasons,
     expanded,
+    is_entry,
+    is_session,
     named,
     opened,
 )
-from vecall.cli.owner_batches import (
-    Line,
-    OwnerBatches,
-    counted_reasons,
-    is_entry,
-    is_session,
-)
-from vecall.cli.streams import one_line
-from vecall.cli.terminal import Progress, counted, print_json
 from vecall.content import get_field
 from vecall.errors import (
     ConfigError,

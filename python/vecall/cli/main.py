@@ -9,10 +9,9 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from vecall import __version__
-from vecall.caller_warnings import RawTurnsWarning
-from vecall.cli.failures import report
-from vecall.cli.streams import clean_output
+from vecall.cli.console import clean_output, report
 from vecall.errors import VecallError
+from vecall.telemetry import RawTurnsWarning
 
 _HOOK = "hook"
 
@@ -21,17 +20,13 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     # Here, since a hook does not need them and must start fast.
     from vecall.cli import coding_agent_commands as agents
-    from vecall.cli import consolidate_command as consolidating
-    from vecall.cli import copy_command as copying
-    from vecall.cli import database_commands as databases
     from vecall.cli import demo_command as demo
-    from vecall.cli import erase_command as erasing
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
     from vecall.cli import import_command as importing
-    from vecall.cli import mcp_command as mcp
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
+    from vecall.cli import user_commands as users
 
     top = argparse.ArgumentParser(
         prog="vecall", description="Long-term memory for AI agents, in one file."
@@ -48,13 +43,9 @@ def parser() -> argparse.ArgumentParser:
         importing,
         searching,
         caring,
-        consolidating,
-        erasing,
+        users,
         evaluate,
-        copying,
         serving,
-        mcp,
-        databases,
         agents,
     ):
         module.add_commands(commands)

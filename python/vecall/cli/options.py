@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-from collections.abc import Iterator
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from vecall.cli.embedders import add_embedder, chosen
-from vecall.cli.failures import naming
+from vecall.cli.console import naming
 from vecall.coding_agents.options import DEFAULT, default_path, prepared
-from vecall.embedders.resolve import AUTO, resolve
+from vecall.content import get_field
+from vecall.embedders.base import is_async
+from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
@@ -21,6 +25,82 @@ from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.store import public_url
 from vecall.validation import is_database_url
+
+# `--embedder`: the embedder of a command.
+
+
+_HELP = (
+    "auto (the model of the file, else local if it is installed, else none), "
+    "none (words alone), local, NAME or NAME:MODEL such as "
+    "openai:text-embedding-3-small, or MODULE:NAME of a function from texts to vectors "
+    "or of an embedder (default: %(default)s)"
+)
+
+
+def add_embedder(command: argparse.ArgumentParser) -> None:
+    """Add --embedder."""
+    command.add_argument("--embedder", default=AUTO, help=_HELP, metavar="EMBEDDER")
+
+
+def chosen(given: str) -> EmbedderLike:
+    """Return the `embedder` argument of a memory service.
+
+    Args:
+        given: The value of --embedder.
+
+    Raises:
+        ConfigError: MODULE:NAME cannot be imported.
+    """
+    if given == "none":
+        return None
+    module, colon, name = given.partition(":")
+    if not colon or module in NAMES:
+        return given
+    return _imported(module, name)
+
+
+def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
+    """Return an embedder that reports how many texts it has embedded.
+
+    Args:
+        embedder: The embedder; an asynchronous one, or None, is returned as it is.
+        add: Called with the number of texts of each call.
+    """
+    if embedder is None or is_async(embedder.embed):
+        return embedder
+
+    class Reporting:
+        def embed(self, texts: Sequence[str]) -> Any:
+            made = embedder.embed(texts)
+            add(len(texts))
+            return made
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(embedder, name)
+
+    return Reporting()
+
+
+def _imported(module: str, name: str) -> EmbedderLike:
+    """Import a dotted name from a module; call a class without arguments."""
+    # Look in the current folder too: a script's sys.path has the script's folder only.
+    sys.path.append(str(Path.cwd()))
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        names = ", ".join(NAMES)
+        msg = (
+            f"embedder: expected auto, none, one of {names}, NAME:MODEL of one of "
+            "these, or MODULE:NAME of something that can be imported"
+        )
+        raise ConfigError(msg) from error
+    finally:
+        sys.path.pop()
+    made: EmbedderLike = found() if isinstance(found, type) else found
+    return made
+
 
 FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
 
@@ -66,7 +146,7 @@ def expanded(typed: str) -> str:
     return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
-def shown(path: str) -> str:
+def shown_path(path: str) -> str:
     """Return a path for messages: a URL without user, password and options.
 
     Raises:
@@ -95,7 +175,7 @@ def refuse_database(path: str, means: str) -> None:
         ConfigError: The path is the URL of a database.
     """
     if is_database_url(path):
-        msg = f"{shown(path)}: is a database; {means}"
+        msg = f"{shown_path(path)}: is a database; {means}"
         raise ConfigError(msg)
 
 
@@ -122,7 +202,7 @@ def opened(
         if given is not None:
             model_of(given)  # if the embedder fails, create no file
     with (
-        naming(shown(path)),
+        naming(shown_path(path)),
         MemoryService(
             path if read_only else prepared(path),
             embedder=given,
@@ -154,3 +234,90 @@ def named(given: str | None, option: str) -> Any:
         msg = f"{option}: expected MODULE:NAME of a function that can be imported"
         raise ConfigError(msg)
     return found
+
+
+# Groups the lines of an import into few large writes, in any order of the lines.
+#
+# Each write costs a sync of the disk. If only neighbouring lines were grouped, a file
+# with alternating users would cost a sync for each line.
+
+
+LINES_AT_ONCE = 500  # the maximum for one write
+_LINES_HELD = 50_000
+_BYTES_HELD = 32 * 1024 * 1024
+
+_Group = tuple[object, ...]
+
+
+class Line(NamedTuple):
+    """A line of a JSON Lines file.
+
+    Attributes:
+        number: The line number, from 1.
+        item: The parsed JSON object.
+        size: The length in bytes.
+    """
+
+    number: int
+    item: dict[str, Any]
+    size: int
+
+
+def is_session(item: dict[str, Any]) -> bool:
+    """Whether a line holds a whole session."""
+    return "events" in item or "messages" in item
+
+
+def is_entry(item: dict[str, Any]) -> bool:
+    """Whether a line holds a memory, not a turn of a session."""
+    return get_field(item, "id") is not None or get_field(item, "session_id") is None
+
+
+class OwnerBatches:
+    """Groups lines by owner and session.
+
+    Lines of one group keep their order. A whole session, and a memory that supersedes
+    another one, are written after all earlier lines of the same owner.
+    """
+
+    def __init__(self) -> None:
+        """Create an empty batch."""
+        self._groups: dict[_Group, list[Line]] = {}
+        self._lines = 0
+        self._bytes = 0
+
+    def add(self, line: Line) -> Iterator[list[Line]]:
+        """Add a line; yield the groups of lines to write now, in this order."""
+        item = line.item
+        owner = (get_field(item, "app_name"), get_field(item, "user_id"))
+        if is_session(item) or get_field(item, "supersedes") is not None:
+            yield from self._take([key for key in self._groups if key[:2] == owner])
+        if is_session(item):
+            yield [line]
+            return
+        key = owner if is_entry(item) else (*owner, get_field(item, "session_id"))
+        group = self._groups.setdefault(key, [])
+        group.append(line)
+        self._lines += 1
+        self._bytes += line.size
+        if len(group) == LINES_AT_ONCE:
+            yield from self._take([key])
+        elif self._lines >= _LINES_HELD or self._bytes >= _BYTES_HELD:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[list[Line]]:
+        """Yield the remaining groups of lines."""
+        yield from self._take(list(self._groups))
+
+    def _take(self, keys: list[_Group]) -> Iterator[list[Line]]:
+        for key in keys:
+            group = self._groups.pop(key)
+            self._lines -= len(group)
+            self._bytes -= sum(line.size for line in group)
+            yield group
+
+
+def counted_reasons(left_out: Counter[str]) -> str:
+    """Return a readable list of how many items were left out and why; "" if none."""
+    counts = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
+    return ", ".join(counts).replace("_", " ")

@@ -9,13 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.failures import naming
+from vecall.cli.console import counted, dim, naming, one_line, print_json, show_memory
 from vecall.cli.options import add_file, add_json, add_path, opened, require_file
-from vecall.cli.streams import one_line
-from vecall.cli.terminal import counted, dim, print_json, show_memory
 from vecall.embedders import why_words_only
 from vecall.errors import InvalidArgumentError
-from vecall.filters.trust import TRUST_TIERS
+from vecall.filters.rights import TRUST_TIERS
 from vecall.store import file_facts
 from vecall.types import Filter
 from vecall.validation import is_database_url

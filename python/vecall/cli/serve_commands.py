@@ -3,25 +3,177 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import re
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from vecall.cli import tokens
-from vecall.cli.embedders import chosen
-from vecall.cli.options import add_file, add_on_write, named, refuse_database
-from vecall.coding_agents.options import prepared
-from vecall.errors import ConfigError
+from vecall.cli.coding_agent_commands import CLIENTS
+from vecall.cli.console import naming, print_json
+from vecall.cli.options import (
+    add_embedder,
+    add_file,
+    add_json,
+    add_on_write,
+    chosen,
+    expanded,
+    named,
+    refuse_database,
+    shown_path,
+)
+from vecall.clock import to_seconds, ttl_seconds
+from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
+from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.validation import is_database_url
+
+if TYPE_CHECKING:
+    from vecall.server.tokens import TokenFile
+
+
+# `vecall token`.
+
+
+_NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+
+
+def add_token_commands(commands: Any) -> None:
+    """Add the command."""
+    token = commands.add_parser("token", help="manage tokens for the HTTP server")
+    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a token and print it, once")
+    create.add_argument("--app", help="the app whose memories the token may access")
+    create.add_argument("--user", help="only this user's")
+    create.add_argument("--read-only", action="store_true", help="it may not write")
+    create.add_argument(
+        "--review",
+        action="store_true",
+        help="it sees what is quarantined, and may release it",
+    )
+    create.add_argument("--trust", help="the highest tier of trust of what it writes")
+    create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
+    create.add_argument("--source", help="the source of all that it writes")
+    create.add_argument("--author", help="the author of all that it writes")
+    create.add_argument(
+        "--admin", action="store_true", help="counts, backups, deleting; no memories"
+    )
+    create.add_argument(
+        "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
+    )
+    listed = actions.add_parser("list", help="show whom tokens let in")
+    revoke = actions.add_parser("revoke", help="revoke a token")
+    revoke.add_argument("id", help="as `vecall token list` shows it")
+    for action, run in (
+        (create, run_create),
+        (listed, run_list),
+        (revoke, run_revoke),
+    ):
+        action.add_argument(
+            "--path",
+            type=expanded,
+            default=default_path(),
+            help=f"the file (default: {DEFAULT})",
+        )
+        add_tokens(action)
+        action.set_defaults(run=run)
+    add_json(create)
+    add_json(listed)
+
+
+def add_tokens(command: argparse.ArgumentParser) -> None:
+    """Add --tokens."""
+    command.add_argument(
+        "--tokens",
+        type=Path,
+        help="the file of tokens (<path>.tokens); required with a database",
+    )
+
+
+def run_create(options: argparse.Namespace) -> int:
+    """Create a token. The file stores only its hash."""
+    file = token_file(options)
+    from vecall.server import mint
+
+    bearer, token = mint(
+        app=options.app,
+        user=options.user,
+        read_only=options.read_only,
+        review=options.review,
+        admin=options.admin,
+        trust=options.trust,
+        source=options.source,
+        author=options.author,
+        min_trust=options.min_trust,
+        expires_at=_expiry(options.expires),
+    )
+    file.change(lambda tokens: [*tokens, token])
+    if options.json:
+        print_json({"id": token.id, "token": bearer})
+    else:
+        print(bearer)
+    return 0
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Show all tokens without their hashes."""
+    file = token_file(options)
+    from vecall.server.tokens import to_json
+
+    shown = [to_json(token) for token in file.read()]
+    for fields in shown:
+        del fields["sha256"]
+    if options.json:
+        print_json({"tokens": shown})
+        return 0
+    for fields in shown:
+        words = [f"{name}={value}" for name, value in fields.items() if name != "id"]
+        print(fields["id"], *words)
+    return 0
+
+
+def run_revoke(options: argparse.Namespace) -> int:
+    """Remove a token from the file."""
+    file = token_file(options)
+    known = {token.id for token in file.read()}
+    if options.id not in known:
+        msg = "id: there is no such token"
+        raise ConfigError(msg)
+    file.change(lambda tokens: [token for token in tokens if token.id != options.id])
+    return 0
+
+
+def token_file(options: argparse.Namespace) -> TokenFile:
+    """Return the token file that the options name."""
+    try:
+        from vecall.server import TokenFile
+    except ImportError as error:
+        raise ConfigError(_NEEDS) from error
+    if options.tokens is None:
+        refuse_database(options.path, "name the file of tokens with --tokens")
+    return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
+
+
+def _expiry(text: str | None) -> float | None:
+    """Return seconds since 1970, from a time or from a duration from now."""
+    if text is None:
+        return None
+    if text[-1:].isdigit():  # a number alone may be meant as a time
+        return to_seconds(text, "expires")
+    try:
+        return time.time() + ttl_seconds(text, "expires")
+    except InvalidArgumentError:
+        return to_seconds(text, "expires")
+
 
 # The fields of HttpLimits, which cannot be imported without the extra.
 LIMITS: dict[str, Callable[[str], float]] = {
@@ -55,7 +207,7 @@ def add_commands(commands: Any) -> None:
         "only.",
     )
     add_file(serve)
-    tokens.add_tokens(serve)
+    add_tokens(serve)
     serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
     serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
     serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
@@ -144,15 +296,15 @@ def add_commands(commands: Any) -> None:
         limits.add_argument(flag, type=kind, metavar="N")
     serve.set_defaults(run=run_serve)
 
-    tokens.add_commands(commands)
+    add_token_commands(commands)
+    add_mcp_command(commands)
 
 
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
-    file = tokens.token_file(options)
+    file = token_file(options)
     from vecall.server import HttpLimits, create_app
-    from vecall.server.leftovers import remove_old_exports
-    from vecall.server.run import Binding, serve
+    from vecall.server.run import Binding, remove_old_exports, serve
 
     values = {name: getattr(options, name) for name in LIMITS}
     limits = HttpLimits(
@@ -293,3 +445,118 @@ def trigger(text: str | None) -> Mapping[str, object] | None:
 
 def _end(*_: object) -> NoReturn:
     sys.exit(0)
+
+
+# `vecall mcp`.
+
+
+MAX_TOKENS = 2_000
+# Their messages may hold texts of memories.
+_SILENT = ("mcp", "asyncio")
+
+
+def add_mcp_command(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "mcp",
+        help="serve one user's memory to a client of the Model Context Protocol",
+        description="Serve one user's memory to a client of the Model Context "
+        "Protocol, over the standard input and output. The client starts the command. "
+        "For clients over HTTP, see vecall serve --mcp.",
+    )
+    command.add_argument(
+        "--path",
+        type=expanded,
+        metavar="FILE",
+        help=f"the file (default: {DEFAULT})",
+    )
+    command.add_argument("--app", default=APP, help="app_name (%(default)s)")
+    command.add_argument("--user", default=USER, help="user_id (%(default)s)")
+    command.add_argument("--read-only", action="store_true", help="offer no writes")
+    command.add_argument(
+        "--max-tokens",
+        type=int,
+        default=MAX_TOKENS,
+        metavar="N",
+        help="the most tokens of an answer, at least 64 (%(default)s)",
+    )
+    command.add_argument("--ttl", help="TTL of new memories: seconds, or 12h or 30d")
+    command.add_argument(
+        "--config",
+        choices=CLIENTS,
+        metavar="CLIENT",
+        help="serve nothing; print what to paste into the settings of a client: "
+        + ", ".join(CLIENTS),
+    )
+    add_embedder(command)
+    command.set_defaults(run=run_mcp)
+
+
+def run_mcp(options: argparse.Namespace) -> int:
+    """Serve until the client ends the input, or until SIGTERM or SIGINT."""
+    if options.config is not None:
+        client = CLIENTS[options.config]
+        if find_spec("mcp") is None:
+            msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
+            print(msg, file=sys.stderr)
+        print(f"vecall: paste into {client.where}:", file=sys.stderr)
+        print(client.settings(_command(options)))
+        return 0
+    from vecall.mcp import create_server, private_pipes, run_stdio
+
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    os.umask(0o077)
+    path = prepared(default_path() if options.path is None else options.path)
+    with (
+        naming(shown_path(path)),
+        private_pipes() as pipes,
+        MemoryService(
+            path,
+            embedder=chosen(options.embedder),
+            read_only=options.read_only,
+            ttl=options.ttl,
+        ) as memory,
+    ):
+        server = create_server(
+            memory,
+            options.app,
+            options.user,
+            write=not options.read_only,
+            max_tokens=options.max_tokens,
+        )
+        asyncio.run(run_stdio(server, pipes))
+    return 0
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    """Return the command with the options that differ from the defaults.
+
+    Clients start it in a folder and with a PATH of their own, so both paths are
+    absolute.
+    """
+    command = [*_program(), "mcp"]
+    if options.path is not None:
+        is_url = "://" in options.path
+        path = options.path if is_url else str(Path(options.path).absolute())
+        command += ["--path", path]
+    for name, default in (
+        ("app", APP),
+        ("user", USER),
+        ("max_tokens", MAX_TOKENS),
+        ("ttl", None),
+        ("embedder", "auto"),
+    ):
+        value = getattr(options, name)
+        if value != default:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    if options.read_only:
+        command.append("--read-only")
+    return command
+
+
+def _program() -> list[str]:
+    started = Path(sys.argv[0])
+    if started.name == "vecall" and started.exists():
+        return [str(started.absolute())]
+    return [sys.executable, "-m", "vecall.cli.main"]

@@ -1,37 +1,456 @@
 """`vecall hook`: recalls and remembers for a coding agent, and never disturbs it.
 
 The exit status is always 0, since 2 blocks a prompt. Standard output is one JSON object
-or nothing. A failure is a line in `vecall.coding_agents.log`. At its deadline, see
-`vecall.coding_agents.deadline`, the process ends with nothing printed.
+or nothing. A failure is a line in `vecall.coding_agents.hook`. At its deadline, see
+`vecall.coding_agents.hook`, the process ends with nothing printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import logging
+import math
 import os
 import signal
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from vecall.coding_agents import answers, log
-from vecall.coding_agents.deadline import Deadline
-from vecall.coding_agents.options import Options, add_options, options_of
-from vecall.coding_agents.payload import Payload, PayloadError, read_payload
-from vecall.coding_agents.project import project_user
-from vecall.coding_agents.recall import Owner, profile, recalled
-from vecall.coding_agents.retain import retain
+from vecall._core import ProcessEnd
+from vecall.clock import to_seconds
+from vecall.coding_agents.options import Options, add_options, options_of, project_user
 from vecall.coding_agents.transcript import (
     TranscriptError,
+    Turn,
     find_transcript,
     read_turns,
 )
 from vecall.embedders.resolve import EmbedderLike
+from vecall.errors import InvalidArgumentError, VecallError
+from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
+from vecall.tools.preload import PreloadMemory
+from vecall.types import Event, Filter, MemoryEntry
+
+# Reads what an agent writes to a hook's standard input.
+
+
+MOST_INPUT_BYTES = 16 * 1024 * 1024
+
+
+class PayloadError(ValueError):
+    """The input of a hook is not usable; the message has no text of the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The input of a hook, the same for all agents.
+
+    Attributes:
+        event: The agent's name of the event, such as "UserPromptSubmit".
+        session_id: The session; None if the agent does not name it.
+        folder: The folder in which the agent works.
+        prompt: The user's prompt; "" for other events.
+        transcript: The path of the session's transcript; None without one.
+    """
+
+    event: str
+    session_id: str | None
+    folder: str
+    prompt: str
+    transcript: str | None
+
+
+def read_payload(file: int) -> Payload:
+    """Read the input of a hook from a file descriptor.
+
+    Claude Code and Codex name the session `session_id` and the folder `cwd`. Cursor
+    names them `conversation_id` and `workspace_roots`.
+
+    Raises:
+        PayloadError: The input is too long, or is not a JSON object with an event.
+    """
+    data = bytearray()
+    while chunk := os.read(file, 1 << 16):
+        data += chunk
+        if len(data) > MOST_INPUT_BYTES:
+            msg = f"the input has more than {MOST_INPUT_BYTES} bytes"
+            raise PayloadError(msg)
+    try:
+        fields = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        msg = "the input is not JSON"
+        raise PayloadError(msg) from None
+    if not isinstance(fields, dict):
+        msg = "the input is not a JSON object"
+        raise PayloadError(msg)
+    event = _text(fields, "hook_event_name")
+    if event is None:
+        msg = "the input has no hook_event_name"
+        raise PayloadError(msg)
+    return Payload(
+        event=event,
+        session_id=_text(fields, "session_id") or _text(fields, "conversation_id"),
+        folder=_folder(fields),
+        prompt=_text(fields, "prompt") or "",
+        transcript=_text(fields, "transcript_path"),
+    )
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        return None
+    # A lone surrogate is valid JSON, but no text.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _folder(fields: Mapping[str, Any]) -> str:
+    roots = fields.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else None
+    for each in (_text(fields, "cwd"), first, os.environ.get("CURSOR_PROJECT_DIR")):
+        if isinstance(each, str) and each:
+            return each
+    return os.getcwd()  # noqa: PTH109 - a text is needed
+
+
+# Writes the answer of a hook in the format of the event's agent.
+
+
+MOST_CHARACTERS = 9_900
+"""Claude Code and Cursor put more than 10,000 characters into a file instead."""
+
+_CLAUDE_CODE_AND_CODEX = ("UserPromptSubmit", "SessionStart")
+
+
+def answer_for(event: str, block: str) -> str:
+    """Return the standard output of a hook that adds a block to the context.
+
+    Args:
+        event: The event's name. Claude Code and Codex share names and format; Cursor's
+            names begin with a lower-case letter.
+        block: The recalled memories; "" adds nothing.
+
+    Returns:
+        One JSON object, or "" if there is nothing to add or the event takes no context.
+    """
+    if not block:
+        return ""
+    if event in _CLAUDE_CODE_AND_CODEX:
+        specific = {"hookEventName": event, "additionalContext": block}
+        return _json({"suppressOutput": True, "hookSpecificOutput": specific})
+    if event == "beforeSubmitPrompt":
+        return _json({"continue": True, "additional_context": block})
+    if event == "sessionStart":
+        return _json({"additional_context": block})
+    return ""
+
+
+def _json(fields: dict[str, object]) -> str:
+    return json.dumps(fields, ensure_ascii=True)
+
+
+# The log of hooks: one line for each failure, without any text of the user.
+
+
+MOST_LOG_BYTES = 1_000_000
+"""A longer log is renamed to `hooks.log.1` and begun again."""
+
+
+def log_path() -> Path:
+    """Return the path of the log: in XDG_STATE_HOME, else in ~/.local/state."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "vecall" / "hooks.log"
+
+
+def write_line(verb: str, what: str) -> None:
+    """Append a line with the time to the log; do nothing if that is impossible."""
+    try:
+        path = log_path()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
+            path.replace(path.with_name("hooks.log.1"))
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f"{moment} {verb}: {' '.join(what.split())}\n".encode()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        file = os.open(path, flags, 0o600)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+    except (OSError, ValueError, RuntimeError):
+        return
+
+
+def reason(error: BaseException) -> str:
+    """Return what a log may say of an error: its class, and vecall's own message.
+
+    Messages of vecall contain no text of a user; messages of others may.
+    """
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, VecallError) else name
+
+
+class LogHandler(logging.Handler):
+    """Appends warnings of vecall's logger, which have no text of a user, to the log."""
+
+    def __init__(self, verb: str) -> None:
+        """Use the verb of the hook."""
+        super().__init__(logging.WARNING)
+        self._verb = verb
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a record."""
+        write_line(self._verb, record.getMessage())
+
+
+# Ends a hook successfully when its time is over, whatever it is doing.
+
+
+SECONDS = {"recall": 2.0, "start": 2.0, "retain": 8.0}
+"""The most that the hook of each verb takes, from the start of its process to its end.
+
+An agent waits for the first two, before a prompt. `vecall install` gives the third ten
+seconds, and Claude Code does not wait for it.
+"""
+
+_MARGIN = 0.1
+_PRINTING_S = 0.05
+
+
+class Deadline:
+    """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
+
+    The time counts from the start of the process. If starting Python and importing took
+    all of it, the process ends at once.
+
+    The end does not wait for the interpreter, and has a line in the log. A write that
+    is interrupted is rolled back by the next process that opens the file.
+
+    Args:
+        verb: The verb of the hook.
+    """
+
+    def __init__(self, verb: str) -> None:
+        """Start to wait."""
+        seconds = SECONDS[verb] - _MARGIN - _process_age()
+        self._at = time.monotonic() + seconds
+        line = f"{verb}: ended at its deadline"
+        try:
+            log = log_path()
+        except RuntimeError:  # no home folder
+            log = Path()
+        self._end = ProcessEnd(seconds, log, line)
+
+    def left(self) -> float:
+        """Return the seconds until the end; negative after it."""
+        return self._at - time.monotonic()
+
+    def print_now(self) -> None:
+        """Give an answer that is printed now the time to be whole, and no more.
+
+        A reader that stops reading must not hold the process.
+        """
+        self._end.put_off(_PRINTING_S)
+
+    def cancel(self) -> None:
+        """Let the process end by itself."""
+        self._end.cancel()
+
+
+def _process_age() -> float:
+    """Return how long the process exists, in seconds.
+
+    Without Linux's /proc it is the time that it computed.
+    """
+    try:
+        stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        started = int(stat.rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf(
+            "SC_CLK_TCK"
+        )
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.process_time()
+
+
+# Recalls memories for a prompt, and a profile at the beginning of a session.
+
+
+PROFILE_KINDS = ("preference", "decision")
+"""The kinds of memories in a profile, in this order."""
+
+_MOST_RECALLED = 8
+_MOST_OF_A_PROFILE = 20
+_PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose memories a hook reads and writes."""
+
+    app_name: str
+    user_id: str
+
+
+def recalled(
+    memory: MemoryService,
+    owner: Owner,
+    prompt: str,
+    session_id: str | None,
+    *,
+    max_tokens: int,
+    min_confidence: float,
+) -> str:
+    """Return a block of the memories that are relevant to a prompt.
+
+    Memories of the present session are left out: the agent has them in its context.
+
+    Args:
+        memory: The memory service.
+        owner: The app and the user.
+        prompt: The prompt.
+        session_id: The present session.
+        max_tokens: The most tokens of the block, at least 1.
+        min_confidence: The least confidence of a memory, in [0, 1].
+
+    Returns:
+        The block in the format "secure", which is stripped when a transcript with it is
+        stored; "" without memories.
+    """
+    preload = PreloadMemory(
+        memory,
+        owner.app_name,
+        owner.user_id,
+        max_entries=_MOST_RECALLED,
+        max_tokens=max_tokens,
+        min_confidence=min_confidence,
+        format="secure",
+        count_tokens=_counting(max_tokens),
+        filter=None if session_id is None else Filter(not_session_id=session_id),
+    )
+    return asyncio.run(preload.block(prompt))
+
+
+def profile(
+    memory: MemoryService,
+    owner: Owner,
+    *,
+    max_tokens: int,
+    left: Callable[[], float],
+) -> str:
+    """Return a block of the user's newest preferences and decisions.
+
+    Args:
+        memory: The memory service.
+        owner: The app and the user.
+        max_tokens: The most tokens of the block, at least 1.
+        left: Returns the seconds that are left. At 0.5 the reading ends.
+
+    Returns:
+        The block as of `recalled`; "" without such memories.
+    """
+    found: list[MemoryEntry] = []
+    cursor: str | None = None
+    user = memory.sync.user(owner.app_name, owner.user_id)
+    while left() > 0.5:
+        page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
+        found += page
+        if len(page) < _PAGE:
+            break
+        cursor = page[-1].id
+    found.reverse()  # newest first
+    found.sort(key=lambda each: PROFILE_KINDS.index(str(each.kind)))
+    shown, count = found[:_MOST_OF_A_PROFILE], _counting(max_tokens)
+    while shown:
+        block = render(shown, "secure")
+        if count(block) <= max_tokens:
+            return block
+        shown.pop()
+    return ""
+
+
+def _counting(max_tokens: int) -> Callable[[str], int]:
+    """Return a count by which a block of `max_tokens` also fits an agent's limit."""
+    estimate = counter(None)
+
+    def count(text: str) -> int:
+        share = math.ceil(len(text) * max_tokens / MOST_CHARACTERS)
+        return max(estimate(text), share)
+
+    return count
+
+
+# Remembers what was said in a session, from its transcript.
+
+
+_AT_ONCE = 256
+
+
+def retain(
+    memory: MemoryService,
+    owner: Owner,
+    session_id: str,
+    turns: Sequence[Turn],
+    left: Callable[[], float],
+) -> tuple[int, int]:
+    """Store the turns of a session, as an upsert by id.
+
+    Turns that are stored already cost little. Each transaction has 256 turns, so that
+    a long transcript is stored by several hooks if one is ended by its deadline.
+
+    Args:
+        memory: The memory service.
+        owner: The app and the user.
+        session_id: The session.
+        turns: The turns in order.
+        left: Returns the seconds that are left. At 0.2 no transaction is begun.
+
+    Returns:
+        The number of turns that were refused, and of those that no time was left for.
+    """
+    refused = 0
+    for at in range(0, len(turns), _AT_ONCE):
+        if left() < 0.2:
+            return refused, len(turns) - at
+        chunk = [_event(turn) for turn in turns[at : at + _AT_ONCE]]
+        try:
+            added = memory.sync.add_events_to_memory(
+                app_name=owner.app_name,
+                user_id=owner.user_id,
+                session_id=session_id,
+                events=chunk,
+            )
+        except InvalidArgumentError:
+            refused += len(chunk)
+        else:
+            refused += sum(each.reason == "invalid" for each in added.left_out)
+    return refused, 0
+
+
+def _event(turn: Turn) -> Event:
+    return Event(
+        turn.text,
+        author=turn.author,
+        timestamp=_seconds(turn.timestamp),
+        id=turn.id,
+        custom_metadata=dict(turn.metadata),
+    )
+
+
+def _seconds(moment: str | None) -> float | None:
+    """Return a time in seconds since 1970; None for one that is not a time."""
+    try:
+        return None if moment is None else to_seconds(moment, "timestamp")
+    except ValueError:
+        return None
+
 
 VERBS = {
     "recall": "print memories that are relevant to a prompt",
@@ -62,13 +481,13 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit:  # of --help
         pass
     except _UsageError as error:
-        log.write_line(verb, "wrong arguments: see vecall hook --help")
+        write_line(verb, "wrong arguments: see vecall hook --help")
         with suppress(OSError, AttributeError, ValueError):
             sys.stderr.write(f"vecall hook: {error}\n")
     except (PayloadError, TranscriptError) as error:
-        log.write_line(verb, str(error))
+        write_line(verb, str(error))
     except BaseException as error:
-        log.write_line(verb, log.reason(error))
+        write_line(verb, reason(error))
     return 0
 
 
@@ -90,12 +509,12 @@ def _run(arguments: Sequence[str], verb: str) -> None:
     options = options_of(parsed)
     end = Deadline(parsed.verb)
     warnings.simplefilter("ignore")
-    logging.getLogger("vecall").addHandler(log.LogHandler(verb))
+    logging.getLogger("vecall").addHandler(LogHandler(verb))
     logging.getLogger("vecall").propagate = False
     run = {"recall": _recall, "retain": _retain, "start": _start}[parsed.verb]
     payload = read_payload(sys.stdin.fileno())
     text = run(payload, options, end.left)
-    answer = answers.answer(payload.event, text)
+    answer = answer_for(payload.event, text)
     end.print_now()
     _print(answer)
     end.cancel()
@@ -130,7 +549,7 @@ def _retain(payload: Payload, options: Options, left: Callable[[], float]) -> st
         raise PayloadError(msg)
     turns, unread = read_turns(path, left)
     if unread:
-        log.write_line("retain", f"{unread} bytes of the transcript were not read")
+        write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:
         return ""
     options.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,9 +557,9 @@ def _retain(payload: Payload, options: Options, left: Callable[[], float]) -> st
         owner = _owner(payload, options)
         refused, late = retain(memory, owner, payload.session_id, turns, left)
     if refused:
-        log.write_line("retain", f"{refused} turns were refused")
+        write_line("retain", f"{refused} turns were refused")
     if late:
-        log.write_line("retain", f"{late} turns are left for the next hook")
+        write_line("retain", f"{late} turns are left for the next hook")
     return ""
 
 

@@ -11,15 +11,158 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
+import queue
+import sys
 import threading
+import time
+import traceback
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from _thread import RLock
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
-from vecall.concurrency.interruptible import Pool
+from vecall.concurrency.time_slices import watching
 from vecall.errors import ClosedError, ReentrantCallError
+
+# Futures and thread pools that stay usable after an interrupt, such as Ctrl-C.
+#
+# Python runs a signal handler in the main thread, between any two bytecode
+# instructions. `threading.Condition` and `threading.Semaphore` acquire their locks in
+# Python code. If a handler raises an exception there, the lock stays locked and the
+# next caller deadlocks. The classes here acquire their locks in C code, which a handler
+# cannot interrupt.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Condition(RLock):  # type: ignore[misc]
+    """The part of `threading.Condition` that `Future` uses.
+
+    A thread must not acquire it twice: `wait` releases it only once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiters: list[threading.Lock] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        try:
+            self.release()
+            return waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            if not self._is_owned():  # type: ignore[attr-defined]
+                self.acquire()
+            with suppress(ValueError):
+                self._waiters.remove(waiter)
+
+    def notify_all(self) -> None:
+        while self._waiters:
+            self._waiters.pop().release()
+
+
+_PENDING = Future()._state
+
+
+class InterruptibleFuture(Future[T]):
+    """A future that stays usable if a signal handler interrupts a waiting thread."""
+
+    def __init__(self) -> None:
+        """Create a pending future."""
+        # Not super().__init__(): it makes a threading.Condition, which costs more than
+        # the rest of the future. A test compares the attributes.
+        self._condition = _Condition()  # type: ignore[assignment]
+        self._state = _PENDING
+        self._result = None
+        self._exception = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+
+
+class _Count:
+    """A pool's count of idle threads: the part of `Semaphore` that the pool uses."""
+
+    def __init__(self) -> None:
+        self._idle: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def release(self) -> None:
+        self._idle.put(None)
+
+    def acquire(self, timeout: float) -> bool:
+        del timeout  # always 0
+        try:
+            self._idle.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+
+class _InterruptibleWork:
+    """A call in the queue of a pool.
+
+    `ThreadPoolExecutor.submit` would make a plain future for it, beside the promise.
+    """
+
+    __slots__ = ("_call", "future")
+
+    def __init__(
+        self, future: InterruptibleFuture[Any], call: Callable[[], Any]
+    ) -> None:
+        self.future = future
+        self._call = call
+
+    def run(self, *_context: object) -> None:
+        """Run the call; since Python 3.14 a pool passes a context of its thread."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
+class Pool(ThreadPoolExecutor):
+    """A thread pool that stays usable if a signal handler interrupts `submit`."""
+
+    def __init__(self, threads: int, *, thread_name_prefix: str) -> None:
+        """Create the pool without threads; `submit` starts them as needed.
+
+        Args:
+            threads: The maximum number of threads.
+            thread_name_prefix: The prefix of the thread names.
+        """
+        super().__init__(threads, thread_name_prefix=thread_name_prefix)
+        self._idle_semaphore = _Count()  # type: ignore[assignment]
+
+    def submit(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Queue a call of `fn` and return the future of its result.
+
+        Raises:
+            RuntimeError: The pool is shut down.
+        """
+        promise: InterruptibleFuture[T] = InterruptibleFuture()
+        work: Any = _InterruptibleWork(promise, partial(fn, *args, **kwargs))
+        with self._shutdown_lock, thread._global_shutdown_lock:
+            if self._shutdown or thread._shutdown:
+                msg = "the pool is shut down"
+                raise RuntimeError(msg)
+            self._work_queue.put(work)
+            self._adjust_thread_count()
+        return promise
+
 
 _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
     "vecall_waiting", default=()
@@ -27,8 +170,6 @@ _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
 _running: contextvars.ContextVar[Sequence[Future[Any]]] = contextvars.ContextVar(
     "vecall_running", default=()
 )  # the future of the current call, which its caller may cancel
-
-T = TypeVar("T")
 
 MAX_CONCURRENT_CALLS = 8  # of coroutine functions, in one executor
 
@@ -197,3 +338,236 @@ async def _finish_all() -> None:
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
     await asyncio.gather(*others, return_exceptions=True)
+
+
+# A thread pool whose callers take turns: the work of one does not delay another's.
+#
+# Work may take seconds, and a pool that serves in the order of arrival makes everybody
+# wait for a caller with much of it. Here each owner has one piece of work under way,
+# the next one is chosen round robin by owner, and while more is under way than may go
+# on at once, each goes on for some milliseconds in turn. Work stops when its caller is
+# gone.
+
+
+_TURN_S = 0.01
+_LONGEST_WAIT_S = 0.05  # then it goes on: who has the turn may wait for its connection
+
+
+class AbandonedError(BaseException):
+    """Ends work whose caller is gone. Nobody receives it."""
+
+
+class _Scan(InterruptibleFuture[T]):
+    """The future of work that ends early if its caller cancels it."""
+
+    is_abandoned = False
+
+    def cancel(self) -> bool:
+        """Drop the work, or ask it to end if it is under way."""
+        if super().cancel():
+            return True
+        self.is_abandoned = True
+        return False
+
+
+class _Turns:
+    """Lets a number of threads go on at once, and the others in turn."""
+
+    def __init__(self, at_once: int) -> None:
+        self._lock = threading.Lock()
+        self._free = at_once  # negative: some did not wait any longer
+        self._waiting: deque[threading.Lock] = deque()
+
+    def begin(self) -> None:
+        """Wait for a turn, but not for long."""
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        if mine.acquire(timeout=_LONGEST_WAIT_S):
+            return
+        with self._lock:
+            if mine in self._waiting:  # else it has just been given a turn
+                self._waiting.remove(mine)
+                self._free -= 1
+
+    def end(self) -> None:
+        """Give the turn to the one that has waited longest."""
+        with self._lock:
+            if self._waiting and self._free >= 0:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether a thread waits for a turn."""
+        return bool(self._waiting)
+
+
+class _FairWork:
+    """One piece of work: in the queue, then under way."""
+
+    def __init__(
+        self, scan: _Scan[Any], call: Callable[[], Any], turns: _Turns
+    ) -> None:
+        self.scan = scan
+        self._call = call
+        self._turns = turns
+        self._since = 0.0
+
+    def is_abandoned(self) -> bool:
+        return self.scan.is_abandoned
+
+    def pause(self) -> None:
+        """End the work if its caller is gone; else let others have a turn.
+
+        Raises:
+            AbandonedError: The caller is gone.
+        """
+        if self.scan.is_abandoned:
+            raise AbandonedError
+        if self._turns.are_wanted and time.perf_counter() - self._since > _TURN_S:
+            self._turns.end()
+            self._begin()
+
+    def run(self) -> None:
+        if not self.scan.set_running_or_notify_cancel():
+            return
+        self._begin()
+        try:
+            with watching(self):
+                result = self._call()
+        except BaseException as error:
+            self.scan.set_exception(error)
+        else:
+            self.scan.set_result(result)
+        finally:
+            self._turns.end()
+
+    def _begin(self) -> None:
+        self._turns.begin()
+        self._since = time.perf_counter()
+
+
+class FairPool:
+    """Runs work in threads, fairly by owner. Thread-safe.
+
+    The loops of the work must use `vecall.concurrency.time_slices`: between two slices
+    others get their turn, and work whose caller is gone ends.
+    """
+
+    def __init__(self, threads: int, at_once: int, *, thread_name_prefix: str) -> None:
+        """Create the pool; `submit` starts threads as needed.
+
+        Args:
+            threads: The maximum number of owners whose work is under way.
+            at_once: How many of these go on at the same time.
+            thread_name_prefix: The prefix of the thread names.
+        """
+        self._pool = Pool(threads, thread_name_prefix=thread_name_prefix)
+        self._turns = _Turns(at_once)
+        self._lock = threading.Lock()
+        self._waiting: dict[
+            Hashable, deque[_FairWork]
+        ] = {}  # whose turn is next is first
+        self._busy: set[Hashable] = set()
+
+    def submit(
+        self, owner: Hashable, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Queue a call of `fn` and return the future of its result.
+
+        Cancel the future to drop the call, also while it runs.
+
+        Raises:
+            RuntimeError: The pool is shut down.
+        """
+        scan: _Scan[T] = _Scan()
+        work = _FairWork(scan, partial(fn, *args, **kwargs), self._turns)
+        with self._lock:
+            self._waiting.setdefault(owner, deque()).append(work)
+        try:
+            self._pool.submit(self._run_waiting)
+        except RuntimeError:
+            scan.cancel()
+            raise
+        return scan
+
+    def shutdown(self) -> None:
+        """Finish queued work and end the threads."""
+        self._pool.shutdown(wait=True)
+
+    def _run_waiting(self) -> None:
+        while (taken := self._take()) is not None:
+            owner, work = taken
+            try:
+                work.run()
+            finally:
+                with self._lock:
+                    self._busy.discard(owner)
+            del taken, work  # its result is the caller's
+
+    def _take(self) -> tuple[Hashable, _FairWork] | None:
+        """Return the next work, and its owner; None if those who wait are busy."""
+        with self._lock:
+            for owner, queue in self._waiting.items():
+                if owner in self._busy:
+                    continue
+                work = queue.popleft()
+                del self._waiting[owner]
+                if queue:
+                    self._waiting[owner] = queue  # the last one now
+                self._busy.add(owner)
+                return owner, work
+        return None
+
+
+# Frees the local variables in an error's traceback, such as open SQLite cursors.
+
+
+def free_frames(error: BaseException) -> None:
+    """Clear the local variables in the frames of an error's traceback.
+
+    A stored error would otherwise keep cursors alive. An open cursor keeps the file
+    open and holds a read snapshot of it. Frames that still run are not cleared.
+    """
+    traceback.clear_frames(error.__traceback__)
+
+
+def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that an error it raises has its frames cleared.
+
+    The frame that uses a connection still runs when the connection is returned. A
+    cursor in a variable of that frame can be freed only here.
+    """
+
+    @wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except BaseException as error:
+            free_frames(error)
+            raise
+
+    return run
+
+
+# Returns freed heap memory from the allocator to the operating system.
+
+
+_trim = (
+    getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+)
+
+
+def trim_heap() -> None:
+    """Return freed heap memory to the operating system, with `malloc_trim` of glibc.
+
+    Does nothing with other allocators. Takes milliseconds; the GIL is released.
+    """
+    if _trim is not None:
+        _trim(0)

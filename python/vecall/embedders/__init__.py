@@ -13,26 +13,27 @@ from vecall.embedders.auto import automatic, has_local, why_words_only
 from vecall.embedders.base import (
     AsymmetricEmbedder,
     Embedder,
+    FunctionEmbedder,
     Vectors,
     checked_vectors,
 )
-from vecall.embedders.function import FunctionEmbedder
 from vecall.embedders.resolve import AUTO, resolve
 
 if TYPE_CHECKING:
+    from vecall.embedders.base import CallerVectors
     from vecall.embedders.cached import CachedEmbedder
-    from vecall.embedders.caller import CallerVectors
-    from vecall.embedders.fastembed import FastEmbedEmbedder
-    from vecall.embedders.gemini import GeminiEmbedder
-    from vecall.embedders.local import LocalEmbedder
-    from vecall.embedders.openai import OpenAIEmbedder, OpenAiEmbedder
+    from vecall.embedders.hosted import GeminiEmbedder, OpenAIEmbedder, OpenAiEmbedder
+    from vecall.embedders.local import (
+        FastEmbedEmbedder,
+        LocalEmbedder,
+        SentenceTransformerEmbedder,
+    )
     from vecall.embedders.provider import (
         EmbeddingProvider,
         as_provider,
         from_provider,
     )
     from vecall.embedders.query_map import MappedEmbedder, QueryMap
-    from vecall.embedders.sentence_transformers import SentenceTransformerEmbedder
 
 __all__ = [
     "AUTO",
@@ -62,16 +63,16 @@ __all__ = [
 
 _LAZY = {
     "CachedEmbedder": "cached",
-    "CallerVectors": "caller",
+    "CallerVectors": "base",
     "EmbeddingProvider": "provider",
-    "FastEmbedEmbedder": "fastembed",
-    "GeminiEmbedder": "gemini",
+    "FastEmbedEmbedder": "local",
+    "GeminiEmbedder": "hosted",
     "LocalEmbedder": "local",
     "MappedEmbedder": "query_map",
-    "OpenAIEmbedder": "openai",
-    "OpenAiEmbedder": "openai",
+    "OpenAIEmbedder": "hosted",
+    "OpenAiEmbedder": "hosted",
     "QueryMap": "query_map",
-    "SentenceTransformerEmbedder": "sentence_transformers",
+    "SentenceTransformerEmbedder": "local",
     "as_provider": "provider",
     "from_provider": "provider",
 }

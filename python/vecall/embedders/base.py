@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, runtime_checkable
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import EmbedderError
+from vecall.errors import ConfigError, EmbedderError, InvalidArgumentError
+from vecall.scalars import exact, model_repr
 
 Vectors = NDArray[np.float32]
 
@@ -123,3 +125,161 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
         msg = "the embedder returned NaN or Inf"
         raise EmbedderError(msg)
     return vectors
+
+
+# Makes an embedder from a function.
+
+
+_PROBE = "dimensions"
+
+
+class FunctionEmbedder:
+    """Wraps a function from a list of texts to vectors.
+
+    Args:
+        function: Takes a list of n texts and returns numbers of shape (n, dimensions).
+            It may be a coroutine function.
+        dimensions: Length of its vectors. By default the constructor calls a plain
+            function once to measure it. Required for a coroutine function.
+            With it, neither the constructor nor the opening of a file calls the
+            function.
+        model_id: The model's name in the file; by default the function's module and
+            qualified name. Without `dimensions`, the vector of the constructor's call
+            (`probe`) tells apart two functions of the same name. With `dimensions`,
+            nothing does: give each function its own name.
+    """
+
+    __repr__ = model_repr
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        dimensions: int | None = None,
+        model_id: str | None = None,
+    ) -> None:
+        """Wrap the function; call it once if `dimensions` is missing.
+
+        Raises:
+            ConfigError: A coroutine function without `dimensions`.
+            EmbedderError: The function failed or returned no vectors.
+        """
+        self._function = function
+        named = function if hasattr(function, "__qualname__") else type(function)
+        self.model_id = model_id or f"{named.__module__}.{named.__qualname__}"
+        self._is_async = is_async(function)
+        self.probe: Vectors | None = None
+        """The vector of a fixed text, or None. It identifies a function whose name is
+        ambiguous, such as a lambda."""
+        if not self._is_async and dimensions is None:
+            self.probe = self._ask()
+        if dimensions is None:
+            if self.probe is None:
+                msg = "embedder: a coroutine function must say its dimensions"
+                raise ConfigError(msg)
+            dimensions = len(self.probe)
+        self.dimensions = dimensions
+        if self._is_async:
+            self.embed = self._embed_async  # type: ignore[method-assign]
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Return the function's vectors for `texts`."""
+        return self._function(list(texts))
+
+    async def _embed_async(self, texts: Sequence[str]) -> Any:
+        return await self._function(list(texts))
+
+    def _ask(self) -> Vectors:
+        try:
+            vectors = np.asarray(self._function([_PROBE]), np.float32)
+        except Exception:
+            msg = "the embedder failed when it was tried with one word"
+            raise EmbedderError(msg) from None
+        if vectors.ndim != 2 or len(vectors) != 1 or vectors.shape[1] < 1:
+            msg = f"the embedder returned shape {vectors.shape} for one text"
+            raise EmbedderError(msg)
+        probe: Vectors = vectors[0]
+        return probe
+
+
+# Stands in for an embedder where the caller computes all vectors.
+
+
+_MAX_DIMENSIONS = 65_536
+
+
+class CallerVectors:
+    """The dimensions and the model of vectors that the caller computes.
+
+    A service with it embeds nothing. `add_memory(vectors=)` and
+    `update_memory(vector=)` store vectors, `search_memory(vector=)` searches by one.
+    Texts without a vector, and queries without one, are matched by their words.
+
+    Args:
+        dimensions: Numbers in a vector, 1 to 65,536.
+        model_id: The name of the model that computes them. A file keeps the name; it is
+            only opened with an embedder of the same name and dimensions.
+
+    Raises:
+        ConfigError: An invalid argument.
+    """
+
+    embeds = False
+
+    __repr__ = model_repr
+
+    def __init__(self, dimensions: int, *, model_id: str = "caller") -> None:
+        """Check the arguments."""
+        dimensions, model_id = exact(dimensions), exact(model_id)
+        if type(dimensions) is not int or not 1 <= dimensions <= _MAX_DIMENSIONS:
+            msg = "dimensions: must be an integer from 1 to 65536"
+            raise ConfigError(msg)
+        name: object = model_id
+        if not isinstance(name, str) or not name:
+            msg = "model_id: must be a non-empty string"
+            raise ConfigError(msg)
+        self.dimensions = dimensions
+        self.model_id = model_id
+
+    def embed(self, texts: Sequence[str]) -> NoReturn:
+        """Refuse: there is no model.
+
+        Raises:
+            InvalidArgumentError: Always.
+        """
+        msg = f"this service has no embedder for {len(texts)} texts; give vectors"
+        raise InvalidArgumentError(msg)
+
+
+def can_embed(embedder: object) -> bool:
+    """Whether an embedder computes vectors, unlike `CallerVectors`."""
+    return getattr(embedder, "embeds", True) is not False
+
+
+# Objects that a forked child must not share with its parent process.
+
+
+T = TypeVar("T")
+
+
+class PerProcess(Generic[T]):
+    """One object per process, for connections and locks, which do not survive a fork.
+
+    A child process keeps the inherited object but never uses it: freeing a client would
+    close the parent's connections.
+
+    Args:
+        make: Creates the object. Called in the constructor, and at the first use in
+            each child process.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """Create the object of this process."""
+        self._make = make
+        self._made = {os.getpid(): make()}
+
+    def __call__(self) -> T:
+        """Return the object of this process."""
+        pid = os.getpid()
+        mine = self._made.get(pid)
+        return self._made.setdefault(pid, self._make()) if mine is None else mine

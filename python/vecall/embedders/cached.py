@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from vecall.concurrency.interruptible import InterruptibleFuture
+from vecall.concurrency.executor import InterruptibleFuture
 from vecall.embedders.base import (
     Embedder,
+    PerProcess,
     Vectors,
     WrappedEmbedder,
     checked_vectors,
     is_async,
 )
-from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
-from vecall.reprs import model_repr
+from vecall.scalars import model_repr
 
 _ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 

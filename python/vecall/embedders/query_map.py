@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vecall._core import LinearMap
 from vecall.embedders.base import Embedder, Vectors, WrappedEmbedder, is_async
 from vecall.errors import ConfigError
-from vecall.reprs import model_repr
+from vecall.scalars import model_repr
 
 _SHIPPED = Path(__file__).with_name("query_maps")
 _TEMPERATURE = 0.1

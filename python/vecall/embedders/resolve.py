@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, cast
 
 from vecall.embedders.auto import automatic
-from vecall.embedders.base import Embedder
-from vecall.embedders.function import FunctionEmbedder
+from vecall.embedders.base import Embedder, FunctionEmbedder
 from vecall.errors import ConfigError
 
 EmbedderLike = Embedder | Callable[[list[str]], Any] | str | None
@@ -17,10 +16,10 @@ _MAX_DIMENSIONS = 65_536
 # Name: (module, class). All but the first accept a model: "openai:MODEL".
 _NAMED = {
     "local": ("local", "LocalEmbedder"),
-    "openai": ("openai", "OpenAIEmbedder"),
-    "gemini": ("gemini", "GeminiEmbedder"),
-    "fastembed": ("fastembed", "FastEmbedEmbedder"),
-    "sentence-transformers": ("sentence_transformers", "SentenceTransformerEmbedder"),
+    "openai": ("hosted", "OpenAIEmbedder"),
+    "gemini": ("hosted", "GeminiEmbedder"),
+    "fastembed": ("local", "FastEmbedEmbedder"),
+    "sentence-transformers": ("local", "SentenceTransformerEmbedder"),
 }
 
 NAMES = tuple(_NAMED)

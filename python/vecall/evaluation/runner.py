@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from vecall.embedders import CachedEmbedder, Embedder, has_local
+import numpy as np
+
+from vecall.embedders import CachedEmbedder, Embedder, Vectors, has_local
 from vecall.embedders.base import WrappedEmbedder, is_async
+from vecall.embedders.local import LocalEmbedder
+from vecall.embedders.query_map import Example, QueryMap, fit
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
+from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
-from vecall.prompts.budget import estimate_tokens
+from vecall.index.embedding import embedded_text
+from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals
 from vecall.ranking.options import COSINE_ALONE, Ranking
-from vecall.search.options import SearchOptions
+from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
 
@@ -353,3 +361,283 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
             (conversation.user_id, question) for question in rng.sample(others, count)
         ]
     return pairs
+
+
+# The settings that `vecall eval` compares: each disables one part of ranking.
+
+
+NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
+NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0, "reply": 1.0}
+PREVIOUS = 0.4
+"""The default weight of the previous turn; see docs/results/recall.md."""
+
+FIRST = {
+    **NO_MARKS,
+    "next": 0.5,
+    "previous": 0.5,
+    "after_question": 0.5,
+    "second": 0.0,
+    "session": 0.0,
+    "coverage_power": 0.0,
+}
+"""The ranking of vecall's first version: words, vectors and a hit's neighbours."""
+
+
+class Setting(NamedTuple):
+    """One row of the ablation table.
+
+    Attributes:
+        name: The name of the row.
+        ranking: The ranking options of its searches.
+    """
+
+    name: str
+    ranking: Ranking
+
+
+DEFAULT = Setting("default", Ranking())
+
+
+def settings(*, vectors: bool) -> list[Setting]:
+    """Return the default, then the settings that differ from it in one option.
+
+    Args:
+        vectors: Whether searches use vectors; without them the weight of vectors and
+            the fusion do not vary.
+    """
+    found = [
+        DEFAULT,
+        _weighed("no covered share", {"coverage_power": 0.0}),
+        _weighed("no neighbours", NO_NEIGHBOURS),
+        _weighed("no answer after question", {"after_question": PREVIOUS}),
+        _weighed("no second neighbour", {"second": 0.0}),
+        _weighed("no session", {"session": 0.0}),
+        _weighed("no question factor", {"question": 1.0}),
+        _weighed("no time factor", {"time": 1.0}),
+        _weighed("no author factor", {"author": 1.0}),
+        _weighed("no author favoured", {"favoured": 1.0}),
+        _weighed("no reply factor", {"reply": 1.0}),
+        _weighed("first table: none but 0.5 beside", FIRST),
+    ]
+    if vectors:
+        found += [
+            _weighed("vectors weigh 0.2, not 0.4", {"dense": 0.2}),
+            _weighed("vectors weigh 0.6, not 0.4", {"dense": 0.6}),
+            Setting("with RRF", Ranking(fusion="rrf")),
+        ]
+    found += [
+        Setting("with half-life 30 days", Ranking(half_life=timedelta(days=30))),
+        Setting("with half-life 1 year", Ranking(half_life=timedelta(days=365))),
+        Setting("with diversity 0.3", Ranking(diversity=0.3)),
+        Setting("with collapse 0.8", Ranking(collapse=0.8)),
+    ]
+    return found
+
+
+def _weighed(name: str, weights: Mapping[str, float]) -> Setting:
+    return Setting(name, Ranking(weights=weights))
+
+
+# `vecall eval --fit-map`: fits a map on query vectors and measures its gain.
+
+
+_FOLDS = 5
+_DEPTH = 10
+
+
+def examples_of(
+    conversations: Sequence[Conversation], embedder: Embedder
+) -> list[Example]:
+    """Embed every user's memories and the questions that have an answer."""
+    if isinstance(embedder, LocalEmbedder):
+        embedder = LocalEmbedder(query_map=None)
+    embed_queries = getattr(embedder, "embed_queries", embedder.embed)
+    found = []
+    for conversation in conversations:
+        texts, ids = [], []
+        for session in conversation.sessions:
+            for event in session.events:
+                texts.append(embedded_text(event.author, str(event.content)))
+                ids.append(str(event.id))
+        for memory in conversation.memories:
+            texts.append(embedded_text(memory.author, memory.text))
+            ids.append(str(memory.id))
+        answerable = [
+            question for question in conversation.questions if question.evidence
+        ]
+        if not answerable:
+            continue
+        row = {name: i for i, name in enumerate(ids)}
+        evidence = [[row[id_] for id_ in question.evidence] for question in answerable]
+        queries = _vectors(embed_queries, [question.text for question in answerable])
+        found.append(Example(_vectors(embedder.embed, texts), queries, evidence))
+    return found
+
+
+def _vectors(embed: Any, texts: Sequence[str]) -> Vectors:
+    async def awaited() -> Any:
+        return await embed(texts)
+
+    vectors = asyncio.run(awaited()) if is_async(embed) else embed(texts)
+    return cast("Vectors", np.asarray(vectors, np.float32))
+
+
+def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
+    """Fit a map on all users, and measure it by cross-validation over users.
+
+    Returns:
+        The map, and the recall@10 and MRR of a search by cosine, without a map and with
+        a map fitted on other users. Both are None with less than two users.
+
+    Raises:
+        ConfigError: No question has evidence.
+    """
+    everything = fit(examples)
+    count = sum(len(example.questions) for example in examples)
+    folds = min(_FOLDS, len(examples))
+    if folds < 2:
+        return everything, {
+            "questions": count,
+            "without": None,
+            "with": None,
+        }
+    without, mapped = [], []
+    for fold in range(folds):
+        apart = list(examples[fold::folds])
+        others = [example for i, example in enumerate(examples) if i % folds != fold]
+        query_map = fit(others)
+        for example in apart:
+            without += _ranks(example, example.questions)
+            mapped += _ranks(example, query_map(example.questions))
+    return everything, {
+        "questions": count,
+        "without": _shares_found(without),
+        "with": _shares_found(mapped),
+    }
+
+
+def _ranks(example: Example, questions: Vectors) -> list[tuple[float, float]]:
+    order = np.argsort(-(questions @ example.memories.T), axis=1, kind="stable")
+    found = []
+    for ranked, evidence in zip(order[:, :20], example.evidence, strict=True):
+        names = list(map(str, ranked))
+        pieces = [{str(row)} for row in evidence]
+        found.append(
+            (
+                metrics.recall_at(names, pieces, _DEPTH),
+                metrics.reciprocal_rank(names, pieces),
+            )
+        )
+    return found
+
+
+def _shares_found(ranks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    recall, reciprocal = zip(*ranks, strict=True)
+    return {"recall@10": metrics.mean(recall), "mrr": metrics.mean(reciprocal)}
+
+
+# Turns results into figures: recall by group, gains of a setting, times.
+
+
+SHARES = (*(f"recall@{depth}" for depth in DEPTHS), "mrr", "ndcg@10")
+"""The figures of every group of questions, each in [0, 1]."""
+
+LOCOMO_GROUPS = {"1-3": "123", "4-5": "45"}
+
+
+class Measured(NamedTuple):
+    """The figures of one question."""
+
+    category: str
+    shares: tuple[float, ...]
+    curve: tuple[float, ...]  # recall at 1, 2, …, DEEPEST
+
+
+def measured(results: Iterable[QuestionResult]) -> list[Measured]:
+    """Return the figures of the questions that have evidence."""
+    found = []
+    for result in results:
+        pieces, ranked = result.question.pieces, result.ranked
+        if not pieces:
+            continue
+        curve = tuple(
+            metrics.recall_at(ranked, pieces, depth) for depth in range(1, DEEPEST + 1)
+        )
+        shares = (
+            *(curve[depth - 1] for depth in DEPTHS),
+            metrics.reciprocal_rank(ranked, pieces),
+            metrics.ndcg_at(ranked, pieces, 10),
+        )
+        found.append(Measured(result.question.category, shares, curve))
+    return found
+
+
+def groups_of(categories: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the categories of each group that tables show, by the group's name.
+
+    Each category is a group. LoCoMo's categories, 1 to 5, form two more: "1-3"
+    (multi-hop, temporal, open-domain) and "4-5" (single-hop, adversarial).
+    """
+    names = sorted(set(categories))
+    groups = {name: frozenset({name}) for name in names}
+    if names and set(names) <= set("12345"):
+        groups |= {name: frozenset(of) for name, of in LOCOMO_GROUPS.items()}
+    return groups
+
+
+def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
+    """Return the mean shares of all questions and of each group."""
+    groups = groups_of(question.category for question in found)
+    return {
+        **_shares(found),
+        "recall_curve": [
+            metrics.mean([question.curve[depth] for question in found])
+            for depth in range(DEEPEST)
+        ],
+        "categories": {
+            name: _shares(
+                [question for question in found if question.category in groups[name]]
+            )
+            for name in sorted(groups)
+        },
+    }
+
+
+def ablation_figures(
+    name: str, found: Sequence[Measured], default: Sequence[Measured]
+) -> dict[str, Any]:
+    """Return a setting's shares and its gain over the default.
+
+    The gain is the mean of the differences by question. Half the width of its 95 %
+    interval assumes independent questions.
+    """
+    gains = {}
+    for i, share in enumerate(SHARES):
+        differences = [
+            question.shares[i] - other.shares[i]
+            for question, other in zip(found, default, strict=True)
+        ]
+        gains[share] = {
+            "mean": metrics.mean(differences),
+            "half_width": metrics.half_width(differences),
+        }
+    figures = recall_figures(found)
+    del figures["recall_curve"]
+    return {"setting": name, **figures, "gain": gains}
+
+
+def time_figures(seconds: Sequence[float]) -> dict[str, Any]:
+    """Return percentiles in milliseconds."""
+    values = {}
+    for percent in (50, 99):
+        value = metrics.percentile(seconds, percent)
+        values[f"p{percent}_ms"] = None if value is None else 1000 * value
+    return values
+
+
+def _shares(found: Sequence[Measured]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        share: metrics.mean([question.shares[i] for question in found])
+        for i, share in enumerate(SHARES)
+    }
+    return {**values, "questions": len(found)}

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from hashlib import blake2b
 from operator import itemgetter
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from vecall.store import Row
+import numpy as np
+
+from vecall._core import Engine
+from vecall.clock import to_micros
+from vecall.concurrency.executor import FairPool, Pool, freeing_frames
+from vecall.errors import ClosedError, InvalidArgumentError
+from vecall.lexical import memory_terms
+from vecall.store import Change, Row, RowWithVector, Version
 
 _FORGOTTEN_KEPT = 10_000  # changes; rows of a slower reader are not cached
 _PARTITIONS_KEPT = 10_000  # loaded last; rows put before are dropped
@@ -133,3 +143,259 @@ _TEXTS = itemgetter(*map(Row._fields.index, ("text", "content", "meta")))
 def _size(row: tuple[Any, ...]) -> int:
     text, content, meta = _TEXTS(row)
     return _ROW_OVERHEAD + len(text) + len(content or "") + len(meta or "")
+
+
+# Converts rows to the engine's input: hashed words, names and sessions, vectors.
+
+
+Key = tuple[str, str]
+
+_NEVER = np.iinfo(np.int64).max
+_NOWHERE = float("nan")  # the position of a fact, which has no neighbours
+_UNKNOWN_SESSION = 1  # for turns without a session
+
+
+def name_key(name: str) -> int:
+    """Return the engine's 64-bit number of a session, author or kind."""
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
+
+
+def _session(row: Row) -> int:
+    if row.session is not None:
+        return name_key(row.session)
+    return 0 if row.pos is None else _UNKNOWN_SESSION
+
+
+class _Names:
+    """Caches the numbers of names within one batch."""
+
+    def __init__(self) -> None:
+        self._known: dict[str | None, int] = {None: 0}
+
+    def __call__(self, name: str | None) -> int:
+        number = self._known.get(name)
+        if number is None:
+            assert name is not None
+            number = self._known[name] = name_key(name)
+        return number
+
+
+def add_rows(
+    engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
+) -> int:
+    """Add rows to the engine, with their words and the vectors of one model.
+
+    A row that the engine refuses costs no other row. It is added without its vector;
+    if that is refused as well, by its number alone, so that no search finds it.
+
+    Returns:
+        The number of rows that the engine refused.
+    """
+    try:
+        _add(engine, key, stored, model)
+        return 0
+    except InvalidArgumentError:
+        return sum(_is_refused(engine, key, entry, model) for entry in stored)
+
+
+def _is_refused(
+    engine: Engine, key: Key, entry: RowWithVector, model: int | None
+) -> bool:
+    bare = entry.row._replace(
+        text="", author=None, kind=None, session=None, pos=None, ts=0.0
+    )
+    forms = (entry, entry._replace(vec=None), RowWithVector(bare, None))
+    for form in forms[:-1]:
+        try:
+            _add(engine, key, [form], model)
+        except InvalidArgumentError:
+            continue
+        return form is not entry
+    _add(engine, key, forms[-1:], model)
+    return True
+
+
+def _add(
+    engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
+) -> None:
+    rows = [entry.row for entry in stored]
+    terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(found) for found in terms], out=offsets[1:])
+    expires = [_NEVER if (end := row.end) is None else to_micros(end) for row in rows]
+    names = _Names()
+    vectors, has_vector = _vectors(engine.dim, stored, model)
+    engine.add_rows(
+        key,
+        np.array([row.rid for row in rows], np.int64),
+        np.array([to_micros(row.time) for row in rows], np.int64),
+        np.array(expires, np.int64),
+        np.array([_session(row) for row in rows], np.uint64),
+        np.array(
+            [_NOWHERE if row.pos is None else row.pos for row in rows], np.float64
+        ),
+        np.array([term for found in terms for term in found], np.uint64),
+        offsets,
+        vectors,
+        has_vector,
+        np.array([names(row.author) for row in rows], np.uint64),
+        np.array([names(row.kind) for row in rows], np.uint64),
+    )
+
+
+def _vectors(
+    dim: int, stored: Sequence[RowWithVector], model: int | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    if not dim:
+        return None, None
+    vectors = np.zeros((len(stored), dim), np.float32)
+    has_vector = np.zeros(len(stored), np.uint8)
+    for i, entry in enumerate(stored):
+        # Rows that another process migrated to another model are found by words.
+        if entry.vec is not None and entry.model == model and len(entry.vec) == 4 * dim:
+            vectors[i] = np.frombuffer(entry.vec, "<f4")
+            has_vector[i] = 1
+    return vectors, has_vector
+
+
+# The newest change of each partition of a database in memory.
+
+
+class NewestChanges:
+    """Returns what `Storage.version` would, without the database's only lock.
+
+    A transaction may hold that lock for seconds, and a search on an event loop must not
+    wait. The writer's thread records every commit before acknowledging it. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        """Begin with an empty database."""
+        self._found: dict[Key, Version] = {}
+
+    def get(self, key: Key) -> Version | None:
+        """Return the version of a partition; None if there is none."""
+        return self._found.get(key)
+
+    def note(self, change: Change) -> None:
+        """Record a commit."""
+        key = (change.app, change.user)
+        if change.forgotten:
+            self._found.pop(key, None)
+        elif change.part:
+            self._found[key] = (change.part, change.seq, change.head)
+
+
+# The threads that read a service's file: one pool per kind of work.
+#
+# With a pool per kind, a short read of one user does not wait for a scan or a load of
+# another user's rows. Scans take turns by user. At most one large partition is loaded
+# at a time.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHORT = 2  # reads of single rows and pages: a millisecond each
+_PAGE = 200  # rows of a short read
+_LONG = 2  # scans at once: the rows of one user, or totals of the file
+_USERS = 6  # whose scans are under way, in turn
+
+
+class ReadThreads:
+    """Runs work that reads the file. Threads start when they are needed."""
+
+    def __init__(self, *, in_memory: bool = False) -> None:
+        """Start with no thread.
+
+        Args:
+            in_memory: A database in memory has one connection. A scan that waits for
+                its turn would keep it.
+        """
+        self._short = Pool(_SHORT, thread_name_prefix="vecall-reads")
+        users = _LONG if in_memory else _USERS
+        self._long = FairPool(users, _LONG, thread_name_prefix="vecall-scans")
+        self._small = Pool(1, thread_name_prefix="vecall-loader-small")
+        self._large = Pool(1, thread_name_prefix="vecall-loader-large")
+
+    def short(
+        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Run work that reads single rows or a page of them.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return _submit(self._short.submit, work, *args, **kwargs)
+
+    def long(
+        self, owner: Hashable, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Run work that may read all rows of a user, or of the file.
+
+        Users take turns. The work ends early if its future is cancelled.
+
+        Args:
+            owner: The app and the user; None for work on the file.
+            work: Its loops must use `vecall.concurrency.time_slices`.
+            *args: The arguments of `work`.
+            **kwargs: Those by name.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return _submit(partial(self._long.submit, owner), work, *args, **kwargs)
+
+    def page(
+        self,
+        owner: Hashable,
+        rows: int,
+        work: Callable[P, T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Future[T]:
+        """Run work that reads up to a number of a user's rows: `short` or `long`."""
+        if rows <= _PAGE:
+            return self.short(work, *args, **kwargs)
+        return self.long(owner, work, *args, **kwargs)
+
+    def small_load(
+        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Run work that loads a small partition into the engine.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return _submit(self._small.submit, work, *args, **kwargs)
+
+    def large_load(
+        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Run work that loads a large partition into the engine, one at a time.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return _submit(self._large.submit, work, *args, **kwargs)
+
+    def close(self) -> None:
+        """Finish queued work and end the threads."""
+        # A small load may hand itself over to the thread for large ones.
+        for pool in (self._small, self._large):
+            pool.shutdown(wait=True)
+        self._long.shutdown()
+        self._short.shutdown(wait=True)
+
+
+def _submit(
+    submit: Callable[..., Future[T]],
+    work: Callable[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Future[T]:
+    try:
+        return submit(freeing_frames(work), *args, **kwargs)
+    except RuntimeError:
+        msg = "the memory service is closed"
+        raise ClosedError(msg) from None

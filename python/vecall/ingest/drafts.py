@@ -10,33 +10,156 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from vecall.clock import to_seconds
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field, get_list, get_role, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
-from vecall.ingest.call_metadata import CallMetadata, merged
-from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
-from vecall.ingest.custom_metadata import metadata_json, metadata_of
 from vecall.ingest.fields import (
     ENTRY,
     EVENT,
     SESSION,
+    CallMetadata,
     by_name,
     check_parts,
+    merged,
+    metadata_json,
+    metadata_of,
     require_same,
 )
-from vecall.ingest.inner_parts import inner_reader, program_texts, tool_calls
+from vecall.ingest.parts import (
+    inner_reader,
+    program_texts,
+    speaker_of,
+    tool_calls,
+    unwrapped,
+)
 from vecall.ingest.passages import Passages, each_draft, in_passages, is_too_long
-from vecall.ingest.roles import speaker_of, unwrapped
 from vecall.limits import Limits
 from vecall.scalars import exact
-from vecall.store import Draft, memory_id
-from vecall.timestamps import to_seconds
-from vecall.types import Event, LeftOutReason, check_share
+from vecall.store import Draft, Row, memory_id
+from vecall.types import AddedIds, Event, LeftOut, LeftOutReason, check_share
 from vecall.validation import check_name, is_name
+
+# Selects the turns of a conversation by the rules of google-adk's sessions.
+#
+# A rewind takes turns back. Requests for a sign-in are not turns. A spoken turn counts
+# as its transcription. Objects and dicts of google-adk's shape are read; events without
+# these fields count unchanged. google-adk is not imported.
+
+
+Paced = Callable[[Iterable[object]], Iterator[object]]
+
+# Events around these calls ask for a credential or a confirmation.
+_INTERNAL_CALLS = {
+    "adk_framework",
+    "adk_request_confirmation",
+    "adk_request_credential",
+}
+
+
+class Parted(NamedTuple):
+    """A conversation's events, in order.
+
+    Attributes:
+        counted: The events that count.
+        taken_back: The events that a rewind took back, and the rewinds themselves.
+    """
+
+    counted: list[object]
+    taken_back: list[object]
+
+
+def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
+    """Split events into those that count and those that a rewind took back.
+
+    The rule is google-adk's: an event that rewinds to before an invocation takes back
+    all events from the first one of that invocation up to itself.
+
+    Args:
+        events: The events, in order.
+        paced: Iterates over the events and yields to other threads.
+    """
+    targets = {
+        index: target
+        for index, event in enumerate(paced(events))
+        if (target := rewinds_to(event)) is not None
+    }
+    if not targets:
+        return Parted(list(events), [])
+    first: dict[str, int] = {}
+    for index, event in enumerate(paced(events)):
+        invocation = get_field(event, "invocation_id")
+        if isinstance(invocation, str):
+            first.setdefault(invocation, index)
+    counted: list[object] = []
+    taken_back: list[object] = []
+    index = len(events) - 1
+    while index >= 0:
+        if target := targets.get(index):
+            start = min(first.get(target, index), index)
+            taken_back += reversed(events[start : index + 1])
+            index = start
+        else:
+            counted.append(events[index])
+        index -= 1
+    return Parted(counted[::-1], taken_back[::-1])
+
+
+def rewinds_to(event: object) -> str | None:
+    """Return the invocation that an event rewinds to; None if it is no rewind."""
+    actions = get_field(event, "actions")
+    if actions is None:
+        return None
+    target = get_field(actions, "rewind_before_invocation_id")
+    return target if isinstance(target, str) and target else None
+
+
+def ids_of(events: Iterable[object]) -> list[str]:
+    """Return the ids of those events that have one."""
+    ids = (get_field(event, "id") for event in events)
+    return [id_ for id_ in ids if isinstance(id_, str) and id_]
+
+
+def said_in(event: object) -> object:
+    """Return an event's content, text or transcription; itself if it has the parts.
+
+    None for requests for a credential or confirmation, and for the answers to them.
+    """
+    content = get_field(event, "content")
+    if content is None:
+        content = get_field(event, "text")
+    if content is None:
+        if get_field(event, "parts") is None:
+            return _heard(event)
+        content = event  # a content by itself, as in Gemini's histories
+    return None if _is_internal(content) else content
+
+
+def _heard(event: object) -> str | None:
+    for name in ("input_transcription", "output_transcription"):
+        heard = get_field(event, name)
+        text = None if heard is None else get_field(heard, "text")
+        if isinstance(text, str) and get_field(heard, "finished") is not False:
+            return text
+    return None
+
+
+def _is_internal(content: object) -> bool:
+    parts = None if isinstance(content, str) else get_field(content, "parts")
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return False
+    for part in parts:
+        for kind in ("function_call", "function_response"):
+            call = None if isinstance(part, str) else get_field(part, kind)
+            name = None if call is None else get_field(call, "name")
+            if isinstance(name, str) and name in _INTERNAL_CALLS:
+                return True
+    return False
+
 
 _log = logging.getLogger("vecall")
 
@@ -403,3 +526,68 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
     if role is not None:
         stored = {"role": to_valid_utf8(role), **stored}
     return json.dumps(stored, ensure_ascii=False)
+
+
+# The result of a call: an id, or None and a reason, for each of its items.
+
+
+class Written(NamedTuple):
+    """The result of writing drafts.
+
+    Attributes:
+        ids: The ids of the drafts that are stored, without duplicates.
+        left_out: Why the other drafts are not stored, by id.
+        edited: The memory that a correction changed, as it left it.
+        folded: How many memories were archived in favour of a summary.
+    """
+
+    ids: list[str]
+    left_out: Mapping[str, LeftOutReason]
+    edited: Row | None = None
+    folded: int = 0
+
+
+def aligned(
+    given: Iterable[Given],
+    written: Written,
+    paced: Callable[[Iterable[Given]], Iterator[Given]] = iter,
+) -> AddedIds:
+    """Return an id, or None and a reason, for each item of a call.
+
+    The id of an item with several passages is that of the first one that is stored.
+
+    Args:
+        given: The items: a draft or several, or why there is none.
+        written: The result of writing the drafts.
+        paced: Iterates over the items and yields to other threads.
+    """
+    stored = set(written.ids)
+    ids: list[str | None] = []
+    left_out = []
+    for index, item in enumerate(paced(given)):
+        if isinstance(item, Draft) and item.id in stored:
+            ids.append(item.id)
+            continue
+        id_ = None
+        if isinstance(item, Passages):
+            id_ = next((each.id for each in item if each.id in stored), None)
+        ids.append(id_)
+        if id_ is None:
+            left_out.append(_why(index, item, written.left_out))
+    return AddedIds(ids, left_out)
+
+
+def _why(index: int, item: Given, left_out: Mapping[str, LeftOutReason]) -> LeftOut:
+    """Return why an item is not stored."""
+    if isinstance(item, Passages):
+        item = item[0]
+    if isinstance(item, Draft):
+        return LeftOut(index, left_out[item.id])
+    if isinstance(item, InvalidArgumentError):
+        return LeftOut(index, "invalid", str(item))
+    return LeftOut(index, item)
+
+
+def stored_count(ids: AddedIds) -> int:
+    """Return the number of a call's items that are stored."""
+    return len(ids) - len(ids.left_out)

@@ -6,13 +6,18 @@ names of vecall's own types, in snake_case. An unknown field is refused, not dro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
+from vecall.clock import ttl_seconds
 from vecall.content import camel_case, get_field
-from vecall.errors import InvalidArgumentError
-from vecall.ingest.roles import is_item
-from vecall.scalars import is_field_name
+from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.ingest.parts import is_item
+from vecall.limits import Limits
+from vecall.scalars import is_field_name, json_default, odd_value
+from vecall.validation import checked_bool
 
 
 class Fields(NamedTuple):
@@ -164,3 +169,193 @@ def _unknown(name: object, known: Fields, where: str) -> str:
     shown = f'unknown field "{name}"' if is_field_name(name) else "unknown field"
     fields = ", ".join([*known.names, *known.aliases])
     return f"{where}: {shown}; fields are {fields}"
+
+
+# Custom metadata as stored: JSON of limited size and depth.
+
+
+def metadata_of(value: object) -> dict[str, Any]:
+    """Return a copy of custom_metadata as a dict; None becomes an empty one.
+
+    Raises:
+        InvalidTypeError: Not a mapping.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        msg = "custom_metadata: expected a mapping"
+        raise InvalidTypeError(msg)
+    return dict(value)
+
+
+def metadata_json(
+    meta: dict[str, Any], limits: Limits, *, in_order: bool = False
+) -> str | None:
+    """Return metadata as JSON.
+
+    Args:
+        meta: The metadata.
+        limits: Their maximum size and depth.
+        in_order: Keep the order of the keys. Otherwise they are sorted, so that equal
+            metadata are equal text.
+
+    Raises:
+        InvalidTypeError: Not JSON values under string keys.
+        LimitExceededError: Too large or too deep.
+    """
+    if not meta:
+        return None
+    if _has_more(meta, limits.max_metadata_bytes):
+        raise LimitExceededError(_too_large(limits))
+    try:
+        depth = _depth(meta, limits.max_metadata_depth)
+        if depth <= limits.max_metadata_depth:
+            text = json.dumps(
+                meta, allow_nan=False, sort_keys=not in_order, default=json_default
+            )
+        plain = _has_string_keys(meta)  # json converts other keys to strings
+    except (TypeError, ValueError):
+        plain = False
+    except RecursionError:  # the limit is above what Python allows
+        depth = limits.max_metadata_depth + 1
+    if depth > limits.max_metadata_depth:
+        msg = (
+            f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
+        )
+        raise LimitExceededError(msg)
+    if not plain:
+        msg = (
+            "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
+            f"{odd_value(meta)}"
+        )
+        raise InvalidTypeError(msg)
+    if len(text) > limits.max_metadata_bytes:
+        raise LimitExceededError(_too_large(limits))
+    return text
+
+
+def _too_large(limits: Limits) -> str:
+    return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
+
+
+def _has_more(value: object, limit: int) -> bool:
+    """Whether it has more values than `limit`; each takes a character of JSON."""
+    ahead: list[object] = [value]
+    seen = 0
+    while ahead and seen + len(ahead) <= limit:
+        inner = ahead.pop()
+        seen += 1
+        if isinstance(inner, Mapping):
+            ahead.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            ahead.extend(inner)
+    return bool(ahead)
+
+
+def _has_string_keys(value: object) -> bool:
+    if isinstance(value, Mapping):
+        keys = all(isinstance(key, str) for key in value)
+        return keys and all(map(_has_string_keys, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_has_string_keys, value))
+    return True
+
+
+def _depth(value: object, limit: int) -> int:
+    """How deep a value nests; stops at `limit`, because a cycle never ends."""
+    if not isinstance(value, Mapping | list | tuple) or limit < 0:
+        return 0
+    inner = value.values() if isinstance(value, Mapping) else value
+    return 1 + max((_depth(item, limit - 1) for item in inner), default=0)
+
+
+# The custom_metadata of a call and of its memories, read by convention or verbatim.
+
+
+class GivenMetadata(NamedTuple):
+    """The arguments of a call for metadata and TTL, not checked yet.
+
+    Attributes:
+        values: The custom_metadata of the call.
+        verbatim: Whether every key of every custom_metadata is stored as it is.
+        ttl: TTL of the memories: seconds, a timedelta or "30d".
+    """
+
+    values: Mapping[str, Any] | None = None
+    verbatim: object = False
+    ttl: float | timedelta | str | None = None
+
+
+class CallMetadata(NamedTuple):
+    """The values that all memories of a call share.
+
+    Attributes:
+        meta: Metadata of all memories.
+        ttl: TTL of the memories, in seconds.
+        revision_ttl: TTL of overwritten revisions, in seconds.
+        app: The app that the call names.
+        user: The user that the call names.
+        include: Inner parts to remember besides the text; see `inner_reader`.
+        verbatim: Whether every key of the metadata is stored, in its order.
+    """
+
+    meta: dict[str, Any]
+    ttl: float | None = None
+    revision_ttl: float | None = None
+    app: str | None = None
+    user: str | None = None
+    include: frozenset[str] = frozenset()
+    verbatim: bool = False
+
+
+def call_metadata(
+    given: GivenMetadata, app: str | None = None, user: str | None = None
+) -> CallMetadata:
+    """Return the values that all memories of a call share.
+
+    Without `verbatim`, `ttl` in custom_metadata is the TTL of the memories, and
+    `history_ttl` that of the revisions they overwrite. `revision_ttl`, Vertex AI's
+    name, counts if `history_ttl` is absent. The values of `metadata` and all other keys
+    are stored with each memory, sorted. `wait_for_completion` is ignored: every call
+    waits.
+
+    Raises:
+        InvalidTypeError: Not a mapping, `verbatim` is not a bool, or a TTL has another
+            type.
+        InvalidArgumentError: A TTL that is not positive, or two TTLs.
+    """
+    verbatim = checked_bool(given.verbatim, "verbatim")
+    none = CallMetadata({}, app=app, user=user, verbatim=verbatim)
+    shared = merged(none, given.values)
+    if given.ttl is None:
+        return shared
+    if shared.ttl is not None:
+        msg = "ttl: expected either the argument or the key of custom_metadata"
+        raise InvalidArgumentError(msg)
+    return shared._replace(ttl=ttl_seconds(given.ttl))
+
+
+def merged(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
+    """Merge the custom_metadata of one memory into those of its call."""
+    if custom_metadata is None:
+        return outer
+    meta = metadata_of(custom_metadata)
+    if outer.verbatim:
+        return outer._replace(meta={**outer.meta, **meta})
+    inner = meta.pop("metadata", None)
+    if isinstance(inner, Mapping):
+        meta = {**inner, **meta}
+    elif inner is not None:
+        meta["metadata"] = inner
+    meta.pop("wait_for_completion", None)
+    given = {
+        name: ttl_seconds(value)
+        for name in ("ttl", "revision_ttl", "history_ttl")
+        if (value := meta.pop(name, None)) is not None
+    }
+    vertex_name = given.get("revision_ttl", outer.revision_ttl)
+    return outer._replace(
+        meta={**outer.meta, **meta},
+        ttl=given.get("ttl", outer.ttl),
+        revision_ttl=given.get("history_ttl", vertex_name),
+    )

@@ -9,10 +9,12 @@ from typing import Any, get_args
 
 import numpy as np
 
+from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
+from vecall.scalars import usable
 from vecall.store import (
     EmbeddingModel,
     Reason,
@@ -26,10 +28,8 @@ from vecall.store import (
     json_object,
     passage_id,
 )
-from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import check_share
 from vecall.validation import check_name
-from vecall.vectors import usable
 
 _MOST = 2**31 - 1  # of a position or a count
 _NEAR = 2.0**-20  # between the positions of passages, as between those of turns

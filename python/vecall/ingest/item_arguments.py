@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall.clock import ttl_seconds
 from vecall.errors import (
     DimensionError,
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
 )
-from vecall.item_types import Drop, Put
 from vecall.limits import Limits
-from vecall.scalars import exact, odd_value
+from vecall.scalars import exact, odd_value, usable
 from vecall.store import (
     LARGE,
     MOST_VECTORS,
@@ -29,8 +29,7 @@ from vecall.store import (
     in_pieces,
     json_text,
 )
-from vecall.timestamps import ttl_seconds
-from vecall.vectors import usable
+from vecall.types import Drop, Put
 
 Paced = Callable[[Iterable[object]], Iterator[object]]
 

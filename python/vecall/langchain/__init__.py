@@ -11,7 +11,287 @@ except ImportError as error:
     msg = 'vecall.langchain needs langchain-core: pip install "vecall[langchain]"'
     raise ImportError(msg) from error
 
-from vecall.langchain.chat_history import VecallChatMessageHistory
-from vecall.langchain.vector_store import VecallVectorStore
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.vectorstores import VectorStore
+
+from vecall.errors import EmbedderError, InvalidArgumentError
+from vecall.item_collections import ItemLog
+from vecall.service.memory_service import MemoryService
+from vecall.types import Drop, Item, Put
+from vecall.validation import check_name, checked_owner
 
 __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
+
+
+# VecallChatMessageHistory: LangChain's chat messages in the service's file.
+
+
+_PLACE = ("langchain", "history")
+_INLINE = 100  # messages; more are made on another thread
+
+
+class VecallChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one session of one user, in the file of a memory service.
+
+    Messages are stored apart from memories: a search does not find them; `delete_user`
+    deletes them. Several processes may use one session. Every call is one transaction,
+    and returns when it is durable. On an event loop, use `aget_messages`,
+    `aadd_messages` and `aclear`; the other methods block.
+
+    Args:
+        session_id: The id of the session.
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
+    """
+
+    def __init__(
+        self, session_id: str, memory: MemoryService, app_name: str, user_id: str
+    ) -> None:
+        """Bind the history to one session; reads and writes nothing."""
+        self.session_id = check_name(session_id, "session_id", memory.limits)
+        self._log = ItemLog(memory, app_name, user_id, (*_PLACE, session_id))
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, in order; reading it blocks."""
+        return _messages_of(self._log.block(self._log.read()))
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return the messages, in order."""
+        values = await self._log.run(self._log.read())
+        if len(values) > _INLINE:
+            return await asyncio.to_thread(_messages_of, values)
+        return _messages_of(values)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages at the end, all or none but what is too large.
+
+        Raises:
+            InvalidTypeError: A message has a value that JSON does not have; nothing was
+                added.
+            LimitExceededError: A message is too large; the others were added. Or
+                there are more than 9,999; nothing was added.
+        """
+        self._log.block(self._log.extend(_values_of(messages)))
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages at the end; see `add_messages`."""
+        await self._log.run(self._log.extend(_values_of(messages)))
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self._log.block(self._log.clear())
+
+    async def aclear(self) -> None:
+        """Remove all messages."""
+        await self._log.run(self._log.clear())
+
+
+def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
+    return [message_to_dict(message) for message in messages]
+
+
+def _messages_of(values: list[Any]) -> list[BaseMessage]:
+    messages: list[BaseMessage] = messages_from_dict(values)
+    return messages
+
+
+# VecallVectorStore: LangChain's `VectorStore` over items.
+
+
+class VecallVectorStore(VectorStore):
+    """Documents with vectors in one file. Scores are cosines.
+
+    A document's id is the key of an item, its text and metadata are the value. A text
+    with a zero vector is stored, but no search finds it. Thread-safe. The asynchronous
+    methods run on LangChain's threads.
+
+    Args:
+        embedding: The embedding function.
+        memory: The path of the file, or ":memory:"; or a service, which stays open when
+            the store is closed.
+        collection: The namespace of the documents.
+        app_name: The app whose items the documents are.
+        user_id: The user whose items the documents are.
+    """
+
+    def __init__(
+        self,
+        embedding: Any,
+        memory: str | Path | MemoryService | None = None,
+        *,
+        collection: str = "documents",
+        app_name: str = "langchain",
+        user_id: str = "default",
+    ) -> None:
+        """Open the file, or use a service."""
+        self._embedding = embedding
+        self._owns = not isinstance(memory, MemoryService)
+        if isinstance(memory, MemoryService):
+            self._memory = memory
+        else:
+            checked_owner(app_name, user_id)
+            self._memory = MemoryService(memory, embedder=None)
+        self._items = self._memory.items.sync
+        self._memory.user(app_name, user_id)  # checks the names
+        self._owner: Any = {"app_name": app_name, "user_id": user_id}
+        self._namespace = (collection,)
+
+    @property
+    def embeddings(self) -> Any:
+        """The embedding function."""
+        return self._embedding
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Any,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **options: Any,
+    ) -> VecallVectorStore:
+        """Open a store and add texts; `options` are those of the class."""
+        store = cls(embedding, **options)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **unknown: Any,
+    ) -> list[str]:
+        """Embed and store texts in one transaction; replace those with the same id.
+
+        Returns:
+            The ids, also those that were made.
+
+        Raises:
+            InvalidArgumentError: Lists of different lengths, or an unknown option.
+            EmbedderError: The embedding function returned other than one vector a text.
+        """
+        _refuse(unknown)
+        given = list(texts)
+        metas = [{} for _ in given] if metadatas is None else list(metadatas)
+        names: list[str | None] = [None] * len(given)
+        names = names if ids is None else list(ids)
+        if not len(given) == len(metas) == len(names):
+            msg = "texts, metadatas, ids: must have the same length"
+            raise InvalidArgumentError(msg)
+        if not given:
+            return []
+        keys = [name or str(uuid.uuid4()) for name in names]
+        vectors = np.asarray(self._embedding.embed_documents(given), np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(given):
+            msg = "embedding: expected one vector for each text"
+            raise EmbedderError(msg)
+        puts = [
+            Put(
+                self._namespace,
+                key,
+                {"text": text, "metadata": meta},
+                vector if vector.any() else None,
+            )
+            for key, text, meta, vector in zip(keys, given, metas, vectors, strict=True)
+        ]
+        self._items.write(puts, **self._owner)
+        return keys
+
+    def delete(self, ids: list[str] | None = None, **unknown: Any) -> bool | None:
+        """Delete documents by id, or all; unknown ids are ignored."""
+        _refuse(unknown)
+        if ids is None:
+            self._items.delete(self._namespace, **self._owner)
+        else:
+            drops = [Drop(self._namespace, key) for key in ids]
+            self._items.write(drops, **self._owner)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents that exist of some ids."""
+        places = [(self._namespace, key) for key in ids]
+        found = self._items.get(places, **self._owner)
+        return [_document(item) for item in found if item is not None]
+
+    def similarity_search(
+        self, query: str, k: int = 4, **options: Any
+    ) -> list[Document]:
+        """Return the nearest documents to a text, best first."""
+        found = self.similarity_search_with_score(query, k, **options)
+        return [document for document, _ in found]
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the nearest documents to a text with their cosines, best first.
+
+        Args:
+            query: The text.
+            k: Maximum number of documents.
+            **options: `filter`, conditions on the metadata as in `Items.find`.
+        """
+        vector = self._embedding.embed_query(query)
+        return self._nearest(vector, k, **options)
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, **options: Any
+    ) -> list[Document]:
+        """Return the nearest documents to a vector."""
+        return [document for document, _ in self._nearest(embedding, k, **options)]
+
+    def _nearest(
+        self,
+        vector: Sequence[float],
+        k: int,
+        filter: Mapping[str, Any] | None = None,
+        **unknown: Any,
+    ) -> list[tuple[Document, float]]:
+        _refuse(unknown)
+        if not np.any(vector):
+            return []
+        found = self._items.find(
+            self._namespace,
+            vector=vector,
+            where={"metadata": filter} if filter else None,
+            limit=k,
+            only_with_vector=True,
+            **self._owner,
+        )
+        return [(_document(item), item.score or 0.0) for item in found]
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return lambda cosine: min(1.0, max(0.0, cosine))
+
+    def close(self) -> None:
+        """Close the file if the store opened it."""
+        if self._owns:
+            self._memory.close()
+
+
+def _refuse(unknown: Mapping[str, Any]) -> None:
+    if unknown:
+        msg = "unknown options; known are ids, and filter in a search"
+        raise InvalidArgumentError(msg)
+
+
+def _document(item: Item) -> Document:
+    return Document(
+        id=item.key, page_content=item.value["text"], metadata=item.value["metadata"]
+    )

@@ -6,20 +6,18 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from vecall.lexical.compounds import SHORTEST_COMPOUND, compound_parts
-from vecall.lexical.dates import (
+from vecall.clock import to_datetime
+from vecall.lexical.features import (
     MONTHS,
+    TIME,
+    QueryMarks,
     asked_dates,
+    asks_time,
+    author_mark,
     date_marks,
     eastern_months,
     may_name_dates,
-)
-from vecall.lexical.elision import joined_words
-from vecall.lexical.features import TIME, QueryMarks, asks_time, author_mark, text_marks
-from vecall.lexical.identifiers import (
-    identifier_parts,
-    joined_numbers,
-    joined_parts,
+    text_marks,
 )
 from vecall.lexical.languages import (
     ENGLISH,
@@ -27,6 +25,7 @@ from vecall.lexical.languages import (
     TURKISH,
     VIETNAMESE,
     has_vietnamese_letters,
+    joined_words,
     language_of,
     language_of_script,
     may_be_german,
@@ -38,10 +37,19 @@ from vecall.lexical.stems import (
     Language,
     made_language,
 )
-from vecall.lexical.suffixes import suffixed_words
-from vecall.lexical.tokenizer import base_letters, emoji, split_words, symbols
+from vecall.lexical.tokenizer import (
+    SHORTEST_COMPOUND,
+    base_letters,
+    compound_parts,
+    emoji,
+    identifier_parts,
+    joined_numbers,
+    joined_parts,
+    split_words,
+    suffixed_words,
+    symbols,
+)
 from vecall.text import normalise, with_tones
-from vecall.timestamps import to_datetime
 
 ANALYSIS_VERSION = "7"
 """The version of the text analysis, stored in every file. It changes if a text of any

@@ -13,12 +13,188 @@ what is no word and is found nevertheless: single characters and emoji.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
-from vecall.lexical.elision import cut_elisions
-from vecall.lexical.suffixes import cut_suffixes
+from vecall.lexical.languages import cut_elisions
 from vecall.text import MARKS, normalise
+
+# Splits identifiers into words: `OpenAIEmbedder`, `iPhone15`, `30min`.
+#
+# An identifier is indexed as a whole and by its parts. The tokenizer already splits at
+# underscores and hyphens. This module splits where no separator is: at a capital inside
+# a word, and between letters and digits.
+
+
+# A capital after a small letter, or several capitals before two small letters.
+_MAY_BE_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_PLAIN_WORD = re.compile(r"[^\W_]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGIT = re.compile(r"\d")
+_MIXED = re.compile(
+    r"\b(?:([^\W\d_]{3,})(\d+)|(\d+)(?!(?:st|nd|rd|th|am|pm)\b)([^\W\d_]{2,}))\b"
+)
+_NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
+_MOST_PARTS = 6  # of one identifier, for `joined_parts`
+_LONGEST_IDENTIFIER = 100  # characters of an identifier; longer runs are ignored
+
+
+def identifier_parts(text: str, folded: str) -> list[str]:
+    """Return the parts of the identifiers in a text.
+
+    Args:
+        text: The original text, whose capitals mark the boundaries.
+        folded: The normalised text.
+
+    Returns:
+        Normalised words, with repeats; empty for a text without identifiers.
+    """
+    parts: list[str] = []
+    if _MAY_BE_CAMEL.search(text):
+        for word in _PLAIN_WORD.findall(text):
+            if (
+                len(word) <= _LONGEST_IDENTIFIER
+                and word.isascii()
+                and _MAY_BE_CAMEL.search(word)
+            ):
+                found = _CAMEL_PART.findall(word)
+                parts += [part.casefold() for part in found if len(part) > 1]
+    if _DIGIT.search(folded):
+        for match in _MIXED.finditer(folded):
+            parts += [part for part in match.groups() if part]
+    return parts
+
+
+def joined_parts(text: str) -> list[str]:
+    """Join neighbouring parts of identifiers: OpenAIEmbedder gives openai.
+
+    Args:
+        text: The original text, whose capitals mark the boundaries.
+    """
+    if not _MAY_BE_CAMEL.search(text):
+        return []
+    joined: dict[str, None] = {}
+    for word in _PLAIN_WORD.findall(text):
+        if (
+            len(word) > _LONGEST_IDENTIFIER
+            or not word.isascii()
+            or not _MAY_BE_CAMEL.search(word)
+        ):
+            continue
+        parts = _CAMEL_PART.findall(word.translate(_NO_DIGITS))[:_MOST_PARTS]
+        for begin in range(len(parts)):
+            for end in range(begin + 2, len(parts) + 1):
+                joined["".join(parts[begin:end]).casefold()] = None
+    return list(joined)
+
+
+def joined_numbers(words: Sequence[str]) -> list[str]:
+    """Join each word and the number next to it: "iphone 15" gives iphone15.
+
+    Args:
+        words: Normalised words, in the order of the text.
+    """
+    found = []
+    for one, other in itertools.pairwise(words):
+        if (one.isalpha() and other.isdigit()) or (one.isdigit() and other.isalpha()):
+            found.append(one + other)
+    return found
+
+
+# Parts of German compounds: `Zahnarzt` and `Termin` both find `Zahnarzttermin`.
+#
+# The method needs no dictionary. A memory is indexed under each prefix and each suffix
+# of its long words. These parts have a separate space of hashes, in which the words of
+# a query are looked up too. A long word of a query is cut in the same way. A part of it
+# counts only if it is a word, or a part of a word, in the searched memories.
+
+
+_SHORTEST_PART = 4  # letters; shorter parts are affixes (ver-, -ung, -heit)
+SHORTEST_COMPOUND = 2 * _SHORTEST_PART
+"""The minimum length, in letters, of a word that is cut."""
+
+_LONGEST_COMPOUND = 40  # letters; a longer string is not a word
+_MOST_WORDS = 64  # of a text, to limit the number of parts
+_SUFFIXES = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
+
+
+def may_be_compound(word: str) -> bool:
+    """Return whether a normalised word has 8 to 40 letters, all of them Latin."""
+    return (
+        SHORTEST_COMPOUND <= len(word) <= _LONGEST_COMPOUND
+        and word.isalpha()
+        and (word.isascii() or all(char <= "\u024f" for char in word))
+    )
+
+
+def compound_parts(words: Sequence[str]) -> list[str]:
+    """Return the prefixes and suffixes of long words that may be words themselves.
+
+    Args:
+        words: Normalised words of a German text. Only the first 64 long words are cut.
+
+    Returns:
+        Parts of at least four letters, without repeats. The rest of the word also has
+        at least four letters.
+    """
+    found: dict[str, None] = {}
+    long_words = [word for word in dict.fromkeys(words) if may_be_compound(word)]
+    for word in long_words[:_MOST_WORDS]:
+        for cut in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+            found[word[:cut]] = None
+            end = word[cut:]
+            if end not in _SUFFIXES:
+                found[end] = None
+    return list(found)
+
+
+# Turkish suffixes after an apostrophe: `İstanbul'da` contains the name `İstanbul`.
+#
+# Turkish separates a name from its suffixes by an apostrophe. The suffixes are removed
+# in texts of any language: no other language has these endings after an apostrophe. A
+# suffix that begins with a vowel must follow a consonant. A suffix that begins with a
+# buffer consonant must follow a vowel. So Hawai'i does not change. Memories are also
+# indexed under the whole word.
+
+
+_APOSTROPHES = "'\u2018\u2019\u02bc"
+_CASES = "[dt][ae](?:n|ki)?|[dt][iu]r|l[ae](?:r(?:[iu]n?|[ae]|[dt][ae]n?)?)?"
+_AFTER_CONSONANT = (
+    rf"(?<=\w[b-df-hj-np-tv-z0-9])[{_APOSTROPHES}](?:{_CASES}|[aeiu]|[iu]n)"
+)
+_AFTER_VOWEL = (
+    rf"(?<=\w[aeiou0-9])[{_APOSTROPHES}]"
+    rf"(?:{_CASES}|y[aeiu]|yl[ae]|n[iu]n?|nd[ae]n?|n[ae]|s[iu](?:n[iuae]|n[dt][ae]n?)?)"
+)
+_SUFFIX = re.compile(rf"(?:{_AFTER_CONSONANT}|{_AFTER_VOWEL})(?!\w)")
+_ONE_APOSTROPHE = re.compile(rf"[{_APOSTROPHES}]")
+_WORD_END = re.compile(r"\w+\Z")
+_LONGEST_NAME = 40  # letters of a name; longer ones are truncated
+
+
+def cut_suffixes(folded: str) -> str:
+    """Return a normalised text without the suffixes after its apostrophes."""
+    return _SUFFIX.sub("", folded)
+
+
+def suffixed_words(folded: str) -> list[str]:
+    """Return the words with such a suffix, joined with the suffix.
+
+    Returns:
+        The words of a normalised text: "İstanbul'da" gives istanbulda. Empty if the
+        text has no such words.
+    """
+    if not _ONE_APOSTROPHE.search(folded):
+        return []  # a fast path for most texts
+    found = []
+    for match in _SUFFIX.finditer(folded):
+        before = folded[max(match.start() - _LONGEST_NAME, 0) : match.start()]
+        name = _WORD_END.search(before)
+        if name:
+            found.append(name.group() + match.group()[1:])
+    return found
+
 
 # Scripts without spaces between words, and Hangul, which attaches particles to words.
 _UNSPACED = (

@@ -13,8 +13,7 @@ except ImportError as error:
     msg = 'vecall.mcp needs mcp: pip install "vecall[mcp]"'
     raise ImportError(msg) from error
 
-from vecall.mcp.server import create_server
-from vecall.mcp.stdio import private_pipes, run_stdio
+from vecall.mcp.server import create_server, private_pipes, run_stdio
 
 if TYPE_CHECKING:
     from vecall.mcp.asgi import asgi_app

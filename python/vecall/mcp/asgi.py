@@ -19,24 +19,27 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vecall.errors import BusyError
-from vecall.mcp.access import Access
 from vecall.mcp.answers import Answers
 from vecall.mcp.server import server_of
-from vecall.server.limits import HttpLimits, RateLimiter
-from vecall.server.places import Places
-from vecall.server.request_body import BodyPlaces, BodyRules, Sender, parsed, read_bytes
-from vecall.server.request_checks import (
+from vecall.mcp.tools import Access
+from vecall.server.limits import HttpLimits, Places, RateLimiter
+from vecall.server.requests import (
+    BodyPlaces,
+    BodyRules,
+    Sender,
+    Validator,
     authenticate,
     check_framing,
     check_header_size,
     check_host,
     check_origin,
     check_rate,
+    parsed,
+    read_bytes,
 )
 from vecall.server.responses import HttpError, answer_to, as_response, internal
 from vecall.server.tokens import Token, TokenSource
-from vecall.server.validation import Validator
-from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+from vecall.tools.output import DEFAULT_MAX_TOKENS
 
 _log = logging.getLogger("vecall.mcp")
 _MAX_SERVERS = 1_024

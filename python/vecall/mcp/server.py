@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+import anyio
+from mcp.shared.message import SessionMessage
+
 import vecall
-from vecall.mcp.access import Access
 from vecall.mcp.answers import INVALID_PARAMS, Answers, ProtocolError
-from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+from vecall.mcp.tools import Access
+from vecall.tools.output import DEFAULT_MAX_TOKENS
 
 IS_FIRST = version("mcp").startswith("1.")
 """Whether version 1 of the SDK is installed."""
@@ -201,3 +215,344 @@ def _unless_cancelled(handler: Any) -> Any:
             await checkpoint_if_cancelled()
 
     return handle
+
+
+# Messages of JSON-RPC as lines of bytes, for versions 1 and 2 of the SDK.
+
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+
+
+def decoded(line: bytes) -> Any:
+    """Return a message of the SDK.
+
+    Raises:
+        ValueError: The line is not a message.
+    """
+    if IS_FIRST:
+        from mcp.types import JSONRPCMessage
+
+        return JSONRPCMessage.model_validate_json(line)
+    from mcp_types import jsonrpc_message_adapter
+
+    return jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+
+def encoded(message: Any) -> bytes:
+    """Return the line of a message of the SDK."""
+    text: str
+    if IS_FIRST:
+        text = message.model_dump_json(by_alias=True, exclude_none=True)
+    else:
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return text.encode() + b"\n"
+
+
+def parts(message: Any) -> Any:
+    """Return the request, response or notification in a message of the SDK."""
+    return message.root if IS_FIRST else message
+
+
+def refusal(line: bytes) -> bytes:
+    """Return the line that answers a line which is not a message.
+
+    The answer has the id of the line, if it can be read: otherwise the client would
+    wait for ever.
+    """
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return _wire_error(None, PARSE_ERROR, "Parse error")
+    id_ = value.get("id") if isinstance(value, Mapping) else None
+    is_id = isinstance(id_, str | int) and not isinstance(id_, bool)
+    return _wire_error(id_ if is_id else None, INVALID_REQUEST, "Invalid request")
+
+
+def _wire_error(id_: str | int | None, code: int, message: str) -> bytes:
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}).encode() + b"\n"
+
+
+# Reads lines from a file descriptor and writes to one, on threads of their own.
+#
+# Pipes, terminals and files work alike: asyncio reads no files, and would make a pipe
+# that other processes share non-blocking. The threads are daemons: a blocked read or
+# write does not keep the process alive.
+
+
+_PIECE = 65_536
+
+
+class TooLong:
+    """Stands for a line above the limit, which is discarded."""
+
+
+Line = bytes | TooLong | None
+"""A line; `TooLong`; or None at the end of the input."""
+
+
+class LineReader:
+    """Reads lines ahead, up to a number of them.
+
+    Args:
+        descriptor: The file descriptor.
+        max_bytes: The most bytes of a line.
+    """
+
+    def __init__(self, descriptor: int, max_bytes: int) -> None:
+        """Start to read."""
+        self._descriptor = descriptor
+        self._max_bytes = max_bytes
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[Line] = asyncio.Queue()
+        self._room = threading.Semaphore(64)
+        self._ended = False
+        threading.Thread(target=self._read, name="vecall-stdin", daemon=True).start()
+
+    async def line(self) -> Line:
+        """Return the next line."""
+        found = await self._lines.get()
+        self._room.release()
+        return found
+
+    def end(self) -> None:
+        """End the input now; lines that were read and not returned are discarded."""
+        self._ended = True
+        while not self._lines.empty():
+            self._lines.get_nowait()
+        self._lines.put_nowait(None)
+
+    def _read(self) -> None:
+        held = bytearray()
+        is_too_long = False
+        while piece := self._piece():
+            *lines, rest = piece.split(b"\n")
+            for line in lines:
+                held += line
+                if is_too_long or len(held) > self._max_bytes:
+                    self._put(TooLong())
+                elif held.strip():
+                    self._put(bytes(held))
+                held.clear()
+                is_too_long = False
+            held += rest
+            if len(held) > self._max_bytes:
+                held.clear()
+                is_too_long = True
+        if held.strip():
+            self._put(bytes(held))  # the last line may lack its end
+        self._put(None)
+
+    def _piece(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _PIECE)
+        except OSError:
+            return b""
+
+    def _put(self, line: Line) -> None:
+        self._room.acquire()
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._take, line)
+
+    def _take(self, line: Line) -> None:
+        if not self._ended:
+            self._lines.put_nowait(line)
+
+
+class LineWriter:
+    """Writes lines in order.
+
+    Args:
+        descriptor: The file descriptor.
+        broken: Called on the event loop when the other side reads no more.
+    """
+
+    def __init__(self, descriptor: int, broken: Callable[[], None]) -> None:
+        """Start the thread."""
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._broken = broken
+        self._is_broken = False
+        self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]]
+        self._lines = queue.SimpleQueue()
+        threading.Thread(target=self._write, name="vecall-stdout", daemon=True).start()
+
+    async def write(self, line: bytes) -> None:
+        """Write a line; return when the system has it, or reads no more."""
+        done = self._loop.create_future()
+        self._lines.put((line, done))
+        await done
+
+    def _write(self) -> None:
+        while True:
+            line, done = self._lines.get()
+            rest = memoryview(line)
+            while rest and not self._is_broken:
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except OSError:
+                    self._is_broken = True
+                    self._tell(self._broken)
+            self._tell(partial(_finish, done))
+
+    def _tell(self, what: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(what)
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+# Serves one client over the standard input and output of the process.
+#
+# The output carries messages of the protocol alone: everything else that the process
+# prints goes to the standard error. At the end of the input, and on SIGTERM and SIGINT,
+# the server finishes the requests that it has begun, and then ends.
+
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+_GRACE_S = 3.0  # for the requests that have begun
+_FLUSH_S = 1.0  # for a client that does not read
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def run_stdio(server: Any, pipes: tuple[int, int] | None = None) -> None:
+    """Serve one client until its input ends, or until SIGTERM or SIGINT.
+
+    Call it from the main thread, which receives the signals.
+
+    Args:
+        server: The server, as from `create_server`.
+        pipes: What `private_pipes` yields; None calls it.
+    """
+    with (
+        contextlib.nullcontext(pipes) if pipes else private_pipes() as (source, target)
+    ):
+        connection = _Connection(source, target)
+        with _on_signals(connection.end):
+            await connection.serve(server)
+
+
+class _Connection:
+    """The messages of one client, and the requests without an answer."""
+
+    def __init__(self, source: int, target: int) -> None:
+        """Start to read."""
+        self._reader = LineReader(source, MAX_LINE_BYTES)
+        self._writer = LineWriter(target, self.end)
+        self._open: set[str | int] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ended = asyncio.Event()
+        self._sent = asyncio.Event()
+
+    def end(self) -> None:
+        """Read no more."""
+        self._ended.set()
+        self._reader.end()
+
+    async def serve(self, server: Any) -> None:
+        """Answer the client until its input ends."""
+        to_server, incoming = anyio.create_memory_object_stream[Any](0)
+        outgoing, from_server = anyio.create_memory_object_stream[Any](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._receive, to_server)
+            tasks.start_soon(self._send, from_server)
+            tasks.start_soon(self._stop_late, tasks.cancel_scope)
+            options = server.create_initialization_options()
+            await server.run(incoming, outgoing, options)
+            self._ended.set()
+            await outgoing.aclose()
+            with anyio.move_on_after(_FLUSH_S):
+                await self._sent.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _stop_late(self, scope: anyio.CancelScope) -> None:
+        """Stop the server if it does not end by itself: a client may not read."""
+        await self._ended.wait()
+        await anyio.sleep(_GRACE_S + 2 * _FLUSH_S)
+        scope.cancel()
+
+    async def _receive(self, to_server: Any) -> None:
+        async with to_server:
+            while (line := await self._reader.line()) is not None:
+                if isinstance(line, TooLong):
+                    await self._writer.write(refusal(b""))
+                    continue
+                try:
+                    message = decoded(line)
+                except ValueError:
+                    await self._writer.write(refusal(line))
+                    continue
+                self._note(parts(message))
+                try:
+                    await to_server.send(SessionMessage(message))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+            self._ended.set()
+            with anyio.move_on_after(_GRACE_S):
+                await self._idle.wait()
+
+    async def _send(self, from_server: Any) -> None:
+        async with from_server:
+            async for session_message in from_server:
+                message = session_message.message
+                await self._writer.write(encoded(message))
+                answered = parts(message)
+                if not hasattr(answered, "method"):
+                    self._close(answered.id)
+        self._sent.set()
+
+    def _note(self, message: Any) -> None:
+        """Record a request, or that the client cancelled one."""
+        method = getattr(message, "method", None)
+        if method is None:
+            return
+        if (id_ := getattr(message, "id", None)) is not None:
+            self._open.add(id_)
+            self._idle.clear()
+        elif method == "notifications/cancelled":
+            self._close((message.params or {}).get("requestId"))
+
+    def _close(self, id_: Any) -> None:
+        self._open.discard(id_)
+        if not self._open:
+            self._idle.set()
+
+
+@contextlib.contextmanager
+def private_pipes() -> Iterator[tuple[int, int]]:
+    """Yield private copies of the standard input and output of the process.
+
+    In the block, the standard input is empty, and the standard output goes to the
+    standard error, also for libraries in C and for child processes. Open the memory
+    service in the block: an embedder may print.
+    """
+    sys.stdout.flush()
+    source, target = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, target
+    finally:
+        sys.stdout.flush()
+        os.dup2(source, 0)
+        os.dup2(target, 1)
+        # Open for ever: the thread that reads may still use it.
+
+
+@contextlib.contextmanager
+def _on_signals(end: Any) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

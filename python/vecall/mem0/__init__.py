@@ -5,8 +5,7 @@ It needs no extra and no model. `docs/guide/mem0.md` says what differs.
 
 from __future__ import annotations
 
-from vecall.mem0.asynchronous import AsyncMemory
-from vecall.mem0.blocking import Memory
-from vecall.mem0.ids import MemoryIdError, MemoryNotFoundError
+from vecall.mem0.entries import MemoryIdError, MemoryNotFoundError
+from vecall.mem0.memory import AsyncMemory, Memory
 
 __all__ = ["AsyncMemory", "Memory", "MemoryIdError", "MemoryNotFoundError"]

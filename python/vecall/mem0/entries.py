@@ -2,20 +2,138 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+from vecall.clock import to_seconds, utc_seconds
 from vecall.content import text_parts
-from vecall.errors import InvalidArgumentError
-from vecall.ingest.roles import speaker_of
-from vecall.mem0.ids import Owner, Scope, packed
-from vecall.timestamps import to_seconds, utc_seconds
-from vecall.types import MemoryEntry, Revision
+from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.ingest.parts import speaker_of
+from vecall.types import Filter, MemoryEntry, Revision
+
+# Owners of memories, and ids that hold the owner.
+#
+# mem0's ids are unique in a whole store; those of vecall are unique for one user. So an
+# id here has three parts: the kind of the owner, its name and vecall's id.
+
+
+KINDS = ("user_id", "agent_id", "run_id")
+"""The names that an owner may have; the first one that is given owns the memory."""
+
+_SHORT = {"user_id": "u", "agent_id": "a", "run_id": "r"}
+_LONG = {short: kind for kind, short in _SHORT.items()}
+
+
+class MemoryIdError(InvalidArgumentError):
+    """An id was not returned by this memory."""
+
+
+class MemoryNotFoundError(NotFoundError, ValueError):
+    """There is no memory with this id; a ValueError as in mem0."""
+
+
+def not_found() -> MemoryNotFoundError:
+    """Return the error for an id that no memory has."""
+    return MemoryNotFoundError("memory_id: there is no such memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose memories a call reads or writes.
+
+    Attributes:
+        kind: One of `KINDS`.
+        name: Its name.
+    """
+
+    kind: str
+    name: str
+
+    @property
+    def user_id(self) -> str:
+        """The user of vecall: names of different kinds never meet."""
+        return f"{_SHORT[self.kind]}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The owner of a call, and the names that narrow it.
+
+    Attributes:
+        owner: The user, else the agent, else the run.
+        agent_id: The agent of a user's memories; None for any.
+        run_id: The run, which is the session; None for any.
+    """
+
+    owner: Owner
+    agent_id: str | None
+    run_id: str | None
+
+
+def scope_of(names: Mapping[str, Any], where: str) -> Scope:
+    """Return the scope of names.
+
+    Args:
+        names: user_id, agent_id and run_id, or some of them.
+        where: The argument that has them, for the message.
+
+    Raises:
+        InvalidArgumentError: None is given, or a name is empty or has white space.
+    """
+    given = {kind: _checked(names.get(kind), kind) for kind in KINDS}
+    for kind, name in given.items():
+        if name is not None:
+            agent = given["agent_id"] if kind == "user_id" else None
+            return Scope(Owner(kind, name), agent, given["run_id"])
+    msg = f"{where}: expected at least one of user_id, agent_id and run_id"
+    raise InvalidArgumentError(msg)
+
+
+def packed(owner: Owner, memory_id: str) -> str:
+    """Return the id for callers."""
+    name = base64.urlsafe_b64encode(owner.name.encode()).decode().rstrip("=")
+    return f"{_SHORT[owner.kind]}.{name}.{memory_id}"
+
+
+def unpacked(memory_id: object) -> tuple[Owner, str]:
+    """Return the owner and vecall's id of an id for callers.
+
+    Raises:
+        MemoryIdError: It is not such an id.
+    """
+    parts = memory_id.split(".", 2) if isinstance(memory_id, str) else []
+    if len(parts) == 3 and parts[0] in _LONG and parts[2]:
+        kind, name, own = parts
+        try:
+            padded = name + "=" * (-len(name) % 4)
+            decoded = base64.b64decode(padded, b"-_", validate=True).decode()
+        except (binascii.Error, ValueError):
+            decoded = ""
+        if decoded:
+            return Owner(_LONG[kind], decoded), own
+    msg = "memory_id: expected an id that this memory returned"
+    raise MemoryIdError(msg)
+
+
+def _checked(value: object, name: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        msg = f"{name}: expected a name"
+        raise InvalidArgumentError(msg)
+    trimmed = str(value).strip()
+    if not trimmed or any(map(str.isspace, trimmed)):
+        msg = f"{name}: must not be empty or contain white space"
+        raise InvalidArgumentError(msg)
+    return trimmed
+
 
 _log = logging.getLogger("vecall")
 
@@ -228,3 +346,229 @@ def _iso(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+
+
+# Turns mem0's filters into vecall's conditions on metadata.
+
+
+_OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
+_OWN = {"actor_id": ACTOR, "role": ROLE, "expiration_date": EXPIRES}
+_TIMES = {"created_at": "$timestamp", "updated_at": "$updated_at"}
+_OF_RESULTS = "id memory data hash score score_details metadata timestamp".split()
+"""Names of results and arguments that no filter has."""
+_METADATA = "metadata."
+
+
+def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
+    """Return the scope of filters, and the filter within it.
+
+    Args:
+        filters: As in mem0: names, and keys of the metadata with a value, with "*" for
+            any value or with operators; `created_at` and `updated_at` with times;
+            "AND", "OR" and "NOT" with lists of such filters. Names are at the top or in
+            an "AND". A key that has the name of another field is "metadata.NAME".
+
+    Raises:
+        InvalidArgumentError: No name, two different names of one kind, an operator that
+            vecall does not have ("icontains"), a name of results that no filter has,
+            or an invalid form.
+    """
+    names: dict[str, Any] = {}
+    wanted = _conditions(filters, names)
+    scope = scope_of(names, "filters")
+    if scope.agent_id is not None:
+        wanted.append({AGENT: scope.agent_id})
+    if scope.run_id is not None:
+        wanted.append({RUN: scope.run_id})
+    return scope, Filter(metadata={"$and": wanted}) if wanted else None
+
+
+def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the conditions that must hold; put the names of owners into `names`."""
+    if not isinstance(filters, Mapping):
+        msg = "filters: expected a mapping with user_id, agent_id or run_id"
+        raise InvalidArgumentError(msg)
+    wanted: list[dict[str, Any]] = []
+    for key, value in filters.items():
+        if key == "AND":
+            for each in _parts(value):
+                wanted += _conditions(each, names)
+        elif key in ("OR", "NOT"):
+            parts = [{"$and": _conditions(each, None)} for each in _parts(value)]
+            whole: dict[str, Any] = {"$or": parts}
+            wanted.append(whole if key == "OR" else {"$not": whole})
+        elif key in KINDS:
+            _name(key, value, names)
+        elif not isinstance(key, str) or key.startswith("$"):
+            msg = "filters: expected names as keys, or AND, OR and NOT"
+            raise InvalidArgumentError(msg)
+        elif key in _TIMES:
+            wanted.append({_TIMES[key]: _times(_condition(value), key)})
+        elif key in _OF_RESULTS:
+            use = "created_at" if key == "timestamp" else f"{_METADATA}{key}"
+            meaning = "the time that it gives" if key == "timestamp" else "your own key"
+            msg = f"filters: {key} is no field of filters; {meaning} is {use}"
+            raise InvalidArgumentError(msg)
+        else:
+            own = _OWN.get(key, PREFIX + key.removeprefix(_METADATA))
+            wanted.append({own: _condition(value)})
+    return wanted
+
+
+def _parts(value: object) -> list[Any]:
+    if not isinstance(value, list) or not value or not all(value):
+        msg = "filters: AND, OR and NOT expect a list of filters"
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def _name(key: str, value: object, names: dict[str, Any] | None) -> None:
+    if names is None or isinstance(value, Mapping) or value == "*":
+        msg = f"filters: {key} takes one name, at the top or in AND"
+        raise InvalidArgumentError(msg)
+    if names.setdefault(key, value) != value:
+        msg = f"filters: two values of {key}"
+        raise InvalidArgumentError(msg)
+
+
+def _condition(value: object) -> Any:
+    if value == "*":
+        return {"$exists": True}
+    if not isinstance(value, Mapping):
+        return value
+    if not set(value) <= set(_OPERATORS):
+        msg = f"filters: operators are {', '.join(_OPERATORS)}"
+        raise InvalidArgumentError(msg)
+    return {f"${operator}": operand for operator, operand in value.items()}
+
+
+def _times(condition: Any, key: str) -> Any:
+    """Return a condition on a time with seconds as operands."""
+    name = f"filters: {key}"
+    if isinstance(condition, Mapping):
+        return {
+            operator: operand if operator == "$exists" else _times(operand, key)
+            for operator, operand in condition.items()
+        }
+    if isinstance(condition, list | tuple):
+        return [utc_seconds(each, name) for each in condition]
+    return utc_seconds(condition, name)
+
+
+# Checks arguments that mem0 has and vecall has not, or has otherwise.
+
+
+Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[str]]]
+"""A function from chat messages to the facts in them, such as a call of a model."""
+
+
+def check_extract(extract: object) -> None:
+    """Check a function that extracts facts.
+
+    Raises:
+        ConfigError: Neither a function nor None.
+    """
+    if extract is not None and not callable(extract):
+        msg = "extract: expected a function from messages to facts"
+        raise ConfigError(msg)
+
+
+def check_infer(extract: Extract | None) -> None:
+    """Check that there is a function that extracts facts.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if extract is None:
+        msg = (
+            "infer: needs a model; give extract=, a function from messages to "
+            "facts, or infer=False to store the messages"
+        )
+        raise ConfigError(msg)
+
+
+def check_update(text: object, metadata: object, set_expiry: bool) -> None:
+    """Check that an update changes something.
+
+    Raises:
+        InvalidArgumentError: It does not.
+    """
+    if text is None and metadata is None and not set_expiry:
+        msg = "update: expected text, metadata or expiration_date"
+        raise InvalidArgumentError(msg)
+
+
+def checked_facts(found: object) -> list[str]:
+    """Return what a function extracted.
+
+    Raises:
+        ConfigError: Not a list of texts.
+    """
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        msg = "extract: must return a list of texts"
+        raise ConfigError(msg)
+    if not all(isinstance(fact, str) and fact.strip() for fact in found):
+        msg = "extract: must return texts that are not blank"
+        raise ConfigError(msg)
+    return list(found)
+
+
+def checked_config(config: object) -> dict[str, Any]:
+    """Return the arguments of `from_config`.
+
+    Raises:
+        ConfigError: Not a mapping, or a key that is no argument.
+    """
+    known = ("memory", "app_name", "embedder", "extract")
+    if not isinstance(config, Mapping) or not set(config) <= set(known):
+        msg = f"config: keys are {', '.join(known)}; mem0's have no meaning here"
+        raise ConfigError(msg)
+    return dict(config)
+
+
+def check_query(query: object) -> None:
+    """Check a query.
+
+    Raises:
+        InvalidArgumentError: Not a text, or blank.
+    """
+    if not isinstance(query, str) or not query.strip():
+        msg = "query: must not be blank"
+        raise InvalidArgumentError(msg)
+
+
+def checked_count(top_k: object) -> int:
+    """Return a number of memories.
+
+    Raises:
+        InvalidArgumentError: Not an integer of at least 0.
+    """
+    if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 0:
+        msg = "top_k: must be an integer of at least 0"
+        raise InvalidArgumentError(msg)
+    return top_k
+
+
+def refuse_unsupported(
+    names: Mapping[str, object],
+    rerank: bool,
+    reference_date: object,
+    show_expired: bool,
+) -> None:
+    """Refuse what mem0 also refuses, and what vecall does not support.
+
+    Raises:
+        InvalidArgumentError: One of them is given.
+    """
+    if "limit" in names:
+        msg = "limit: is top_k here, as in mem0 2"
+        raise InvalidArgumentError(msg)
+    if names:
+        msg = (
+            "user_id, agent_id and run_id belong into filters; other arguments are "
+            "top_k, filters, threshold and explain"
+        )
+        raise InvalidArgumentError(msg)
+    if rerank or reference_date is not None or show_expired:
+        msg = "rerank, reference_date and show_expired are not supported"
+        raise InvalidArgumentError(msg)

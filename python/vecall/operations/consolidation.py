@@ -4,45 +4,308 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import ClosedError, ConfigError, VecallError
-from vecall.ingest.summaries import (
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    VecallError,
+)
+from vecall.ingest.passages import (
     SUMMARY,
     as_one,
     lowest_trust,
     summary_drafts,
 )
-from vecall.operations.consolidation_duplicates import duplicates
-from vecall.operations.consolidation_near_duplicates import near_duplicates
-from vecall.operations.consolidation_plan import (
-    SESSIONS,
-    ConsolidationPlan,
-    checked_fold,
-    checked_similarity,
-)
+from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.write_request import WriteRequest
-from vecall.operations.writes_and_searches import WritesAndSearches
+from vecall.operations.writes import WriteRequest, WritesAndSearches
+from vecall.scalars import exact, make_exact, short_repr
 from vecall.store import (
     Change,
     ClaimConsolidation,
     Draft,
     MergeMemories,
     Row,
+    RowWithVector,
     stored_object,
     text_hash,
 )
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
-from vecall.timestamps import ttl_seconds
+from vecall.text import few_marks, nfc
 from vecall.types import Consolidation, DuplicateGroup
 from vecall.validation import checked_bool
+
+# Finds duplicate memories by their words.
+
+
+# Words that do not change the meaning of a sentence. The set has no negations, numbers,
+# demonstratives, prepositions or conjunctions: "to Paris from Rome" is not "from Paris
+# to Rome". It has no ambiguous words either: "a few" is not "few", "not just" is not
+# "not", and "oh" and "ok" can be Ohio and Oklahoma.
+_FILLERS = frozenset("the um uh okay please really very also".split())
+# Symbols, and punctuation that is part of a number or of code: C++, -5, 1.5, !=.
+_SIGNS = re.compile(
+    r"""([^\w\s.,;:!'"()\u2010-\u2015\u2018-\u201f\u2026\u3001\u3002\uff01\uff0c-]"""
+    r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d)|!(?=[=\w]))"""
+)
+
+
+def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
+    """Return groups of memories with the same words, apart from fillers.
+
+    The comparison ignores case, accents, punctuation and spaces. It respects symbols,
+    question marks and the punctuation of numbers. Memories of different authors, kinds
+    or trust are never duplicates. Turns of a session are never merged, because they
+    depend on their context.
+
+    Returns:
+        The groups; the newest memory of each group is kept.
+    """
+    groups: dict[object, list[Row]] = {}
+    for row in in_slices(list(rows)):
+        if row.pos is not None:
+            continue
+        said = _said(row.text)
+        if said:
+            key = (said, *origin(row))
+            groups.setdefault(key, []).append(row)
+    found = []
+    for group in groups.values():
+        if len(group) > 1:
+            newest, *others = sorted(group, key=lambda row: (-row.time, -row.rid))
+            found.append(DuplicateGroup(newest.id, tuple(row.id for row in others)))
+    return found
+
+
+def origin(row: Row) -> tuple[str | None, ...]:
+    """Return a key that memories must share to be merged.
+
+    For a summary the key includes the session, because deleting the session deletes
+    its summaries.
+    """
+    session = row.session if row.kind == SUMMARY else None
+    return row.author, row.kind, row.trust, session
+
+
+def _said(text: str) -> tuple[str, ...]:
+    """Return the words of a text without fillers, and its symbols, in order."""
+    said: list[str] = []
+    pieces = _SIGNS.split(nfc(text))
+    for place, piece in enumerate(pieces):
+        if place % 2:
+            said.append(piece)
+        else:
+            said += [word for word in words(piece) if word not in _FILLERS]
+    return tuple(said)
+
+
+# Finds near-duplicate memories by the cosine of their stored vectors.
+
+
+_BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+# Negations invert the meaning of a sentence but hardly change its cosine.
+_NEGATIONS = frozenset(
+    """
+    no not never none nothing neither nor without cannot
+    cant couldnt didnt doesnt dont hadnt hasnt havent isnt mustnt shouldnt wasnt werent
+    wont wouldnt arent aint hardly
+    nicht nichts nie niemals kein keine keinen keinem keiner ohne
+    nunca sin jamas tampoco pas jamais sans aucun non mai senza nao sem
+    \u043d\u0435 \u043d\u0438 \u043d\u0435\u0442 \u0431\u0435\u0437
+    \u043d\u0438\u043a\u043e\u0433\u0434\u0430 \u0644\u0627 \u0644\u0645 \u0644\u0646
+    \u0644\u064a\u0633
+    """.split()
+)
+_NEGATIONS_UNSPACED = re.compile(
+    "[\u4e0d\u6ca1\u6c92\u672a\u65e0\u7121]|\u306a\u3044|\u307e\u305b\u3093|\u306a\u304b"
+    "|\uc54a|\uc5c6|\ubabb|\uc548 "
+)
+
+_UNEQUAL = re.compile(r"!=|\u2260|!(?=\w)")
+
+
+def near_duplicates(
+    stored: Sequence[RowWithVector], model: int, threshold: float
+) -> list[DuplicateGroup]:
+    """Return groups of facts with similar vectors.
+
+    The newest fact of a group is kept. Every other fact of the group has at least the
+    threshold as its cosine with the kept fact; chains of neighbours do not count. Facts
+    of different authors, kinds or trust are never merged. Neither are two facts that
+    differ in a number or a negation, of which only one is a question, or that have the
+    same words in another order. Turns of a session are never merged.
+
+    Args:
+        stored: A user's live memories.
+        model: The id of the model; vectors of other models are ignored.
+        threshold: The least cosine, in (0, 1].
+
+    Returns:
+        The groups, each with its least cosine.
+    """
+    classes: dict[object, list[RowWithVector]] = {}
+    for entry in in_slices(list(stored)):
+        row = entry.row
+        if row.pos is None and entry.vec and entry.model == model:
+            said = (*origin(row), *_opposites(row.text))
+            classes.setdefault(said, []).append(entry)
+    found: list[DuplicateGroup] = []
+    for entries in classes.values():
+        if len(entries) > 1:
+            entries.sort(key=lambda entry: (-entry.row.time, -entry.row.rid))
+            found += _groups(entries, threshold)
+    return found
+
+
+def _opposites(text: str) -> tuple[object, ...]:
+    """Return a key that two texts must share to count as near-duplicates."""
+    safe = few_marks(text)
+    split = words(safe)
+    negations = sum(word in _NEGATIONS for word in split)
+    negations += len(_NEGATIONS_UNSPACED.findall(safe)) + len(_UNEQUAL.findall(safe))
+    asks = safe.rstrip().endswith(("?", "\uff1f", "\u061f"))
+    return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
+
+
+def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGroup]:
+    vectors = _unit([entry.vec or b"" for entry in entries])
+    order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
+    free = np.ones(len(entries), bool)
+    found = []
+    for begin in range(0, len(entries), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
+        for at, near in enumerate(cosines, begin):
+            if not free[at]:
+                continue
+            free[at] = False
+            candidates = np.flatnonzero(free & (near >= threshold))
+            others = [int(i) for i in candidates if not _reordered(order[at], order[i])]
+            if others:
+                free[others] = False
+                found.append(
+                    DuplicateGroup(
+                        entries[at].row.id,
+                        tuple(entries[i].row.id for i in others),
+                        float(min(near[i] for i in others)),
+                    )
+                )
+    return found
+
+
+def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two texts have the same words in another order."""
+    return one != other and sorted(one) == sorted(other)
+
+
+def _unit(vectors: list[bytes]) -> NDArray[np.float32]:
+    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
+
+
+# The schedule and the options of automatic consolidation.
+
+
+Fold = Literal["sessions", "summaries", "facts"]
+
+SESSIONS: tuple[Fold, ...] = ("sessions",)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationPlan:
+    """Scheduled consolidation of every user whose memories changed.
+
+    Attributes:
+        every: The shortest time between two runs on one file, across all processes:
+            seconds, a timedelta or "86400s".
+        older_than: Summarize memories older than this: seconds, a timedelta or "30d".
+            None summarizes nothing.
+        fold: The memories to summarize: any of "sessions", "summaries" and "facts".
+        merge: Merge facts with the same words, apart from fillers.
+        similarity: Also merge facts with at least this cosine, in (0, 1]; None does
+            not. Check the value with a dry run of `consolidate` first.
+    """
+
+    every: float | timedelta | str = "86400s"
+    older_than: float | timedelta | str | None = None
+    fold: Collection[Fold] = SESSIONS
+    merge: bool = True
+    similarity: float | None = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ConfigError: A value is not allowed.
+        """
+        make_exact(self)
+        try:
+            checked_fold(self.fold)
+            checked_similarity(self.similarity)
+            if self.older_than is not None:
+                ttl_seconds(self.older_than, "older_than")
+            self.seconds_between()
+        except (InvalidArgumentError, InvalidTypeError) as error:
+            msg = f"consolidation: {error}"
+            raise ConfigError(msg) from None
+
+    def seconds_between(self) -> float:
+        """Return the shortest time between two runs, in seconds."""
+        return ttl_seconds(self.every, "every")
+
+
+def checked_fold(fold: object) -> frozenset[str]:
+    """Return the kinds of memories to summarize, checked.
+
+    Raises:
+        InvalidArgumentError: `fold` is not a collection of "sessions", "summaries" and
+            "facts".
+    """
+    known = get_args(Fold)
+    if isinstance(fold, list | tuple | set | frozenset):
+        names = [exact(name) for name in fold]
+        if all(isinstance(name, str) and name in known for name in names):
+            return frozenset(names)
+    msg = f"fold: expected some of {', '.join(known)}"
+    raise InvalidArgumentError(msg)
+
+
+def checked_similarity(value: Any) -> float | None:
+    """Return the least cosine of facts to merge, or None.
+
+    Raises:
+        InvalidArgumentError: Not a number in (0, 1].
+    """
+    value = exact(value)
+    if value is None:
+        return None
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value <= 1
+    ):
+        return float(value)
+    msg = "similarity: expected a number above 0 and at most 1"
+    raise InvalidArgumentError(msg)
+
 
 Key = tuple[str, str]
 

@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 
+from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
+from vecall.content import as_list
 from vecall.errors import (
     ConflictError,
+    EmbedderError,
     InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
+    VecallError,
 )
-from vecall.filters.labels import EVERY
-from vecall.filters.rights import QUARANTINED
-from vecall.filters.trust import at_most, check_tier
-from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
+from vecall.filters.metadata import EVERY
+from vecall.filters.rights import QUARANTINED, at_most, check_tier
 from vecall.ingest.drafts import one_draft
-from vecall.operations.own_vectors import give_own_vectors
-from vecall.operations.write_request import WriteRequest, checked_version
-from vecall.operations.writes_and_searches import WritesAndSearches
-from vecall.search.confidence import prior_of
-from vecall.search.entries import entry_from_row
+from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
+from vecall.limits import Limits
+from vecall.operations.runtime import Runtime
+from vecall.operations.searches import Match, near_best
+from vecall.operations.writes import (
+    WriteRequest,
+    WritesAndSearches,
+    checked_version,
+    give_own_vectors,
+)
+from vecall.ranking.options import Ranking
+from vecall.search.scores import prior_of
+from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import SearchRequest, entry_from_row
 from vecall.store import (
     ALWAYS,
+    HIDDEN_APP,
+    LASTS_S,
     ArchiveMemories,
     Change,
+    DeleteMemories,
+    ForgetUser,
+    ProposeForget,
     RestoreMemory,
     Row,
     State,
+    WriteJob,
 )
 from vecall.telemetry import observed
-from vecall.timestamps import to_seconds
-from vecall.types import Filter, MemoryEntry, Page, Revision
-from vecall.validation import check_filter, check_name, check_top_k, checked_bool
+from vecall.types import Filter, ForgetProposal, MemoryEntry, Page, Revision
+from vecall.validation import (
+    check_filter,
+    check_name,
+    check_query,
+    check_top_k,
+    checked_bool,
+)
 
 Key = tuple[str, str]
 
@@ -350,3 +373,266 @@ class Corrections:
         )
         change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)
+
+
+# Deletion of memories: by id, session, filter, user or app.
+
+
+class Deletion:
+    """The `delete_*` methods of one open file."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Use the runtime of an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
+
+    @observed("delete", int)
+    async def delete(
+        self,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None,
+        scope: str,
+        if_version: object = None,
+    ) -> int:
+        """Delete one memory permanently; return the number deleted, 0 or 1."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        version = checked_version(if_version)
+        if memory_id is None:
+            return 0
+        check_name(memory_id, "memory_id", self._runtime.limits)
+        job = DeleteMemories(
+            *key, [memory_id], version=version, rights=self._runtime.rights
+        )
+        return len((await self._delete(job, *key)).removed)
+
+    @observed("delete_many", sum)
+    async def delete_many(
+        self, app_name: str, user_id: str, memory_ids: object, scope: str
+    ) -> list[bool]:
+        """Delete memories in one transaction; return whether each was there."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        limits = self._runtime.limits
+        given = as_list(memory_ids, "memory_ids")
+        ids = [check_name(id_, "memory_ids", limits) for id_ in given]
+        if not ids:
+            return []
+        wanted = list(dict.fromkeys(ids))
+        job = DeleteMemories(*key, wanted, rights=self._runtime.rights)
+        gone = set((await self._delete(job, *key)).ids)
+        return [id_ in gone for id_ in ids]
+
+    async def delete_proposed(
+        self,
+        key: tuple[str, str],
+        token: str,
+        ids: Sequence[str] | None,
+    ) -> int:
+        """Delete memories of a forget proposal; return the number deleted."""
+        job = DeleteMemories(*key, ids, token=token, rights=self._runtime.rights)
+        return len((await self._delete(job, *key)).removed)
+
+    @observed("delete_session", int)
+    async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
+        """Delete the memories of a session; return the number deleted."""
+        self._runtime.key(app_name, user_id, write=True)
+        check_name(session_id, "session_id", self._runtime.limits)
+        rights = self._runtime.rights
+        job = DeleteMemories(app_name, user_id, session=session_id, rights=rights)
+        return len((await self._delete(job, app_name, user_id)).removed)
+
+    @observed("delete_where", int)
+    async def delete_where(
+        self, app_name: str, user_id: str, filter_: object, scope: str
+    ) -> int:
+        """Delete the memories that match a filter; return the number deleted."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        conditions = check_filter(filter_, self._runtime.limits, by_metadata=True)
+        if conditions == Filter():
+            msg = "filter: must name at least one condition; delete_user deletes all"
+            raise InvalidArgumentError(msg)
+        session = conditions.session_id
+        rest = replace(conditions, session_id=None)
+        passed = None
+        if conditions.metadata is not None:  # other writers do not wait for the scan
+            scan = self._runtime.search_index.partitions.submit_scan
+            passed = await Join(scan(key, self._passing, key, conditions))
+        rights = self._runtime.rights
+        job = DeleteMemories(
+            *key, session=session, filter=rest, passed=passed, rights=rights
+        )
+        return len((await self._delete(job, *key)).removed)
+
+    def _passing(
+        self, key: tuple[str, str], conditions: Filter
+    ) -> dict[str, float | None]:
+        with self._runtime.storage.read(*key) as reads:
+            return reads.passing(*key, conditions)
+
+    @observed("delete_user", int)
+    async def delete_user(
+        self, app_name: str, user_id: str, forget: bool, scope: str
+    ) -> int:
+        """Delete all memories of a user, or every trace of one."""
+        checked_bool(forget, "forget")
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        return len((await self._delete_user(*key, forget)).ids)
+
+    async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
+        rights = self._runtime.rights
+        if forget:
+            rights.require_all_tiers()  # the traces of a hidden memory are traces
+            job: WriteJob = ForgetUser(app, user, rights=rights)
+        else:
+            job = DeleteMemories(app, user, rights=rights)
+        embedding = self._runtime.search_index.embedding
+        if embedding is not None:
+            embedding.forget_user(app, user)
+        change = await self._write(job)
+        self._runtime.item_cache.drop((app, user))
+        snapshots = self._runtime.storage.snapshots
+        if snapshots is not None and change.part:
+            # A snapshot that stays is not used any more, and a purge removes it.
+            with suppress(VecallError):
+                snapshots.remove(change.part)
+        return change
+
+    @observed("delete_app", int)
+    async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
+        """Delete all memories of all users of an app, user by user."""
+        self._runtime.check_whole()
+        self._runtime.key(app_name, "-", write=True)
+        checked_bool(forget, "forget")
+        if confirm is not True:
+            msg = "confirm: deleting the memories of all users needs confirm=True"
+            raise InvalidArgumentError(msg)
+        users: list[tuple[str, str]] = await Join(
+            self._runtime.search_index.partitions.submit_scan(
+                None, self._users, app_name, forget
+            )
+        )
+        count = 0
+        for key in users:
+            change = await self._delete_user(*key, forget)
+            count += len(change.ids)
+        return count
+
+    def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
+        """Return the partitions of an app.
+
+        `hidden` adds the partitions whose names a purge has hidden.
+        """
+        with self._runtime.storage.read() as reads:
+            users = [(app, user) for user in reads.users_of(app)]
+            if hidden:
+                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
+        return users
+
+    async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
+        """Run a deletion, and drop the cached embeddings of the user's texts."""
+        embedding = self._runtime.search_index.embedding
+        if embedding is not None:
+            embedding.forget_texts(app, user)
+        return await self._write(job)
+
+    async def _write(self, job: WriteJob) -> Change:
+        change: Change = await Join(self._runtime.storage.submit(job))
+        return change
+
+
+# Forgetting in two steps: propose memories, then confirm to delete them.
+
+
+# A proposal contains matches only, not their neighbours.
+_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
+_ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
+
+
+class Forgetting:
+    """The forget proposals of one open file."""
+
+    def __init__(self, memory: WritesAndSearches, deletion: Deletion) -> None:
+        """Use an open file, which stores the proposals."""
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self._deletion = deletion
+
+    @observed("propose_forget")
+    async def propose(
+        self, app_name: str, user_id: str, query: str, top_k: int
+    ) -> ForgetProposal:
+        """Search for memories to forget, and store them as a proposal."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, write=True)
+        query = check_query(query)[: memory.limits.max_query_chars]
+        # The default floors of the service do not apply to proposals.
+        request = SearchRequest(
+            key,
+            query,
+            check_top_k(top_k, memory.limits),
+            ranking=_ALONE,
+            explain=True,
+        )
+        found = await memory.served(
+            lambda search_index: self._matching(search_index, request)
+        )
+        expires_at = memory.storage.expiry_clock.now() + LASTS_S
+        if not found:
+            return ForgetProposal("", [], expires_at)
+        job = ProposeForget(*key, {str(memory.id): memory.text for memory in found})
+        await Join(memory.storage.submit(job))
+        return ForgetProposal(job.token, found, expires_at)
+
+    async def _matching(
+        self, search_index: SearchIndex, request: SearchRequest
+    ) -> list[MemoryEntry]:
+        """Return the memories near the best match.
+
+        If the embedder fails, the search uses words only.
+        """
+        find = search_index.recall.candidates
+        try:
+            found = await self._memory.search_one(search_index, request, find)
+        except EmbedderError:
+            words = replace(request.ranking, fusion="words")
+            by_words = request._replace(ranking=words)
+            found = await self._memory.search_one(search_index, by_words, find)
+        matches = [_match(memory) for memory in found.memories]
+        near = near_best(matches)
+        return [
+            replace(memory, explanation=None)
+            for memory, is_near in zip(found.memories, near, strict=True)
+            if is_near
+        ]
+
+    @observed("confirm_forget", int)
+    async def confirm(
+        self, app_name: str, user_id: str, token: str, ids: object
+    ) -> int:
+        """Delete some or all proposed memories; return the number deleted."""
+        key = self._memory.key(app_name, user_id, write=True)
+        check_name(token, "token", self._memory.limits)
+        chosen = chosen_ids(ids, self._memory.limits)
+        return await self._deletion.delete_proposed(key, token, chosen)
+
+
+def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
+    """Return the ids that a caller chose from a proposal; None selects all.
+
+    Raises:
+        InvalidTypeError: The ids are not a sequence of strings.
+        InvalidArgumentError: The sequence is empty, or an id is invalid.
+    """
+    if ids is None:
+        return None
+    chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
+    if not chosen:
+        msg = "ids: expected at least one id; omit ids to delete all proposed memories"
+        raise InvalidArgumentError(msg)
+    return list(dict.fromkeys(chosen))
+
+
+def _match(memory: MemoryEntry) -> Match:
+    explanation = memory.explanation or {}
+    coverage = explanation["query_coverage"]
+    return Match(coverage, memory.similarity, explanation["vectors"])

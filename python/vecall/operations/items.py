@@ -5,17 +5,26 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from vecall.concurrency.join import Join, in_event_loop
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import InvalidArgumentError
+from vecall.errors import (
+    DimensionError,
+    EmbeddingMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    VecallError,
+)
 from vecall.filters.json_conditions import Test, compiled
 from vecall.ingest.item_arguments import (
     ItemBatch,
@@ -28,34 +37,243 @@ from vecall.ingest.item_arguments import (
     checked_places,
     checked_vectors_of,
 )
-from vecall.item_types import Item
-from vecall.operations.after_fork import keep_inherited
-from vecall.operations.item_refresh import ItemRefresh
-from vecall.operations.item_results import (
-    Place,
-    checked_cursor,
-    item_of,
-    items_of,
-    parsed,
-    require_fit,
-)
-from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime
+from vecall.operations.runtime import INLINE_PARSE_LIMIT, Runtime, keep_inherited
 from vecall.store import (
+    Change,
     ItemDrop,
     ItemRow,
     ItemState,
     StorageReads,
     SweepItems,
+    TouchItems,
     WriteItems,
     decode_namespace,
     namespace_range,
     number_of_pieces,
+    parsed_value,
 )
 from vecall.telemetry import observed
-from vecall.types import Page
+from vecall.types import Item, Page
 from vecall.validation import checked_bool
 
+# Makes items of the rows that a storage returned.
+
+
+_CURSOR = re.compile(r"(?:(-?\d(?:\.\d+)?(?:e-\d+)?):)?(\d{1,10})", re.ASCII)
+
+
+class Place(NamedTuple):
+    """The place of an item in a list: after better scores and later versions.
+
+    Attributes:
+        score: Its cosine; None for one without a vector, and in a list without scores.
+        version: Its version.
+    """
+
+    score: float | None
+    version: int
+
+    @property
+    def cursor(self) -> str:
+        """The cursor of the page that begins after the place."""
+        number = str(self.version)
+        return number if self.score is None else f"{self.score!r}:{number}"
+
+
+def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
+    """Return the place that a cursor names; None for none.
+
+    Args:
+        cursor: The argument.
+        scored: Whether the list has scores.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: Not a cursor of such a list.
+    """
+    if cursor is None:
+        return None
+    if not isinstance(cursor, str):
+        msg = "cursor: expected the `next` of a page"
+        raise InvalidTypeError(msg)
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or (found[1] and not scored):
+        msg = "cursor: expected the `next` of a page of the same list"
+        raise InvalidArgumentError(msg)
+    return Place(float(found[1]) if found[1] else None, int(found[2]))
+
+
+def parsed(row: ItemRow) -> Any:
+    """Return the value of a row."""
+    return parsed_value(row.value, row.pieces)
+
+
+def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
+    """Return the items of rows; None where there is no row."""
+    return [None if row is None else item_of(row, now) for row in rows]
+
+
+def item_of(
+    row: ItemRow, now: float, score: float | None = None, value: Any = ...
+) -> Item:
+    """Return the item of a row.
+
+    Args:
+        row: The row.
+        now: The time by which items expire.
+        score: The cosine of a search.
+        value: Its value, if it has been parsed.
+    """
+    return Item(
+        decode_namespace(row.ns),
+        row.key,
+        parsed(row) if value is ... else value,
+        row.version,
+        row.created_at,
+        row.updated_at,
+        row.ttl,
+        None if row.expires_at is None else max(0.0, row.expires_at - now),
+        score,
+    )
+
+
+def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
+    """Check that a query fits the vectors of a user's items.
+
+    Raises:
+        EmbeddingMismatchError: It comes from another embedder.
+        DimensionError: It has another dimension.
+    """
+    if None not in (state.embedder, embedder) and state.embedder != embedder:
+        msg = (
+            f"the items' vectors come from {state.embedder}, not from {embedder}; "
+            "search with the same embedder"
+        )
+        raise EmbeddingMismatchError(msg)
+    if len(query) != state.dim:
+        msg = f"vector: expected {state.dim} numbers, as in the user's items"
+        raise DimensionError(msg)
+
+
+# Refreshes the TTL of items that are read, without a reader waiting for a write.
+
+
 Key = tuple[str, str]
+
+_TOUCH_S = 1.0  # an expiry is moved at most this often
+_READ_S = 60.0  # no read takes longer
+
+_NONE: dict[int, float] = {}
+
+
+class ItemRefresh:
+    """New expiries that are still to be written. Thread-safe."""
+
+    def __init__(self, submit: Callable[[TouchItems], Future[Change]]) -> None:
+        """Write by `submit`."""
+        self._submit = submit
+        self._lock = threading.Lock()
+        self._touched: dict[Key, dict[int, float]] = {}
+        self._in_flight: dict[Key, dict[int, float]] = {}
+        # A reader may have read a row before its new expiry was written, and look here
+        # afterwards. So what was written stays for one to two periods.
+        self._written_now: dict[Key, dict[int, float]] = {}
+        self._written_before: dict[Key, dict[int, float]] = {}
+        self._period_began = monotonic()
+        self._futures: dict[Key, Future[Change]] = {}
+        self._is_refused = False
+
+    def current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
+        """Return an item with its newest expiry; None if it has expired."""
+        if row.expires_at is None:
+            return row
+        for place in (  # in the order in which an expiry passes through them
+            self._touched,
+            self._in_flight,
+            self._written_now,
+            self._written_before,
+        ):
+            expiry = place.get(key, _NONE).get(row.rid, 0.0)
+            if expiry > (row.expires_at or 0.0):
+                row = row._replace(expires_at=expiry)
+        return None if (row.expires_at or 0.0) <= now else row
+
+    def refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
+        """Begin the TTL of items again.
+
+        The write is on its way when the call returns. An item is touched at most once
+        a second, and at most ten times in its TTL.
+        """
+        new: dict[int, float] = {}
+        for row in rows:
+            if row.ttl is None:
+                continue
+            known = self.current(key, row, now)
+            late = now + row.ttl - min(_TOUCH_S, row.ttl / 10)
+            if known is not None and (known.expires_at or 0.0) < late:
+                new[row.rid] = now + row.ttl
+        if new:
+            with self._lock:
+                self._touched.setdefault(key, {}).update(new)
+            self.flush(key)
+
+    def flush(self, key: Key) -> Future[Change] | None:
+        """Write the new expiries of a user, unless such a write is on its way.
+
+        What comes meanwhile is written after it.
+
+        Raises:
+            ClosedError: The storage accepts no more writes.
+        """
+        with self._lock:
+            if key in self._in_flight or key not in self._touched:
+                return None
+            # A reader without the lock finds the expiries in one place or the other.
+            self._in_flight[key] = self._touched[key]
+            del self._touched[key]
+            job = TouchItems(*key, dict(self._in_flight[key]))
+        try:
+            future = self._submit(job)
+        except VecallError:
+            self._is_refused = True
+            with self._lock:
+                self._in_flight.pop(key, None)
+            raise
+        with self._lock:
+            self._futures[key] = future
+        future.add_done_callback(lambda done: self._written(key, done))
+        return future
+
+    def finish(self) -> None:
+        """Wait until all new expiries are written."""
+        while True:
+            with self._lock:
+                keys = list(self._touched)
+                writing = list(self._futures.values())
+            if not keys and not writing:
+                return
+            with suppress(VecallError):
+                for future in writing:
+                    future.result()
+                for key in keys:
+                    self.flush(key)
+            if self._is_refused:
+                return
+
+    def _written(self, key: Key, future: Future[Change]) -> None:
+        with self._lock:
+            if monotonic() - self._period_began > _READ_S:
+                self._written_before, self._written_now = self._written_now, {}
+                self._period_began = monotonic()
+            written = self._in_flight.get(key)
+            if written is not None and future.exception() is None:
+                self._written_now.setdefault(key, {}).update(written)
+            self._in_flight.pop(key, None)
+            self._futures.pop(key, None)
+        with suppress(VecallError):  # the service is being closed
+            self.flush(key)
+
+
 T = TypeVar("T")
 
 _INLINE = 4  # items that a call on an event loop reads without another thread

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import TypeVar, cast, get_args
+from functools import wraps
+from typing import ParamSpec, TypeVar, cast, get_args
 
-from vecall.caller_warnings import RawTurnsWarning, warn_caller
-from vecall.clock import Clock, checked_clock
+from vecall.clock import Clock, checked_clock, ttl_seconds
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
-from vecall.ingest.inner_parts import Inner, checked_include
-from vecall.limits import Quota
-from vecall.reprs import short_repr
-from vecall.scalars import exact, make_exact
-from vecall.scopes import Scopes
+from vecall.ingest.parts import Inner, checked_include
+from vecall.limits import Compaction, Quota, Scopes
+from vecall.scalars import exact, make_exact, short_repr
 from vecall.store import Durability, UserQuota
 from vecall.summaries import SummaryProvider
-from vecall.timestamps import ttl_seconds
-from vecall.trigger_options import Compaction
+from vecall.telemetry import RawTurnsWarning, warn_caller
 
 T = TypeVar("T")
 
@@ -227,3 +225,24 @@ def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> No
         warn_caller(
             "turns are embedded as they are, without a summary", RawTurnsWarning
         )
+
+
+# Makes a constructor list its options in the error for an unknown option.
+
+
+P = ParamSpec("P")
+
+
+def known_options(init: Callable[P, None]) -> Callable[P, None]:
+    """Return a constructor that raises ConfigError for an unknown option."""
+    names = list(inspect.signature(init).parameters)[1:]  # without self
+
+    @wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        for name in kwargs:
+            if name not in names:
+                msg = f"{name}: unknown option; options are {', '.join(names)}"
+                raise ConfigError(msg)
+        init(*args, **kwargs)
+
+    return checked

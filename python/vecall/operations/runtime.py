@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from vecall.caller_warnings import warn_caller
-from vecall.concurrency.at_exit import abandoned
-from vecall.concurrency.fair_pool import FairPool
-from vecall.concurrency.interruptible import Pool
+from vecall.concurrency.closing import abandoned
+from vecall.concurrency.executor import FairPool, PluginExecutor, Pool
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
+from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder, automatic
-from vecall.errors import ClosedError, ConfigError, ReadOnlyError
-from vecall.filters.rights import FULL, Rights
-from vecall.index.backfill import Backfill
-from vecall.index.embedding import EmbeddingQueue, model_of
-from vecall.index.item_cache import ItemCache
-from vecall.index.newest_changes import NewestChanges
-from vecall.index.read_threads import ReadThreads
-from vecall.ingest.inner_parts import checked_include
-from vecall.limits import Limits
-from vecall.operations.after_fork import (
-    check_reopenable,
-    keep_inherited,
-    reopening,
+from vecall.embedders.base import is_async
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    ReadOnlyError,
+    ReentrantCallError,
+    WriteHookError,
+    WriteRejectedError,
 )
+from vecall.filters.rights import FULL, Rights, at_most
+from vecall.hooks import PendingWrite, Verdict, WriteHook
+from vecall.index.embedding import Backfill, EmbeddingQueue, model_of
+from vecall.index.item_index import ItemCache
+from vecall.index.row_cache import NewestChanges, ReadThreads
+from vecall.ingest.parts import checked_include
+from vecall.ingest.passages import each_draft, in_passages
+from vecall.limits import Limits, Owner
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
     checked_seconds,
     quota_of,
 )
-from vecall.operations.write_review import WriteReviewer
 from vecall.ranking.options import Ranking
-from vecall.reprs import shortened
-from vecall.scopes import Owner
-from vecall.search.options import (
+from vecall.scalars import shortened
+from vecall.search.search_index import SearchIndex, Use
+from vecall.search.searcher import (
     NO_FLOOR,
     SearchOptions,
+    entry_from_draft,
     favoured_authors,
     scoring_of,
 )
-from vecall.search.search_index import SearchIndex, Use
 from vecall.store import (
+    Draft,
     EmbeddingModel,
+    Storage,
     open_storage,
     require_same,
 )
-from vecall.telemetry import Telemetry
+from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
 from vecall.validation import (
     check_name,
@@ -60,6 +65,225 @@ from vecall.validation import (
     check_top_k,
     checked_owner,
 )
+
+# Helpers for a forked child that reopens the file of its parent's service.
+
+
+_reopening = threading.Lock()
+_inherited: list[object] = []  # objects of the parent process; never closed here
+
+
+def _after_fork() -> None:
+    global _reopening  # noqa: PLW0603
+    _reopening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def reopening() -> threading.Lock:
+    """Return the lock of this process for reopening a service."""
+    return _reopening
+
+
+def check_reopenable(path: Path | str | None, storage: Storage) -> None:
+    """Check that a child can reopen the file of a service.
+
+    Raises:
+        ClosedError: The service has no file, or the file was in use during the fork.
+    """
+    if path is None:
+        msg = "a memory without a file does not cross a fork; make one here"
+        raise ClosedError(msg)
+    if not storage.closed_before_fork:
+        msg = (
+            "the process was forked while the file was in use for long; fork "
+            "when it is idle, or start new processes instead"
+        )
+        raise ClosedError(msg)
+
+
+def keep_inherited(*parts: object) -> None:
+    """Hold objects of the parent, so that this process never frees or closes them."""
+    _inherited.extend(parts)
+
+
+# Calls the write hook of a service with each memory before it is written.
+
+
+_log = logging.getLogger("vecall")
+
+
+_NESTED = (
+    "on_write called its own memory service, which calls on_write; write from outside "
+    "the hook, or to another service"
+)
+
+
+class WriteReviewer:
+    """The write hook of a service, and the thread that calls it."""
+
+    def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
+        """Create a reviewer.
+
+        Args:
+            hook: The write hook; with None every draft passes unchanged.
+            limits: The limits on texts, for redacted texts.
+        """
+        self._hook = hook
+        self._limits = limits
+        self._thread = PluginExecutor("vecall-hook")
+
+    async def review(
+        self,
+        app: str,
+        user: str,
+        drafts: list[Draft],
+        *,
+        scope: str = "user",
+        explicit: bool = False,
+    ) -> list[Draft]:
+        """Return the drafts that the hook accepts, with its changes.
+
+        The result omits rejected drafts. A rejected explicit memory is an error. See
+        `review_each` for arguments and errors.
+        """
+        results = await self.review_each(
+            app, user, drafts, scope=scope, explicit=explicit
+        )
+        if results is drafts:
+            return drafts
+        turns = {draft.passage_of for draft in drafts}
+        passed = [
+            in_passages(draft, self._limits, is_first=draft.id in turns)
+            for draft in results
+            if draft
+        ]
+        return each_draft(passed)
+
+    async def review_each(
+        self,
+        app: str,
+        user: str,
+        drafts: list[Draft],
+        *,
+        scope: str = "user",
+        explicit: bool = False,
+    ) -> Sequence[Draft | None]:
+        """Return each draft with the hook's changes; None for a rejected one.
+
+        Args:
+            app: The `app_name` of the call.
+            user: The `user_id` of the call.
+            drafts: The drafts to review.
+            scope: The scope of the write.
+            explicit: Whether the drafts are explicit memories; rejecting a memory that
+                is not a turn is then an error.
+
+        Raises:
+            WriteRejectedError: The hook rejected an explicit memory.
+            WriteHookError: The hook failed, or returned no `Verdict`.
+            ReentrantCallError: The hook itself is the caller.
+        """
+        if self._hook is None or not drafts:
+            return drafts
+        self._thread.refuse_nested()
+        concurrent = is_async(self._hook)
+        work = _all_async if concurrent else _all
+        try:
+            verdicts = await Join(
+                self._thread.run(
+                    partial(work, self._hook, app, user, scope, drafts),
+                    concurrent=concurrent,
+                )
+            )
+        except ClosedError:
+            raise
+        except ReentrantCallError:
+            raise WriteHookError(_NESTED) from None
+        except Exception as error:
+            # The error's message may contain the memory's text; its type does not.
+            msg = f"on_write failed with {type(error).__name__}"
+            raise WriteHookError(msg) from None
+        results = [
+            _apply(draft, verdict, explicit=explicit)
+            for draft, verdict in zip(drafts, verdicts, strict=True)
+        ]
+        if None in results:
+            _log.info("on_write rejected %d memories", results.count(None))
+        return results
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the service has no hook; every draft then passes unchanged."""
+        return self._hook is None
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError if the hook is the caller."""
+        self._thread.refuse_nested()
+
+    def close(self) -> None:
+        """Finish the calls in progress and end the thread."""
+        self._thread.close()
+
+
+def _all(
+    hook: WriteHook, app: str, user: str, scope: str, drafts: Iterable[Draft]
+) -> Any:
+    verdicts: list[object] = []
+    waiting = in_slices(drafts)
+    for draft in waiting:
+        verdict = hook(_write(app, user, scope, draft))
+        if isinstance(verdict, Awaitable):
+            return _all_async(hook, app, user, scope, waiting, [*verdicts, verdict])
+        verdicts.append(verdict)
+    return verdicts
+
+
+async def _all_async(
+    hook: WriteHook,
+    app: str,
+    user: str,
+    scope: str,
+    drafts: Iterable[Draft],
+    before: Iterable[object] = (),
+) -> list[object]:
+    verdicts = [await _finished(verdict) for verdict in before]
+    for draft in drafts:
+        verdict = hook(_write(app, user, scope, draft))
+        verdicts.append(await _finished(verdict))
+    return verdicts
+
+
+def _write(app: str, user: str, scope: str, draft: Draft) -> PendingWrite:
+    return PendingWrite(app, user, replace(entry_from_draft(draft), scope=scope))
+
+
+async def _finished(verdict: object) -> object:
+    return await verdict if isinstance(verdict, Awaitable) else verdict
+
+
+def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
+    if not isinstance(verdict, Verdict):
+        msg = "on_write: must return a vecall.Verdict"
+        raise WriteHookError(msg)
+    draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
+    if verdict.outcome == "quarantine":
+        return replace(draft, quarantined=True)
+    if verdict.outcome == "reject":
+        if draft.ordered or not explicit:
+            return None
+        msg = "on_write refused a memory; nothing was written"
+        raise WriteRejectedError(msg)
+    if verdict.outcome == "redact":
+        text = to_valid_utf8(verdict.text or "")
+        # A vector belongs to the text before the redaction.
+        redacted = replace(
+            draft, text=text, content=None, vec=None, has_own_vector=False
+        )
+        return redacted if text.strip() else None
+    return draft
+
 
 T = TypeVar("T")
 

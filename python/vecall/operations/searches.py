@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall.clock import to_seconds, ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
@@ -19,21 +21,36 @@ from vecall.errors import (
     ConfigError,
     InvalidTypeError,
     LimitExceededError,
+    NotFoundError,
 )
-from vecall.filters.labels import has_labels, is_left_out
-from vecall.filters.metadata import asks_times, scan_of, with_times
+from vecall.filters.metadata import (
+    asks_times,
+    has_labels,
+    is_left_out,
+    scan_of,
+    with_times,
+)
 from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
 from vecall.scalars import exact
-from vecall.search.filtered_rows import left_out_rows, needs_rows, passing_rows
-from vecall.search.merge import merge_scopes
-from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
-from vecall.search.query_vector import checked_query_vector
-from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import RetiredModelError, SearchRequest
+from vecall.search.scores import merge_scopes, prior_of
+from vecall.search.search_index import (
+    SearchIndex,
+    left_out_rows,
+    needs_rows,
+    passing_rows,
+)
+from vecall.search.searcher import (
+    FLOOR_OF_WORDS,
+    NO_FLOOR,
+    RetiredModelError,
+    SearchRequest,
+    checked_query_vector,
+    entry_from_row,
+)
+from vecall.store import ALWAYS, Change, MarkUsed, TouchMemories
 from vecall.telemetry import observed
-from vecall.timestamps import to_seconds
 from vecall.types import (
     Filter,
     FilterLike,
@@ -45,9 +62,11 @@ from vecall.types import (
 from vecall.validation import (
     check_filter,
     check_min_similarity,
+    check_name,
     check_offset,
     check_query,
     check_top_k,
+    check_turns,
     checked_bool,
 )
 
@@ -288,3 +307,228 @@ def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:
     time = stored if memory.timestamp is None else memory.timestamp
     changed = stored if memory.updated_at is None else memory.updated_at
     return with_times(memory.custom_metadata, to_seconds(time, "timestamp"), changed)
+
+
+# Selects the search results that are nearly as relevant as the best one.
+#
+# A search returns `top_k` memories even if the last ones are hardly relevant. A
+# proposal to delete memories contains only those near the best match.
+
+
+SHARE_OF_WORDS = 0.8
+"""Least query coverage of a selected memory, as a share of the best coverage."""
+
+WHOLE_BY_WORDS = 0.8
+"""If the best query coverage is at least this, only words decide."""
+
+HALF_BY_WORDS = 0.5
+"""If the best query coverage is below this, cosines decide if memories have any."""
+
+SHARE_OF_NEARNESS = 0.85
+"""Least nearness of a selected memory, as a share of the best nearness."""
+
+LEAST_COSINE = 0.3
+"""Texts with a lower cosine are unrelated, for the models in common use."""
+
+
+class Match(NamedTuple):
+    """How well a memory matches a query.
+
+    Attributes:
+        covered: Query coverage: the share of the query's words that the memory
+            contains, in [0, 1]. Rare words weigh more if word frequencies are known.
+        cosine: The cosine of query and memory, in [-1, 1]; None without vectors.
+        nearness: How far the cosine exceeds the usual cosine of this user's memories,
+            at least 0. Comparable only within one search result.
+    """
+
+    covered: float = 0.0
+    cosine: float | None = None
+    nearness: float = 0.0
+
+
+def near_best(matches: Sequence[Match]) -> list[bool]:
+    """Return for each match whether it is near the best one.
+
+    If the best memory covers the query, only words decide. Otherwise the cosine counts
+    too. If word coverage is low and every cosine is low, no match is near.
+    """
+    covered = max((match.covered for match in matches), default=0.0)
+    nearest = max((match.nearness for match in matches if _is_alike(match)), default=0)
+    by_words = _by_words(matches, covered)
+    if covered >= WHOLE_BY_WORDS or nearest <= 0.0:
+        has_vectors = any(match.cosine is not None for match in matches)
+        if has_vectors and covered < HALF_BY_WORDS:
+            return [False] * len(matches)
+        return by_words
+    by_cosine = [
+        _is_alike(match) and match.nearness >= SHARE_OF_NEARNESS * nearest
+        for match in matches
+    ]
+    if covered < HALF_BY_WORDS:
+        return by_cosine
+    return [any(either) for either in zip(by_words, by_cosine, strict=True)]
+
+
+def _is_alike(match: Match) -> bool:
+    return match.cosine is not None and match.cosine >= LEAST_COSINE
+
+
+def _by_words(matches: Sequence[Match], best: float) -> list[bool]:
+    return [
+        match.covered > 0.0 and match.covered >= SHARE_OF_WORDS * best
+        for match in matches
+    ]
+
+
+# Reads memories by id, and records their use.
+
+
+def _one(_: MemoryEntry) -> int:
+    return 1
+
+
+def found_count(entries: list[MemoryEntry | None]) -> int:
+    """Return the number of memories that were found."""
+    return sum(entry is not None for entry in entries)
+
+
+class Reads:
+    """Reads by id, and `mark_used`, of one open file."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Use the runtime of an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
+
+    @observed("get", _one)
+    async def get(
+        self, app_name: str, user_id: str, memory_id: str, scope: str
+    ) -> MemoryEntry:
+        """Return one memory by id."""
+        key = self._runtime.key(app_name, user_id, scope, write=False)
+        check_name(memory_id, "memory_id", self._runtime.limits)
+        found: MemoryEntry = await Join(
+            self._runtime.search_index.partitions.submit(
+                self._get, *key, memory_id, scope
+            )
+        )
+        return found
+
+    def _get(self, app: str, user: str, memory_id: str, scope: str) -> MemoryEntry:
+        storage = self._runtime.storage
+        with storage.read(app, user) as reads:
+            row = reads.find(
+                app,
+                user,
+                memory_id,
+                storage.expiry_clock.now(),
+                self._runtime.rights,
+            )
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return entry_from_row(row, prior_of(row), scope=scope)
+
+    @observed("get_many", found_count)
+    async def get_many(
+        self,
+        app_name: str,
+        user_id: str,
+        memory_ids: object,
+        scope: str,
+        include_expired: object = False,
+    ) -> list[MemoryEntry | None]:
+        """Return the memory of each id; None for an id without one."""
+        key = self._runtime.key(app_name, user_id, scope, write=False)
+        ids = self._checked_ids(memory_ids)
+        expired = checked_bool(include_expired, "include_expired")
+        if not ids:
+            return []
+        partitions = self._runtime.search_index.partitions
+        read = partial(self._get_many, *key, ids, expired, scope)
+        found: list[MemoryEntry | None] = await Join(
+            partitions.submit_page(key, len(ids), read)
+        )
+        return found
+
+    def _get_many(
+        self, app: str, user: str, ids: list[str], expired: bool, scope: str
+    ) -> list[MemoryEntry | None]:
+        storage = self._runtime.storage
+        with storage.read(app, user) as reads:
+            now = ALWAYS if expired else storage.expiry_clock.now()
+            rows = reads.find_many(
+                app, user, list(dict.fromkeys(ids)), now, self._runtime.rights
+            )
+        known = {
+            row.id: entry_from_row(row, prior_of(row), scope=scope)
+            for row in in_slices(rows)
+        }
+        return [known.get(id_) for id_ in ids]
+
+    def _checked_ids(self, memory_ids: object) -> list[str]:
+        limits = self._runtime.limits
+        ids = as_list(memory_ids, "memory_ids")
+        return [check_name(id_, "memory_ids", limits) for id_ in ids]
+
+    @observed("expand_session", len)
+    async def expand_session(
+        self,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        turns_before: object,
+        turns_after: object,
+    ) -> list[MemoryEntry]:
+        """Return a memory and the turns around it in its session."""
+        key = self._runtime.key(app_name, user_id, write=False)
+        limits = self._runtime.limits
+        check_name(memory_id, "memory_id", limits)
+        counts = (
+            check_turns(turns_before, "turns_before", limits),
+            check_turns(turns_after, "turns_after", limits),
+        )
+        found: list[MemoryEntry] = await Join(
+            self._runtime.search_index.partitions.submit_page(
+                key, sum(counts), self._expand, *key, memory_id, *counts
+            )
+        )
+        return found
+
+    def _expand(
+        self, app: str, user: str, memory_id: str, before: int, after: int
+    ) -> list[MemoryEntry]:
+        now, rights = self._runtime.storage.expiry_clock.now(), self._runtime.rights
+        with self._runtime.storage.read(app, user) as reads:
+            row = reads.find(app, user, memory_id, now, rights)
+            if row is None:
+                msg = "memory_id: this user has no such memory"
+                raise NotFoundError(msg)
+            turns = reads.turns_around(row, before, after, now, rights)
+        return [entry_from_row(turn, prior_of(turn)) for turn in in_slices(turns)]
+
+    @observed("touch", int)
+    async def touch(
+        self, app_name: str, user_id: str, memory_ids: object, ttl: object, scope: str
+    ) -> int:
+        """Move the expiry of memories; return how many were found."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        ids = self._checked_ids(memory_ids)
+        seconds = None if ttl is None else ttl_seconds(ttl)
+        if not ids:
+            return 0
+        job = TouchMemories(*key, ids, seconds, self._runtime.rights)
+        change: Change = await Join(self._runtime.storage.submit(job))
+        return len(change.ids)
+
+    @observed("mark_used", int)
+    async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
+        """Count one use of each memory; return how many were found."""
+        key = self._runtime.key(app_name, user_id, write=True)
+        ids = self._checked_ids(memory_ids)
+        if not ids:
+            return 0
+        job = MarkUsed(*key, ids, self._runtime.rights)
+        change: Change = await Join(self._runtime.storage.submit(job))
+        return len(change.marked)

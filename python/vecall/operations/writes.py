@@ -7,40 +7,56 @@ operations hold no state of an event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+
+from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, one_or_more
 from vecall.errors import (
     ClosedError,
+    ConfigError,
     EmbeddingMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    ReadOnlyError,
 )
-from vecall.ingest.aligned_ids import Written, aligned, stored_count
-from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.conversation import parted_by_rewind
+from vecall.filters.rights import Rights
+from vecall.index.embedding import embedded_text
 from vecall.ingest.drafts import (
     Given,
     GivenTurns,
     SessionHead,
+    Written,
+    aligned,
     entry_drafts,
     memory_ids,
+    parted_by_rewind,
     require_some,
     session_head,
+    stored_count,
     turns_of,
 )
+from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
-from vecall.operations.draft_vectors import Looked, give_vectors
-from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.runtime import Runtime
-from vecall.operations.write_request import WriteRequest
+from vecall.operations.searches import Searches
 from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import checked_vector
 from vecall.store import (
     AddMemories,
     Change,
     DeleteMemories,
     Draft,
+    DraftLookup,
+    EmbeddingModel,
+    ExistingMemories,
     ForgottenKeyError,
+    Storage,
 )
 from vecall.telemetry import observed
 from vecall.types import (
@@ -48,6 +64,219 @@ from vecall.types import (
     LeftOutReason,
 )
 from vecall.validation import check_name, checked_bool
+
+# The options of a write: of the caller, and of internal operations.
+
+
+class WriteRequest(NamedTuple):
+    """The options of a write.
+
+    Attributes:
+        restore: Restore deleted turns.
+        idempotency_key: The caller's idempotency key.
+        replace_session: Delete the other turns of this session.
+        scope: The scope to write to.
+        requested_by: App and user as the caller named them.
+        corrects: The drafts correct memories that must exist.
+        reviewed: The write hook has already seen the drafts.
+        consumed_turns: A session, and its buffered turns that the drafts replace.
+        folds: Live memories that the drafts summarize, with the hashes of their texts.
+        restore_facts: Store deleted facts again.
+        if_absent: Refuse the call if one of the memories exists.
+        if_version: Refuse the call if the memory has another version.
+    """
+
+    restore: bool = False
+    idempotency_key: str | None = None
+    replace_session: str | None = None
+    scope: str = "user"
+    requested_by: tuple[str, str] | None = None
+    corrects: bool = False
+    reviewed: bool = False
+    consumed_turns: tuple[str, Sequence[str]] | None = None
+    folds: Mapping[str, bytes] = MappingProxyType({})
+    restore_facts: bool = False
+    if_absent: bool = False
+    if_version: float | None = None
+
+
+def fact_request(
+    restore: bool | None, key: str | None, scope: str, if_absent: object = False
+) -> WriteRequest:
+    """Return a request for explicit memories; `restore=False` skips deleted ones.
+
+    Raises:
+        InvalidTypeError: `if_absent` is not a bool.
+    """
+    restore = None if restore is None else checked_bool(restore, "restore")
+    if_absent = checked_bool(if_absent, "if_absent")
+    return WriteRequest(
+        bool(restore),
+        key,
+        scope=scope,
+        restore_facts=restore is not False,
+        if_absent=if_absent,
+    )
+
+
+def checked_version(version: object) -> float | None:
+    """Return the version of a memory that a caller has seen; None stays None.
+
+    Raises:
+        InvalidTypeError: Not a number.
+        InvalidArgumentError: Not a version of a memory.
+    """
+    return None if version is None else to_seconds(cast("Any", version), "if_version")
+
+
+# Sets the vectors of drafts before they are written.
+
+
+_AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
+
+
+class Looked(NamedTuple):
+    """What a look-up of drafts found.
+
+    Attributes:
+        is_repeat: The idempotency key was used before.
+        part: The number of the user's partition, as far as it is known.
+    """
+
+    is_repeat: bool
+    part: int | None
+
+
+async def give_vectors(
+    search_index: SearchIndex,
+    storage: Storage,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    restore: bool,
+    again: bool,
+    key: str | None,
+) -> Looked:
+    """Set `vec` of each draft that the write stores with a new text or author.
+
+    The vector comes from the file if the file has one for the same text and author.
+    Otherwise the embedder computes it.
+
+    Args:
+        search_index: The search index, with the model and its embedder.
+        storage: The file.
+        app: The app.
+        user: The user.
+        drafts: The drafts.
+        restore: Include memories that were deleted or overwritten by a correction.
+        again: Include deleted facts.
+        key: The idempotency key. If it was used before, nothing is embedded.
+
+    Returns:
+        What the look-up found.
+
+    Raises:
+        EmbedderError: The embedder failed.
+    """
+    assert search_index.embedding is not None
+    assert search_index.model is not None
+    model = search_index.model.id
+
+    loaded = search_index.partitions.version_of((app, user))
+    part = None if loaded is None else loaded[0]
+
+    def look() -> tuple[Looked, dict[str, list[Draft]]]:
+        ids = [draft.id for draft in drafts]
+        texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
+        asked = DraftLookup(app, user, ids, texts, model, key, part)
+        known = storage.lookup_existing(asked)
+        if known is None:
+            return Looked(True, part), {}
+        return Looked(False, known.part), _to_embed(known, drafts, restore, again)
+
+    found: tuple[Looked, dict[str, list[Draft]]] = await Join(
+        search_index.partitions.submit(look)
+    )
+    looked, new = found
+    texts = list(new)
+    for start in range(0, len(texts), _AT_ONCE):
+        batch = texts[start : start + _AT_ONCE]
+        vectors = await search_index.embedding.embed_texts(app, user, batch)
+        for text, vec in zip(batch, vectors, strict=True):
+            for draft in new[text]:
+                draft.vec = vec
+    return looked
+
+
+def _to_embed(
+    known: ExistingMemories, drafts: Sequence[Draft], restore: bool, again: bool
+) -> dict[str, list[Draft]]:
+    """Set the vectors that the file has; return the other drafts by text.
+
+    The function hashes every text, so it runs off the event loop.
+    """
+    new: dict[str, list[Draft]] = {}
+    for draft in in_slices(drafts):
+        if draft.has_own_vector:
+            continue
+        if not known.needs_vector(draft, restore=restore, again=again):
+            continue
+        draft.vec = None
+        if known.vectors:
+            draft.vec = known.vectors.get((draft.hash, draft.author))
+        if draft.vec is None:
+            text = embedded_text(draft.author, draft.text)
+            new.setdefault(text, []).append(draft)
+    return new
+
+
+# Gives drafts the vectors that the caller computed.
+
+
+def give_own_vectors(
+    given: Sequence[object], vectors: object, model: EmbeddingModel | None
+) -> None:
+    """Set the vectors of drafts. A zero vector is stored as none.
+
+    The vector of a text with several passages is that of the first one. The others get
+    none.
+
+    Args:
+        given: The memories of a call: drafts, passages, or why there is no draft.
+        vectors: A vector for each, float (n, dimensions), or a sequence in which None
+            stands for a memory without a vector of the caller's; or None.
+        model: The model of the file's vectors.
+
+    Raises:
+        ConfigError: The service has no model.
+        InvalidTypeError: Not a sequence of vectors.
+        DimensionError: A vector of another length than the model's.
+        InvalidArgumentError: Not one vector for each memory, or NaN or Inf.
+    """
+    if vectors is None:
+        return
+    if model is None:
+        msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
+        raise ConfigError(msg)
+    if isinstance(vectors, np.ndarray) and not vectors.ndim:
+        vectors = None
+    if not isinstance(vectors, list | tuple | np.ndarray):
+        msg = "vectors: expected a list of vectors, or an array (n, dimensions)"
+        raise InvalidTypeError(msg)
+    if len(vectors) != len(given):
+        msg = f"vectors: expected {len(given)}, one for each memory; None for none"
+        raise InvalidArgumentError(msg)
+    checked = [
+        None if each is None else checked_vector(each, model, f"vectors[{number}]")
+        for number, each in enumerate(vectors)
+    ]
+    for item, each, vector in zip(given, vectors, checked, strict=True):
+        if each is None or vector is None:
+            continue
+        for place, draft in enumerate(each_draft([item])):
+            if place == 0 and vector.any():
+                draft.vec = vector.astype("<f4").tobytes()
+            draft.has_own_vector = True
 
 
 class Writes(Runtime):
@@ -264,3 +493,63 @@ class Writes(Runtime):
             return await self.read_through(aligned, items, written)
         except ClosedError:  # the memories are stored, but the service was closed
             return aligned(items, written)
+
+
+# The memory of one open file: `Writes` and `Searches` over the same runtime.
+
+
+class WritesAndSearches(Writes, Searches):
+    """Adds memories to one open file, and searches the file."""
+
+
+# An open file as callers with fewer rights see it.
+
+
+def restricted(whole: WritesAndSearches, rights: Rights) -> RestrictedRuntime:
+    """Return an open file for callers with fewer rights."""
+    return _kind_of(type(whole))(whole, rights)
+
+
+def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:
+    """Return the class that restricts a class and keeps what that class overrides."""
+    if issubclass(kind, RestrictedRuntime):
+        return kind
+    if kind is WritesAndSearches:
+        return RestrictedRuntime
+    return type(f"Restricted{kind.__name__}", (RestrictedRuntime, kind), {})
+
+
+class RestrictedRuntime(WritesAndSearches):
+    """The operations of an open file, under rights.
+
+    All state is that of the open file, also after a fork or a change of its model.
+
+    Args:
+        whole: The open file.
+        rights: The rights of the callers.
+    """
+
+    def __init__(self, whole: WritesAndSearches, rights: Rights) -> None:
+        """Restrict an open file."""
+        self._whole = whole
+        self.rights = whole.rights.with_limits_of(rights)
+        self.read_only = whole.read_only or self.rights.read_only
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the open file."""
+        return getattr(self._whole, name)
+
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`; in a forked child, reopen the file."""
+        self._whole.check_open()
+
+    def check_writable(self) -> None:
+        """Raise ReadOnlyError if the rights or the service are read-only."""
+        if self.rights.read_only:
+            msg = "this memory may only be read"
+            raise ReadOnlyError(msg)
+        self._whole.check_writable()
+
+    def close(self) -> None:
+        """Close the open file."""
+        self._whole.close()

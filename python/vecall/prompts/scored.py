@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
+from vecall.clock import to_seconds
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
-from vecall.filters.trust import TRUST_TIERS
-from vecall.reprs import shown
-from vecall.timestamps import to_seconds
+from vecall.filters.rights import TRUST_TIERS
+from vecall.scalars import shown
 from vecall.types import MemoryEntry
 
 _TIMES = ("timestamp", "created_at", "updated_at", "valid_until")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vecall.prompts import secure
-from vecall.prompts.formats import BULLETS_HEAD, PAST_HEAD, PAST_TAIL
+from vecall.prompts.render import BULLETS_HEAD, PAST_HEAD, PAST_TAIL
 
 _CONTINUED = "  "  # the indent of a memory's further lines
 _BULLETS_OPEN = BULLETS_HEAD + "- "

@@ -11,6 +11,194 @@ except ImportError as error:
     msg = 'vecall.pydantic_ai needs pydantic-ai: pip install "vecall[pydantic-ai]"'
     raise ImportError(msg) from error
 
-from vecall.pydantic_ai.capability import Name, VecallMemory
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import FunctionToolset, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
+
+from vecall.service.memory_service import MemoryService
+from vecall.tools import (
+    PreloadMemory,
+    RunOwner,
+    UnaskedFloor,
+    checked_floor,
+    memory_tools,
+)
+from vecall.types import UNSET, Event, Filter
 
 __all__ = ["Name", "VecallMemory"]
+
+
+# VecallMemory: recall, tools and what is remembered, as a capability.
+
+
+_log = logging.getLogger("vecall")
+_INSTRUCTIONS = (
+    "You have a long-term memory of this user. Use its tools when earlier "
+    "conversations may help."
+)
+
+Name = str | Callable[[RunContext[Any]], str]
+"""A name, or a function from the context of a run to a name."""
+
+
+class VecallMemory(AbstractCapability[Any]):
+    """Long-term memory for `Agent(capabilities=[...])`.
+
+    Before each request of a run, the block of memories for the run's user prompt is
+    inserted before that prompt. The block is part of the request only, not of the
+    message history. If the run has a message history, turns of its conversation are
+    left out: the request has them already. After the run, its user prompts and its text
+    output become memories of the conversation; of a run that fails or is cancelled, its
+    prompt. Recalled text is not stored again. If
+    recall or storing fails, the run continues, and a warning without content is logged.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function of the run's context.
+        user_id: The user, or a function of the run's context.
+        write: Whether the model has tools that write.
+        preload: Whether memories are inserted before the user prompt.
+        remember: Whether prompts and outputs become memories.
+        max_tokens: Maximum number of tokens of the block.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
+            the service, or 0.2. See `vecall.tools.PreloadMemory`.
+
+    Raises:
+        InvalidArgumentError: A name is invalid; for a function, when a run begins. Or
+            the confidence is.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: Name,
+        user_id: Name,
+        *,
+        write: bool = True,
+        preload: bool = True,
+        remember: bool = True,
+        max_tokens: int = 1_000,
+        min_confidence: UnaskedFloor = UNSET,
+    ) -> None:
+        """Bind the capability to a service and to its users."""
+        self._memory = memory
+        self._owner = RunOwner[RunContext[Any]](memory, app_name, user_id)
+        self._write = write
+        self._remember = remember
+        self._preload = preload
+        self._max_tokens = max_tokens
+        self._finished: set[str | None] = set()  # runs whose turns were stored
+        self._min_confidence = checked_floor(min_confidence)
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: an agent's file cannot name a service."""
+        return None
+
+    def get_instructions(self) -> str:
+        """Return one sentence about the memory."""
+        return _INSTRUCTIONS
+
+    def get_toolset(self) -> Any:
+        """Return a function that makes the memory tools of a run's user."""
+
+        def toolset(ctx: RunContext[Any]) -> FunctionToolset[Any]:
+            tools = memory_tools(self._memory, *self._owner.of(ctx), write=self._write)
+            return FunctionToolset([tool.as_function() for tool in tools])
+
+        return toolset
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: Any
+    ) -> Any:
+        """Insert the block of memories before the last user prompt."""
+        if not self._preload:
+            return request_context
+        messages = list(request_context.messages)
+        for at in reversed(range(len(messages))):
+            text = _prompt_of(messages[at])
+            if text is not None:
+                break
+        else:
+            return request_context
+        conversation = _conversation_of(ctx)
+        preload = PreloadMemory(
+            self._memory,
+            *self._owner.of(ctx),
+            max_tokens=self._max_tokens,
+            min_confidence=self._min_confidence,
+            format="secure",
+            filter=Filter(not_session_id=conversation) if at and conversation else None,
+        )
+        block = await preload.block(text)
+        if not block:
+            return request_context
+        parts = [SystemPromptPart(block), *messages[at].parts]
+        messages[at] = replace(messages[at], parts=parts)
+        return replace(request_context, messages=messages)
+
+    async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
+        """Store the run's user prompts and its text output as memories."""
+        self._finished.add(ctx.run_id)
+        prompts = [_prompt_of(message) for message in result.new_messages()]
+        turns = [("user", text) for text in prompts if text]
+        if isinstance(result.output, str):
+            turns.append(("assistant", result.output))
+        await self._store(ctx, turns)
+        return result
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        """Run, and store the user prompt if the run does not come to its end."""
+        try:
+            return await handler()
+        except (Exception, asyncio.CancelledError):
+            if ctx.run_id not in self._finished:
+                text = _text_of(ctx.prompt)
+                await self._store(ctx, [("user", text)])
+            raise
+        finally:
+            self._finished.discard(ctx.run_id)
+
+    async def _store(self, ctx: RunContext[Any], turns: list[tuple[str, str]]) -> None:
+        events = [
+            Event(text, author=author, timestamp=time.time() + at / 1e6)
+            for at, (author, text) in enumerate(turns)
+            if text.strip()
+        ]
+        if not self._remember or not events:
+            return
+        try:
+            await self._memory.user(*self._owner.of(ctx)).add_events(
+                events, session_id=_conversation_of(ctx)
+            )
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+
+
+def _conversation_of(ctx: RunContext[Any]) -> str | None:
+    return getattr(ctx, "conversation_id", None)
+
+
+def _prompt_of(message: Any) -> str | None:
+    """Return the text of a request's user prompts; None for another message."""
+    if not isinstance(message, ModelRequest):
+        return None
+    texts = [
+        _text_of(part.content)
+        for part in message.parts
+        if isinstance(part, UserPromptPart)
+    ]
+    return "\n".join(texts) if any(text.strip() for text in texts) else None
+
+
+def _text_of(content: Any) -> str:
+    """Return the texts of a user prompt, joined by newlines."""
+    parts = [content] if isinstance(content, str) else content or ()
+    return "\n".join(part for part in parts if isinstance(part, str))

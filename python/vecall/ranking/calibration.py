@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import ConfigError, InvalidMemoryError
-from vecall.reprs import short_repr
+from vecall.scalars import short_repr
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from hashlib import blake2b
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._core import Engine
-from vecall.concurrency.interruptible import InterruptibleFuture
+from vecall.concurrency.executor import InterruptibleFuture
+from vecall.concurrency.time_slices import in_slices
 from vecall.index.embedding import EmbeddingQueue
-from vecall.index.item_cache import ItemCache
-from vecall.index.newest_changes import NewestChanges
+from vecall.index.item_index import ItemCache
 from vecall.index.partition_cache import PartitionCache
-from vecall.index.read_threads import ReadThreads
-from vecall.index.row_cache import RowCache
+from vecall.index.row_cache import NewestChanges, ReadThreads, RowCache
 from vecall.index.snapshots import SnapshotCache
-from vecall.search.confidence import Scoring
+from vecall.search.scores import Scoring
 from vecall.search.searcher import Searcher
-from vecall.store import EmbeddingModel, Storage
+from vecall.store import EmbeddingModel, Storage, passing_metadata
+from vecall.types import Condition, Filter, several
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
@@ -199,3 +202,76 @@ class SearchIndex:
         """Let the thread of `retiring` continue: the service is closed."""
         with suppress(InvalidStateError):  # it continues already
             self._idle.set_result(None)
+
+
+# The rows of one partition that pass those conditions that the engine cannot check.
+#
+# Conditions on metadata are checked on the JSON as parsed by Python, which is what
+# callers see. A database may cut texts at a NUL, or convert large integers to floats.
+
+
+def needs_rows(wanted_labels: Filter) -> bool:
+    """Whether a filter has more than the engine supports: one author and one kind."""
+    return (
+        wanted_labels.metadata is not None
+        or wanted_labels.trust is not None
+        or wanted_labels.source is not None
+        or wanted_labels.not_kind is not None
+        or wanted_labels.session_prefix is not None
+        or wanted_labels.kind_prefix is not None
+        or len(several(wanted_labels.author)) > 1
+        or len(several(wanted_labels.kind)) > 1
+    )
+
+
+def passing_rows(
+    storage: Storage, key: tuple[str, str], conditions: Filter
+) -> NDArray[np.int64]:
+    """Return the numbers of the live rows whose labels and metadata pass a filter.
+
+    Args:
+        storage: The file.
+        key: The names of the partition.
+        conditions: A filter that `check_filter` returned.
+
+    Raises:
+        CorruptFileError: The metadata of a row are not a JSON object.
+    """
+    target = storage.version(*key)
+    if target is None:
+        return np.empty(0, np.int64)
+    part = target[0]
+    with storage.read(*key) as reads:
+        if reads.partition_state(part, *key) is None:
+            return np.empty(0, np.int64)  # the user was deleted meanwhile
+        rows: Iterable[tuple[int, float, float, str | None]] = reads.likely_rows(
+            part, conditions
+        )
+        if not storage.in_memory:
+            return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+        rows = list(rows)  # a database in memory has no other readers or writers
+    return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+
+
+def left_out_rows(
+    storage: Storage, key: tuple[str, str], ids: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return the numbers of the rows that a search leaves out by their ids."""
+    target = storage.version(*key)
+    if target is None:
+        return np.empty(0, np.int64)
+    with storage.read(*key) as reads:
+        return np.array(reads.rows_of_ids(target[0], ids), np.int64)
+
+
+def _passing(
+    rows: Iterable[tuple[int, float, float, str | None]],
+    wanted: Mapping[str, Condition] | None,
+) -> Iterator[int]:
+    """Yield the numbers of those rows whose metadata meet all conditions.
+
+    Raises:
+        CorruptFileError: The metadata of a row are not a JSON object.
+    """
+    found = in_slices(rows) if wanted is None else passing_metadata(rows, wanted)
+    return (row[0] for row in found)

@@ -2,36 +2,339 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.clock import ExpiryClock
+from vecall.clock import ExpiryClock, to_micros, to_seconds
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
-from vecall.embedders import Vectors
-from vecall.errors import BusyError, ConfigError, RerankerError, RewriterError
+from vecall.embedders import Embedder, Vectors
+from vecall.errors import (
+    BusyError,
+    ConfigError,
+    DimensionError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    RerankerError,
+    RewriterError,
+)
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
-from vecall.index.row_cache import RowCache
-from vecall.index.rows import Key, name_key
+from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
-from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
-from vecall.search import reranking as _reorder
-from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
-from vecall.search.entries import entry_from_row
-from vecall.search.ranking_calls import call_of_ranking
-from vecall.store import Row, Version
-from vecall.timestamps import to_micros, to_seconds
-from vecall.types import Filter, SearchMemoryResponse, several
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import (
+    DEFAULT_AUTHORS,
+    DENSE,
+    Ranking,
+    Rewriter,
+    checked_authors,
+)
+from vecall.scalars import make_exact, short_repr
+from vecall.search import scores as _reorder
+from vecall.search.scores import (
+    Hit,
+    QueryStats,
+    Scorer,
+    Scoring,
+    call_of_ranking,
+    importance_of,
+)
+from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
+from vecall.types import Filter, MemoryEntry, SearchMemoryResponse, check_share, several
+from vecall.validation import check_min_similarity
+
+# The default search options of a service: floor, ranking, scoring.
+
+
+NO_FLOOR = (
+    "min_similarity: is a floor on the cosine similarity and needs an embedder; the "
+    "floor that works without one is min_confidence"
+)
+
+FLOOR_OF_WORDS = (
+    "min_similarity: is a floor on the cosine similarity, which a search by words "
+    "alone (ranking.fusion) does not have; the floor that works there is min_confidence"
+)
+
+_NO_FACTOR = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """How a service searches, unless a search says otherwise.
+
+    Attributes:
+        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; needs an
+            embedder. None is no floor.
+        ranking: How memories are ranked; None is the default `Ranking`.
+        authors: At most 64 authors whose memories rank first among equal ones; ()
+            favours none. None takes the ranking's authors, or else ("user",).
+        calibration: Converts scores to confidence: a `Calibration`, or the path of a
+            file that `Calibration.save` wrote. None is the built-in one. It covers
+            searches by words, the local embedder, and, without their cosines, other
+            embedders.
+        scorer: Post-processes the confidence and importance of a memory.
+
+    Raises:
+        ConfigError: A value is not allowed, or `authors` is set although the ranking
+            sets authors or favours none.
+    """
+
+    min_similarity: float | None = None
+    ranking: Ranking | None = None
+    authors: Sequence[str] | None = None
+    calibration: Calibration | str | Path | None = None
+    scorer: Scorer | None = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        """Validate all values, and load the calibration if it is a path."""
+        make_exact(self)
+        if self.min_similarity is not None:
+            try:
+                floor = check_min_similarity(self.min_similarity)
+            except InvalidArgumentError as error:
+                msg = f"search.{error}"
+                raise ConfigError(msg) from None
+            object.__setattr__(self, "min_similarity", floor)
+        ranking: object = self.ranking
+        if not isinstance(ranking, Ranking | None):
+            msg = "search.ranking: expected a vecall.Ranking"
+            raise ConfigError(msg)
+        if self.authors is not None:
+            authors = _checked_favoured(ranking or Ranking(), self.authors)
+            object.__setattr__(self, "authors", authors)
+        if isinstance(self.calibration, str | Path):
+            loaded = Calibration.load(self.calibration)
+            object.__setattr__(self, "calibration", loaded)
+        calibration: object = self.calibration
+        if not isinstance(calibration, Calibration | None):
+            msg = (
+                "search.calibration: expected a vecall.Calibration or the name of its "
+                "file"
+            )
+            raise ConfigError(msg)
+        scorer: object = self.scorer
+        if scorer is not None and not callable(scorer):
+            msg = "search.scorer: expected a function"
+            raise ConfigError(msg)
+
+
+def favoured_authors(options: SearchOptions) -> Sequence[str]:
+    """Return the authors that a service favours."""
+    if options.authors is not None:
+        return options.authors
+    own = None if options.ranking is None else options.ranking.authors
+    return DEFAULT_AUTHORS if own is None else own
+
+
+def scoring_of(options: SearchOptions, embedder: Embedder | None) -> Scoring:
+    """Return the scoring for an embedder; None is searches by words only."""
+    calibration = cast("Calibration | None", options.calibration)
+    model_id = None if embedder is None else embedder.model_id
+    return Scoring(calibration or Calibration.shipped(), model_id, options.scorer)
+
+
+def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
+    if ranking.authors is not None:
+        msg = "search.authors: the ranking has authors already; give them once"
+        raise ConfigError(msg)
+    if all(ranking.weights.get(name) == _NO_FACTOR for name in ("favoured", "reply")):
+        msg = (
+            'search.authors: the ranking favours none; its weights "favoured" and '
+            '"reply" are 1'
+        )
+        raise ConfigError(msg)
+    return checked_authors(authors, "search.authors")
+
+
+# Validates a query vector that the caller computed.
+
+
+def checked_query_vector(
+    given: object, model: EmbeddingModel | None, ranking: Ranking
+) -> Vectors | None:
+    """Return a copy of a query's vector, float32 (dimensions,); None for None.
+
+    Args:
+        given: A sequence of numbers, or a NumPy array.
+        model: The model of the vectors that are searched.
+        ranking: The ranking of the search.
+
+    Raises:
+        ConfigError: The service or the ranking does not use vectors.
+        InvalidTypeError: Not a sequence of numbers.
+        DimensionError: The shape differs from that of the model's vectors.
+        InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
+            zeros.
+    """
+    if given is None:
+        return None
+    if model is None:
+        msg = "vector: needs an embedder and a file that has its model"
+        raise ConfigError(msg)
+    if ranking.fusion == "words":
+        msg = "vector: a search by words alone (ranking.fusion) uses none"
+        raise ConfigError(msg)
+    vector = checked_vector(given, model, "vector")
+    if not vector.any():
+        msg = "vector: must have a number other than zero"
+        raise InvalidArgumentError(msg)
+    return vector
+
+
+def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
+    """Return a copy of a vector of the caller's, float32 (dimensions,).
+
+    Args:
+        given: A sequence of numbers, or a NumPy array.
+        model: The model of the file's vectors.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        InvalidTypeError: Not a sequence of numbers.
+        DimensionError: The shape differs from that of the model's vectors.
+        InvalidArgumentError: NaN, Inf, or a number that float32 cannot hold.
+    """
+    expected = f"expected one vector of {model.dim} numbers"
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        msg = f"{name}: {expected}"
+        raise InvalidTypeError(msg)
+    try:
+        numbers = np.asarray(given)
+    except (TypeError, ValueError):  # such as lists of different lengths
+        msg = f"{name}: {expected}"
+        raise InvalidTypeError(msg) from None
+    if numbers.shape != (model.dim,):
+        msg = f"{name}: {expected}, got shape {numbers.shape}"
+        raise DimensionError(msg)
+    if numbers.dtype.kind not in "fiu":
+        msg = f"{name}: {expected}"
+        raise InvalidTypeError(msg)
+    with np.errstate(over="ignore", under="ignore"):
+        vector = np.array(numbers, dtype=np.float32, order="C")
+    if not np.isfinite(vector).all():
+        msg = f"{name}: every number must be finite in float32"
+        raise InvalidArgumentError(msg)
+    return vector
+
+
+# Converts stored rows and drafts to entries.
+
+
+def _setter(name: str) -> Any:
+    return getattr(MemoryEntry, name).__set__
+
+
+# The constructor of a frozen dataclass spends half of its time on setting fields by
+# name. A search makes several entries, so the slots are set directly here.
+_new = MemoryEntry.__new__
+_set_content = _setter("content")
+_set_id = _setter("id")
+_set_author = _setter("author")
+_set_timestamp = _setter("timestamp")
+_set_session_id = _setter("session_id")
+_set_event_id = _setter("event_id")
+_set_kind = _setter("kind")
+_set_source = _setter("source")
+_set_trust = _setter("trust")
+_set_custom_metadata = _setter("custom_metadata")
+_set_importance = _setter("importance")
+_set_score = _setter("score")
+_set_similarity = _setter("similarity")
+_set_confidence = _setter("confidence")
+_set_explanation = _setter("explanation")
+_set_created_at = _setter("created_at")
+_set_updated_at = _setter("updated_at")
+_set_valid_until = _setter("valid_until")
+_set_supersedes = _setter("supersedes")
+_set_scope = _setter("scope")
+
+
+def entry_from_row(
+    row: Row,
+    importance: float,
+    score: float | None = None,
+    similarity: float = math.nan,
+    confidence: float | None = None,
+    explanation: dict[str, float] | None = None,
+    scope: str = "user",
+) -> MemoryEntry:
+    """Return a stored row as a new entry, which shares no object with the cache.
+
+    Raises:
+        CorruptFileError: The content or the metadata is not a JSON object.
+        InvalidArgumentError: The importance is not a number within [0, 1], or a time
+            is not valid.
+    """
+    values: tuple[Any, ...] = row
+    (
+        _, id_, session, event, _, ts, created_at, _, author, kind, source, trust, text,
+        content, meta, _, _, _, valid_until, supersedes, updated_at,
+    ) = values  # fmt: skip
+    entry = _new(MemoryEntry)
+    _set_content(entry, text if content is None else stored_object(content))
+    _set_id(entry, id_)
+    _set_author(entry, author)
+    if ts is not None and type(ts) is not float:
+        ts = to_seconds(ts, "timestamp")
+    _set_timestamp(entry, ts)
+    _set_session_id(entry, session)
+    _set_event_id(entry, event)
+    _set_kind(entry, kind)
+    _set_source(entry, source)
+    _set_trust(entry, trust)
+    _set_custom_metadata(entry, {} if meta is None else stored_object(meta))
+    if type(importance) is not float or not 0.0 <= importance <= 1.0:
+        check_share(importance, "importance")
+    _set_importance(entry, importance)
+    _set_score(entry, score)
+    _set_similarity(entry, None if math.isnan(similarity) else similarity)
+    _set_confidence(entry, confidence)
+    _set_explanation(entry, explanation)
+    _set_created_at(entry, created_at)
+    _set_updated_at(entry, updated_at)
+    if valid_until is not None and type(valid_until) is not float:
+        valid_until = to_seconds(valid_until, "valid_until")
+    _set_valid_until(entry, valid_until)
+    _set_supersedes(entry, supersedes)
+    _set_scope(entry, scope)
+    return entry
+
+
+def entry_from_draft(draft: Draft) -> MemoryEntry:
+    """Return a draft as an entry."""
+    return MemoryEntry(
+        draft.text if draft.content is None else json.loads(draft.content),
+        id=draft.id,
+        author=draft.author,
+        timestamp=draft.ts,
+        session_id=draft.session,
+        event_id=draft.event,
+        kind=draft.kind,
+        source=draft.source,
+        trust=draft.trust,
+        custom_metadata={} if draft.meta is None else json.loads(draft.meta),
+        importance=draft.importance,
+        valid_until=draft.valid_until,
+        supersedes=draft.supersedes,
+    )
+
 
 _TRIES = 1_000
 _INLINE = 400  # hits that the event loop makes entries of: some milliseconds

@@ -12,8 +12,7 @@ except ImportError as error:
 
 from vecall.server.app import create_app
 from vecall.server.limits import HttpLimits
-from vecall.server.token_file import TokenFile
-from vecall.server.tokens import Token, Tokens, TokenSource, mint
+from vecall.server.tokens import Token, TokenFile, Tokens, TokenSource, mint
 
 __all__ = [
     "HttpLimits",

@@ -2,28 +2,222 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import secrets
 import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
+from functools import partial
 from io import TextIOWrapper
-from typing import Any, BinaryIO, cast
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
 
 from starlette.responses import Response
 
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
-from vecall.server.ceilings import check_names, stamped
-from vecall.server.pages import MANY, answered, best, newest, one, page
+from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.filters.rights import TRUST_TIERS, exceeds
+from vecall.server.limits import Pauses
 from vecall.server.responses import (
     NO_LOADER,
     NO_SESSION,
+    FileStream,
     HttpError,
+    as_json,
     json_response,
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.streams import FileStream
+from vecall.server.tokens import Token
 from vecall.types import AddedIds, MemoryEntry, Page, Revision
 from vecall.validation import check_name
+
+# Limits the trust, source and author that the writes of a token may claim.
+
+
+_NAMES_OF = {"source": ("source",), "author": ("author", "role")}
+
+
+_ITEM_OPERATIONS = ("memories", "events", "messages")
+
+
+def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body whose items have the trust, source and author of the token.
+
+    Raises:
+        HttpError: 403, an item claims a value that the token does not permit.
+    """
+    if token.ceiling is None and token.source is None and token.author is None:
+        return body
+    items = {
+        name: [_stamped(token, item) for item in body[name]]
+        for name in _ITEM_OPERATIONS
+        if name in body
+    }
+    return {**body, **items}
+
+
+def _stamped(token: Token, item: Any) -> Any:
+    if isinstance(item, InvalidArgumentError):
+        return item  # an item that is left out
+    made = {"content": item} if isinstance(item, str) else dict(item)
+    check_names(token, made)
+    ceiling = token.ceiling
+    if ceiling is not None:
+        tier = made.setdefault("trust", ceiling)
+        if tier not in TRUST_TIERS or exceeds(tier, ceiling):
+            below = ", ".join(TRUST_TIERS[TRUST_TIERS.index(ceiling) :])
+            msg = f"With this token trust must be one of {below}."
+            raise HttpError(403, "trust", msg)
+    for name, fields in _NAMES_OF.items():
+        bound = getattr(token, name)
+        if bound is not None:
+            others = {key: value for key, value in made.items() if key not in fields}
+            made = {**others, name: bound}
+    return made
+
+
+def check_names(token: Token, item: Mapping[str, Any]) -> None:
+    """Refuse a source or an author other than the token's, if it has one.
+
+    Raises:
+        HttpError: 403.
+    """
+    for name, fields in _NAMES_OF.items():
+        bound = getattr(token, name)
+        if bound is not None and any(item.get(each, bound) != bound for each in fields):
+            msg = f"The token is bound to another {name}; leave it out."
+            raise HttpError(403, name, msg)
+
+
+# Returns memories as JSON, in responses of limited size.
+
+
+T = TypeVar("T")
+
+Each = Callable[[Iterable[Any]], Iterable[Any]]
+"""Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
+
+MANY = 32  # memories: larger responses need a place and are written on a thread
+_NAMES = {
+    kind: tuple(field.name for field in dataclasses.fields(kind))
+    for kind in (MemoryEntry, Revision)
+}
+_WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
+
+
+async def one(entry: MemoryEntry) -> Response:
+    """Return one memory."""
+    return await _written([entry], lambda _: json_response(shown(entry)))
+
+
+async def answered(
+    call: RequestContext,
+    limit: int | None,
+    ask: Callable[[], Awaitable[T]],
+    write: Callable[[RequestContext, T], Awaitable[Response]],
+) -> Response:
+    """Search and respond; limit the number of concurrent large responses.
+
+    Args:
+        call: The request.
+        limit: The maximum number of memories; None: any number.
+        ask: Calls the memory service.
+        write: Creates the response.
+    """
+    if limit is not None and limit <= MANY:
+        return await write(call, await ask())
+    async with call.state.large.place(call.by.id):
+        return await write(call, await ask())
+
+
+async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
+    """Return the best memories; "truncated" if further ones did not fit."""
+
+    def write(each: Each) -> Response:
+        shows = map(shown, each(entries))
+        texts = _fitting(shows, call.state.limits.max_answer_bytes)
+        return _listed("memories", texts, truncated=len(texts) < len(entries))
+
+    return await _written(entries, write)
+
+
+async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
+    """Return memories in order; "next" is the start of the next page, if any."""
+
+    def write(each: Each) -> Response:
+        shows = map(shown, each(entries))
+        texts = _fitting(shows, call.state.limits.max_answer_bytes)
+        if len(texts) < len(entries):
+            return _listed("memories", texts, next=entries[len(texts) - 1].id)
+        return _listed("memories", texts, next=entries.next)
+
+    return await _written(entries, write)
+
+
+async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
+    """Return the newest revisions, oldest first; "truncated" as in `best`."""
+
+    def write(each: Each) -> Response:
+        backwards = (
+            {**_plain(past), "memory": shown(past.memory)}
+            for past in each(newest_first)
+        )
+        texts = _fitting(backwards, call.state.limits.max_answer_bytes)
+        cut = len(texts) < len(revisions)
+        return _listed("revisions", texts[::-1], truncated=cut)
+
+    newest_first = revisions[::-1]
+    return await _written([past.memory for past in newest_first], write)
+
+
+def shown(entry: MemoryEntry) -> dict[str, Any]:
+    """Return the fields of a memory that are not None."""
+    return {name: value for name, value in _plain(entry).items() if value != {}}
+
+
+def _plain(value: MemoryEntry | Revision) -> dict[str, Any]:
+    values = {name: getattr(value, name) for name in _NAMES[type(value)]}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def _written(
+    entries: list[MemoryEntry], write: Callable[[Each], Response]
+) -> Response:
+    """Write few memories on the event loop, many in slices on another thread."""
+    little = len(entries) <= MANY
+    if little and sum(len(entry.text) for entry in entries) <= _WRITTEN_AT_ONCE:
+        return write(iter)
+
+    def write_and_free() -> Response:
+        response = write(partial(in_slices, gives_way=True))
+        entries.clear()  # freeing many memories would hold up the event loop
+        return response
+
+    return await asyncio.to_thread(write_and_free)
+
+
+def _fitting(values: Iterable[object], limit: int) -> list[str]:
+    """Return the first values as JSON: as many as fit, but at least one."""
+    texts: list[str] = []
+    size = 0
+    for value in values:
+        text = as_json(value)
+        size += len(text) + 1
+        if texts and size > limit:
+            break
+        texts.append(text)
+    return texts
+
+
+def _listed(name: str, texts: list[str], **more: object) -> Response:
+    rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
+    return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
+
 
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
@@ -316,3 +510,78 @@ async def health(_: RequestContext) -> Response:
 async def document(call: RequestContext) -> Response:
     """Return the OpenAPI document."""
     return raw_json(call.state.document_at(call.mounted_at))
+
+
+# Metrics for Prometheus, without names of apps or users and without texts.
+
+
+def as_text(
+    stats: Mapping[str, Any], answered: Mapping[tuple[str, int], int], pauses: Pauses
+) -> str:
+    """Return counts in Prometheus' text format.
+
+    Args:
+        stats: The result of `MemoryService.stats`.
+        answered: The number of answered requests, by operation and status.
+        pauses: The pauses of the interpreter.
+    """
+    operations = dict(stats["operations"])
+    errors = operations.pop("errors")
+    lines = []
+    for name, value in stats.items():
+        if isinstance(value, int):
+            lines += [f"# TYPE vecall_{name} gauge", f"vecall_{name} {value}"]
+    for name, seconds in (("max", pauses.longest), ("recent_max", pauses.recent)):
+        gauge = f"vecall_interpreter_pause_seconds_{name}"
+        lines += [f"# TYPE {gauge} gauge", f"{gauge} {seconds:.6f}"]
+    lines.append("# TYPE vecall_operations_total counter")
+    for name, value in operations.items():
+        lines.append(f'vecall_operations_total{{operation="{name}"}} {value}')
+    lines += ["# TYPE vecall_errors_total counter", f"vecall_errors_total {errors}"]
+    lines.append("# TYPE vecall_http_requests_total counter")
+    for (name, status), value in sorted(answered.items()):
+        labels = f'operation="{name}",status="{status}"'
+        lines.append(f"vecall_http_requests_total{{{labels}}} {value}")
+    return "\n".join(lines) + "\n"
+
+
+# Handlers of admin operations: maintenance of the file, without its memories.
+
+
+NO_FOLDER = "No folder of backups is configured."
+
+
+async def metrics(call: RequestContext) -> Response:
+    """Return the metrics in the text format of Prometheus."""
+    pauses = call.state.pauses
+    pauses.begin()
+    text = as_text(await call.memory.admin.stats(), call.state.answered, pauses)
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+async def backup(call: RequestContext) -> Response:
+    """Copy the file to the folder of backups, under a name that the server chooses."""
+    memory, state = call.memory, call.state
+    if state.backups is None:
+        raise HttpError(400, "not_configured", NO_FOLDER)
+    if state.backing_up:
+        msg = "A backup is being made."
+        raise HttpError(409, "conflict", msg, {"Retry-After": "1"})
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"memory-{moment}-{secrets.token_hex(4)}.db"
+    target: Path = state.backups / name
+    state.backing_up = True
+    try:
+        await memory.admin.backup(target)
+    except ConfigError as error:  # its message contains a path
+        msg = "The folder of backups cannot be used."
+        raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
+    finally:
+        state.backing_up = False
+    return json_response({"name": name, "bytes": target.stat().st_size}, 201)
+
+
+async def delete_app(call: RequestContext) -> Response:
+    """Delete all memories of all users of an app."""
+    count = await call.memory.admin.delete_app(app_name=call.names["app"], **call.query)
+    return json_response({"deleted": count})

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 import time
+import weakref
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
+from itertools import count
+from weakref import WeakKeyDictionary
 
 from vecall.errors import ConfigError
+from vecall.server.responses import HttpError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,3 +125,241 @@ class RateLimiter:
         rate, now = float(self._rates[kind]), time.monotonic()
         left, then = self._buckets.get((token, kind), (rate, now))
         return min(rate, left + (now - then) * rate)
+
+
+# Limits concurrent work; grants places round robin by token.
+
+
+class Places:
+    """A fair semaphore with a limit by token. For one event loop.
+
+    Waiting requests get places round robin by token, so a token with many requests
+    delays another token by at most one of them.
+
+    Args:
+        total: The number of places. A request may take several.
+        limit: The number of places that one token may have.
+        seconds: The timeout of a waiting request.
+    """
+
+    def __init__(self, total: int, limit: int, seconds: float) -> None:
+        """Create the object with all places free."""
+        self._free = total
+        self._limit = min(total, limit)
+        self._seconds = seconds
+        self._taken: Counter[str] = Counter()
+        self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
+        self._turns = count()
+        self._last_turns: dict[
+            str, int
+        ] = {}  # the last turn of each token that has a place or waits
+
+    @asynccontextmanager
+    async def place(self, token: str, size: int = 1) -> AsyncIterator[None]:
+        """Hold places while the block runs.
+
+        Args:
+            token: The id of the token.
+            size: The number of places; capped at the limit of a token.
+
+        Raises:
+            HttpError: 503, not enough places were free before the timeout.
+        """
+        size = min(size, self._limit)
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(token, deque()).append((size, granted))
+        self._grant()
+        try:
+            await asyncio.wait([granted], timeout=self._seconds)
+        except BaseException:
+            if granted.done():
+                self._give_back(token, size)
+            raise
+        finally:
+            if not granted.done():
+                granted.cancel()
+                self._grant()  # the requests that it blocked
+        if granted.cancelled():
+            msg = "Too much is under way; come again."
+            raise HttpError(503, "busy", msg, {"Retry-After": "1"})
+        try:
+            yield
+        finally:
+            self._give_back(token, size)
+
+    def _give_back(self, token: str, size: int) -> None:
+        self._free += size
+        self._taken[token] -= size
+        if not self._taken[token]:
+            del self._taken[token]
+            if token not in self._waiting:
+                del self._last_turns[token]
+        self._grant()
+
+    def _grant(self) -> None:
+        """Grant places, first to the token with the least recent turn."""
+        while self._grant_one():
+            pass
+
+    def _grant_one(self) -> bool:
+        for token in sorted(
+            self._waiting, key=lambda each: self._last_turns.get(each, -1)
+        ):
+            queue = self._waiting[token]
+            while queue and queue[0][1].cancelled():
+                queue.popleft()
+            if not queue:
+                del self._waiting[token]
+                if not self._taken[token]:
+                    self._last_turns.pop(token, None)
+                continue
+            size, granted = queue[0]
+            if self._taken[token] + size > self._limit:
+                continue  # it waits for its own token's places
+            if size > self._free:
+                return False  # if other tokens overtook it, it would starve
+            queue.popleft()
+            self._last_turns[token] = next(self._turns)
+            self._free -= size
+            self._taken[token] += size
+            granted.set_result(None)
+            return True
+        return False
+
+
+# Schedules requests round robin by token, a few in each turn of the event loop.
+#
+# Requests that arrive together are ready in the same turn of the event loop. Without
+# this schedule a request would wait for all earlier requests, a millisecond for each.
+
+
+_REQUESTS_PER_ROUND = 4  # small requests of one token in a round
+_SMALL = 1024  # bytes of a body; a larger one may take milliseconds to check
+
+
+class Turns:
+    """Admits a few requests of each token in each turn of their event loop."""
+
+    def __init__(self) -> None:
+        """Create the object without requests."""
+        self._rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]
+        self._rounds = WeakKeyDictionary()
+
+    async def turn(self, token: str, size: int | None = 0) -> None:
+        """Wait for a turn of a token; its first requests in a round do not wait.
+
+        Args:
+            token: The id of the token; "" where a request has none.
+            size: The bytes of the request's body; None: not known. A large one is the
+                last one of a round.
+        """
+        share = 1 if size is not None and size <= _SMALL else _REQUESTS_PER_ROUND
+        loop = asyncio.get_running_loop()
+        rounds = self._rounds.get(loop)
+        if rounds is None:
+            rounds = self._rounds[loop] = _Rounds()
+        granted = rounds.ask(loop, token, share)
+        if granted is not None:
+            await granted
+
+
+class _Rounds:
+    """The requests of one event loop. Use it on the loop's thread only."""
+
+    def __init__(self) -> None:
+        self._went: Counter[str] = Counter()  # shares of this round
+        self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
+
+    def ask(
+        self, loop: asyncio.AbstractEventLoop, token: str, share: int
+    ) -> asyncio.Future[None] | None:
+        """Return the future that admits the request; None if admitted already."""
+        if self._went[token] < _REQUESTS_PER_ROUND and token not in self._waiting:
+            self._go(loop, token, share)
+            return None
+        granted = loop.create_future()
+        self._waiting.setdefault(token, deque()).append((share, granted))
+        return granted
+
+    def _go(self, loop: asyncio.AbstractEventLoop, token: str, share: int) -> None:
+        if not self._went:
+            loop.call_soon(self._next_round, loop)
+        self._went[token] += share
+
+    def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._went.clear()
+        for token, queue in list(self._waiting.items()):
+            while queue and self._went[token] < _REQUESTS_PER_ROUND:
+                share, granted = queue.popleft()
+                if not granted.done():  # its request was not cancelled
+                    granted.set_result(None)
+                    self._go(loop, token, share)
+            if not queue:
+                del self._waiting[token]
+
+
+# Measures how long no Python code of the process could run.
+#
+# One thread at a time runs Python code. A function that does not let others run for
+# long, such as a regular expression over a long text, holds up every request of the
+# server.
+
+
+_TICK_S = 0.02  # a tick costs some 30 us
+_WINDOW_S = 60.0
+
+
+class Pauses:
+    """The longest pauses of the interpreter. Thread-safe.
+
+    A thread sleeps 20 ms at a time; how much later it wakes is the pause. The thread
+    ends with this object.
+
+    Attributes:
+        longest: The longest pause since the first call of `begin`, in seconds.
+    """
+
+    def __init__(self) -> None:
+        """Create the object; `begin` starts its thread."""
+        self.longest = 0.0
+        self._now = self._before = 0.0  # in this window, and in the last one
+        self._window = time.monotonic()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def recent(self) -> float:
+        """The longest pause of the last one to two minutes, in seconds."""
+        return max(self._now, self._before)
+
+    def begin(self) -> None:
+        """Measure from now on; idempotent."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # as after a fork
+                self._thread = threading.Thread(
+                    target=_tick,
+                    args=(weakref.ref(self),),
+                    name="vecall-pauses",
+                    daemon=True,
+                )
+                self._thread.start()
+
+    def note(self, seconds: float) -> None:
+        """Count a pause."""
+        now = time.monotonic()
+        if now - self._window > _WINDOW_S:
+            self._before, self._now, self._window = self._now, 0.0, now
+        self._now = max(self._now, seconds)
+        self.longest = max(self.longest, seconds)
+
+
+def _tick(of: weakref.ref[Pauses]) -> None:
+    while True:
+        begin = time.perf_counter()
+        time.sleep(_TICK_S)
+        late = time.perf_counter() - begin - _TICK_S
+        pauses = of()
+        if pauses is None:
+            return
+        pauses.note(max(0.0, late))
+        del pauses

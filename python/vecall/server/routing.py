@@ -17,14 +17,11 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vecall.scopes import Owner
-from vecall.server.limits import HttpLimits
-from vecall.server.pauses import Pauses
-from vecall.server.places import Places
-from vecall.server.request_body import BodyPlaces
+from vecall.limits import Owner
+from vecall.server.limits import HttpLimits, Pauses, Places
+from vecall.server.requests import BodyPlaces, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
-from vecall.server.validation import Schema
 from vecall.service.memory_service import MemoryService
 from vecall.service.user import UserMemory
 

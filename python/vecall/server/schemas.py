@@ -2,17 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import get_args
+from typing import Any, get_args
 
+import vecall
+from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
+from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
-from vecall.server.filter_schemas import FILTER_SCHEMAS
 from vecall.server.limits import HttpLimits
+from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
-from vecall.server.schema_parts import EACH_ALONE, Schema, closed, ref
+from vecall.server.routing import Operation
 from vecall.types import LeftOutReason
-from vecall.validation import MOST_OFFSET
+from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES, MOST_OFFSET
+
+# The schemas of filters.
+
+
+_NAMES: Schema = {
+    "anyOf": [
+        ref("Name"),
+        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_NAMES},
+    ]
+}
+_IDS: Schema = {
+    "anyOf": [
+        ref("Name"),
+        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_IDS},
+    ]
+}
+_CONDITIONS = {
+    "session_id": ref("Name"),
+    "after": ref("Time"),
+    "before": ref("Time"),
+    **dict.fromkeys(LABEL_FIELDS, _NAMES),
+    "not_id": _IDS,
+}
+SCALARS: list[Schema] = [
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "null"},
+]
+_ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_LIST: Schema = {"type": "array", "items": ref("Scalar"), "maxItems": MOST_VALUES}
+_VALUE: Schema = ref("Operand")
+_SEVERAL: Schema = {
+    "type": "array",
+    "items": _VALUE,
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_ELEMENTS: Schema = {**_LIST, "minItems": 1}
+_OPERATORS: Schema = {
+    **closed(
+        {
+            "$eq": _VALUE,
+            "$ne": _VALUE,
+            "$gt": _ORDERED,
+            "$gte": _ORDERED,
+            "$lt": _ORDERED,
+            "$lte": _ORDERED,
+            "$in": _SEVERAL,
+            "$nin": _SEVERAL,
+            "$contains": ref("Scalar"),
+            "$all": _ELEMENTS,
+            "$any": _ELEMENTS,
+            "$exists": {"type": "boolean"},
+            "$not": {"anyOf": [_VALUE, ref("Operators")]},
+        }
+    ),
+    "minProperties": 1,
+}
+_TIMES: Schema = {
+    "type": "array",
+    "items": ref("Time"),
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_TIME_OPERATORS: Schema = {
+    **closed(
+        {
+            **dict.fromkeys(("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"), ref("Time")),
+            **dict.fromkeys(("$in", "$nin"), _TIMES),
+            "$exists": {"type": "boolean"},
+            "$not": {"anyOf": [ref("Time"), ref("TimeOperators")]},
+        }
+    ),
+    "minProperties": 1,
+}
+_TIME_CONDITION: Schema = {"anyOf": [ref("Time"), ref("TimeOperators")]}
+_PARTS_OF: Schema = {
+    "type": "array",
+    "items": ref("MetadataConditions"),
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_VALUES: Schema = {
+    "type": "object",
+    "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
+    "or operators with operands; $timestamp and $updated_at, times of the memory; "
+    "$and, $or and $not around such conditions.",
+    "properties": {
+        "$and": _PARTS_OF,
+        "$or": _PARTS_OF,
+        "$not": ref("MetadataConditions"),
+        **dict.fromkeys(TIMES, _TIME_CONDITION),
+    },
+    "propertyNames": {
+        "pattern": r"^(?!\$[A-Za-z])|"
+        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
+    },
+    "additionalProperties": {"anyOf": [_VALUE, ref("Operators")]},
+    "minProperties": 1,
+    "maxProperties": MOST_KEYS,
+}
+_FLOOR: Schema = {"type": "string", "enum": list(TRUST_TIERS)}
+FILTER = closed(
+    {**_CONDITIONS, "metadata": ref("MetadataConditions"), "min_trust": _FLOOR}
+)
+
+FILTER_SCHEMAS: dict[str, Schema] = {
+    "Scalar": {"anyOf": SCALARS},
+    "Operand": {"anyOf": [*SCALARS, _LIST]},
+    "Operators": _OPERATORS,
+    "TimeOperators": _TIME_OPERATORS,
+    "MetadataConditions": _VALUES,
+    "Filter": FILTER,
+    "DeleteWhere": closed({"filter": {**FILTER, "minProperties": 1}}, "filter"),
+}
+"""The schemas by name."""
+
 
 _WORD: Schema = {"type": "string"}
 _LABEL: Schema = {"type": "string", "maxLength": 512}
@@ -383,3 +505,133 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         },
         "Error": _error(chain.from_iterable(CODES.values())),
     }
+
+
+# The OpenAPI document, generated from the table of operations.
+
+
+_SAYS = {
+    200: "Done.",
+    201: "Made.",
+    204: "Deleted, or not there.",
+    400: "Not JSON, not UTF-8, headers too large, or nothing to ask is configured.",
+    401: "No valid token.",
+    403: "The token, the Host or the Origin is not allowed.",
+    404: "Not there.",
+    408: "The body came too slowly.",
+    409: "The idempotency key was used for other content, the memory was changed since "
+    "it was read, or a backup is being made.",
+    413: "The body is too large.",
+    415: "The body is not of type application/json.",
+    422: "A field breaks a rule; the message names both.",
+    429: "Too many requests with this token.",
+    500: "The server failed.",
+    503: "Busy or not available; come again.",
+    507: "The disk is full.",
+}
+_HEADERS = {
+    401: "WWW-Authenticate",
+    429: "Retry-After",
+    503: "Retry-After",
+}
+
+
+def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schema:
+    """Return the document.
+
+    `x-repeat` of an operation is its `repeat`; `x-line-schema` of JSON lines is the
+    schema of one line.
+
+    Args:
+        operations: All operations.
+        shared: The shared schemas by name.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        document = paths.setdefault(operation.path, {})
+        document[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "vecall",
+            "version": vecall.__version__,
+            "description": "Long-term memory for AI agents.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": shared,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    names = re.findall(r"{(\w+)}", operation.path)
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": NAME} for name in names
+    ]
+    parameters += [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in operation.needs,
+            "schema": schema,
+        }
+        for name, schema in operation.query.items()
+    ]
+    document = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": _responses(operation),
+        "security": [] if operation.access == "public" else [{"bearer": []}],
+        "x-repeat": operation.repeat,
+    }
+    if operation.body is not None:
+        content = {"application/json": {"schema": ref(operation.body)}}
+        document["requestBody"] = {"required": True, "content": content}
+    return document
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    statuses = {operation.status}
+    if operation.answer == "Added":
+        statuses.add(200)  # nothing was stored; the response has the reasons
+    answers = {str(each): _success(operation, each) for each in sorted(statuses)}
+    for status in sorted(_errors(operation)):
+        document: dict[str, Any] = {
+            "description": _SAYS[status],
+            "content": {"application/json": {"schema": error_schema(status)}},
+        }
+        if status in _HEADERS:
+            header = {"required": True, "schema": {"type": "string"}}
+            document["headers"] = {_HEADERS[status]: header}
+        answers[str(status)] = document
+    return answers
+
+
+def _success(operation: Operation, status: int) -> dict[str, Any]:
+    document: dict[str, Any] = {"description": _SAYS[status]}
+    if operation.answer is None:
+        return document
+    if "/" in operation.answer:
+        content: dict[str, Any] = {"schema": {"type": "string"}}
+        if operation.answer == "application/x-ndjson":
+            content["x-line-schema"] = ref("ExportLine")
+        document["content"] = {operation.answer: content}
+    else:
+        document["content"] = {"application/json": {"schema": ref(operation.answer)}}
+    return document
+
+
+def _errors(operation: Operation) -> set[int]:
+    errors = {400, 403, 500, *operation.errors}
+    if operation.access != "public":
+        errors |= {401, 422, 429, 503}
+    if operation.query:
+        errors |= {422}
+    if operation.body is not None:
+        errors |= {408, 413, 415}
+    if changes(operation.access):
+        errors |= {507}
+    return errors

@@ -7,13 +7,10 @@ from typing import Any
 
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
-from vecall.operations.admin import Admin
-from vecall.operations.deletion import Deletion
-from vecall.operations.export_jsonl import LineTarget
-from vecall.operations.housekeeping import Housekeeping
-from vecall.operations.import_jsonl import ImportOptions, LineSource
-from vecall.owner_summaries import AppSummary, UserSummary
-from vecall.types import Imported, Page
+from vecall.operations.admin import Admin, Housekeeping
+from vecall.operations.corrections import Deletion
+from vecall.operations.import_export import ImportOptions, LineSource, LineTarget
+from vecall.types import AppSummary, Imported, Page, UserSummary
 
 
 class SyncMemoryAdmin:

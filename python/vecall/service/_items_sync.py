@@ -8,9 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vecall.concurrency.join import run_sync
-from vecall.item_types import Drop, Item, Namespace, Put
 from vecall.operations.items import ItemOperations
-from vecall.types import Page
+from vecall.types import Drop, Item, Namespace, Page, Put
 
 
 class SyncItems:

@@ -9,31 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall.clock import Time
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
-from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.drafts import events_of
+from vecall.ingest.fields import GivenMetadata
+from vecall.limits import Scope
 from vecall.operations.consolidation import (
+    SESSIONS,
     ConsolidationRequest,
     Consolidator,
+    Fold,
 )
-from vecall.operations.consolidation_plan import SESSIONS, Fold
-from vecall.operations.corrections import Corrections
-from vecall.operations.deletion import Deletion
-from vecall.operations.forgetting import Forgetting
-from vecall.operations.reads import Reads
-from vecall.operations.searches import SearchArguments
+from vecall.operations.corrections import Corrections, Deletion, Forgetting
+from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.write_request import WriteRequest, fact_request
-from vecall.operations.writes_and_searches import WritesAndSearches
+from vecall.operations.writes import (
+    WriteRequest,
+    WritesAndSearches,
+    fact_request,
+)
 from vecall.ranking.options import Ranking
-from vecall.scopes import Scope
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
 from vecall.service._user_sync import SyncUserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.timestamps import Time
 from vecall.types import (
     UNSET,
     AddedIds,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.operations.consolidation_plan import SESSIONS, Fold
+from vecall.clock import Time
+from vecall.limits import Owner, Scope
+from vecall.operations.consolidation import SESSIONS, Fold
 from vecall.ranking.options import Ranking
-from vecall.reprs import shown
-from vecall.scopes import Owner, Scope
+from vecall.scalars import shown
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.timestamps import Time
 from vecall.types import (
     UNSET,
     AddedIds,

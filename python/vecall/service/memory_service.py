@@ -11,28 +11,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.at_exit import close_at_exit
-from vecall.concurrency.closing import ClosesOnExit
+from vecall.clock import Time
+from vecall.concurrency.closing import ClosesOnExit, close_at_exit
 from vecall.concurrency.join import run_async, run_sync
 from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.filters.rights import Rights, checked_rights
-from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.drafts import events_of
-from vecall.limits import Limits
-from vecall.operations.admin import Admin
+from vecall.ingest.fields import GivenMetadata
+from vecall.limits import Limits, Scope, Trigger, checked_trigger
+from vecall.operations.admin import Admin, Housekeeping
 from vecall.operations.consolidation import (
+    SESSIONS,
+    ConsolidationPlan,
     ConsolidationRequest,
     Consolidator,
+    Fold,
     checked_consolidating,
 )
-from vecall.operations.consolidation_plan import SESSIONS, ConsolidationPlan, Fold
-from vecall.operations.corrections import Corrections
-from vecall.operations.deletion import Deletion
-from vecall.operations.forgetting import Forgetting
-from vecall.operations.housekeeping import Housekeeping
+from vecall.operations.corrections import Corrections, Deletion, Forgetting
 from vecall.operations.items import ItemOperations
-from vecall.operations.known_options import known_options
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
@@ -40,26 +38,26 @@ from vecall.operations.options import (
     checked_group,
     checked_seconds,
     checked_summarizer,
+    known_options,
     warn_of_raw_turns,
 )
-from vecall.operations.reads import Reads
-from vecall.operations.restricted import restricted
-from vecall.operations.searches import SearchArguments
+from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.write_request import WriteRequest, fact_request
-from vecall.operations.writes_and_searches import WritesAndSearches
+from vecall.operations.writes import (
+    WriteRequest,
+    WritesAndSearches,
+    fact_request,
+    restricted,
+)
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
-from vecall.scopes import Scope
-from vecall.search.options import SearchOptions
+from vecall.search.searcher import SearchOptions
 from vecall.service._sync import SyncMemoryService
 from vecall.service.admin import MemoryAdmin
 from vecall.service.items import Items
 from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.timestamps import Time
-from vecall.trigger_options import Trigger, checked_trigger
 from vecall.types import (
     UNSET,
     AddedIds,

@@ -7,11 +7,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from vecall.item_types import Drop, Item, Namespace, Put
-from vecall.reprs import shown
-from vecall.scopes import Owner
+from vecall.limits import Owner
+from vecall.scalars import shown
 from vecall.service.items import Items
-from vecall.types import Page
+from vecall.types import Drop, Item, Namespace, Page, Put
 
 
 class UserItems:

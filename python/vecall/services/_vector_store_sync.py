@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
+from vecall.concurrency.closing import (
+    ClosesBlocking,
+    ClosesOnExit,
+)
 from vecall.concurrency.join import run_sync
-from vecall.ingest.call_metadata import GivenMetadata
+from vecall.ingest.fields import GivenMetadata
 from vecall.services._vector_store_admin_sync import SyncVectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
-from vecall.services.vector_store_operations import VectorStoreOperations
-from vecall.services.vector_store_sessions import VectorStoreSessions
+from vecall.services.vector_store_sessions import (
+    VectorStoreOperations,
+    VectorStoreSessions,
+)
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
 
 

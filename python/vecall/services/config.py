@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
-from vecall.reprs import short_repr
-from vecall.scalars import make_exact
+from vecall.limits import Trigger, checked_trigger
+from vecall.scalars import make_exact, short_repr
 from vecall.service.memory_service import MemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
-from vecall.trigger_options import Trigger, checked_trigger
 from vecall.vector_store import VectorStore
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from vecall.service.keywords import BuildKeywords
+    from vecall.service.items import BuildKeywords
 
 _FIELDS = {
     "path": "vector_store",

@@ -8,38 +8,50 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from vecall.clock import to_micros, to_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
+from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
-from vecall.filters.labels import has_labels, is_left_out
-from vecall.filters.metadata import asks_times, scan_of, with_times
+from vecall.filters.metadata import (
+    asks_times,
+    has_labels,
+    is_left_out,
+    scan_of,
+    with_times,
+)
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
-from vecall.operations.writes_and_searches import WritesAndSearches
+from vecall.operations.writes import WritesAndSearches
 from vecall.ranking.calibration import places
-from vecall.search.confidence import descending, importance_of
-from vecall.search.entries import entry_from_row
-from vecall.search.options import SearchOptions
+from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.search.scores import descending, importance_of
 from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import Searcher, SearchRequest
+from vecall.search.searcher import (
+    Searcher,
+    SearchOptions,
+    SearchRequest,
+    entry_from_row,
+)
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
 from vecall.text import nfc
-from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
-from vecall.validation import check_top_k
+from vecall.validation import check_min_similarity, check_top_k
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from vecall.service.keywords import ServiceKeywords
+    from vecall.service.items import ServiceKeywords
+
 
 Matcher = Callable[[str], float]
 """A function from a text to the share of the query it matches, in [0, 1]."""
@@ -304,4 +316,69 @@ class InMemoryMemoryService(MemoryService):
             InvalidArgumentError: `top_k` is below 1.
         """
         self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
+        return self
+
+
+# Memory services that search by vectors only, under their usual names.
+
+
+class VectorMemoryService(MemoryService):
+    """Embedding retrieval in memory; each memory is embedded once, at ingest.
+
+    Ranks by cosine similarity only. Memories are lost when the process ends. Use
+    `MemoryService` with a path for durability and searches by words.
+
+    Args:
+        embedder: The embedder; see `MemoryService`.
+        top_k: The default number of memories that a search returns.
+        search: Search options, as in `MemoryService`. A `ranking` replaces the ranking
+            by cosine.
+        **options: Options of `MemoryService`.
+
+    Raises:
+        ConfigError: No embedder, or an invalid option.
+    """
+
+    _warns_of_raw_turns = False  # the name of the class implies it
+
+    def __init__(
+        self,
+        embedder: EmbedderLike,
+        *,
+        top_k: int = 5,
+        search: SearchOptions | None = None,
+        **options: Unpack[ServiceKeywords],
+    ) -> None:
+        """Create an empty service."""
+        if embedder is None:
+            msg = "embedder: VectorMemoryService needs one"
+            raise ConfigError(msg)
+        chosen = checked_group(search, SearchOptions, "search")
+        if chosen.ranking is None:
+            cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
+            chosen = replace(chosen, ranking=cosine)
+        super().__init__(None, embedder=embedder, top_k=top_k, search=chosen, **options)
+
+    def with_top_k(
+        self, top_k: int | None = None, *, k: int | None = None
+    ) -> VectorMemoryService:
+        """Set the number of memories that a search returns; return this service.
+
+        Args:
+            top_k: The number, at least 1.
+            k: Its former name.
+
+        Raises:
+            InvalidArgumentError: `top_k` is below 1.
+        """
+        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
+        return self
+
+    def with_min_score(self, score: float) -> VectorMemoryService:
+        """Set the floor on the cosine, inclusive; return this service.
+
+        Raises:
+            InvalidArgumentError: `score` is NaN or outside [-1, 1].
+        """
+        self._memory.min_similarity = check_min_similarity(score)
         return self

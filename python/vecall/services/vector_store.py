@@ -10,38 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.clock import ExpiryClock, checked_clock
-from vecall.concurrency.at_exit import abandoned, close_at_exit
-from vecall.concurrency.closing import ClosesOnExit
+from vecall.concurrency.closing import ClosesOnExit, abandoned, close_at_exit
 from vecall.concurrency.join import run_async
 from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
-from vecall.ingest.call_metadata import GivenMetadata
-from vecall.ingest.inner_parts import checked_include
-from vecall.limits import Limits
-from vecall.operations.known_options import known_options
+from vecall.ingest.fields import GivenMetadata
+from vecall.ingest.parts import checked_include
+from vecall.limits import (
+    Inactivity,
+    Limits,
+    MessageCount,
+    Trigger,
+    checked_trigger,
+)
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
     checked_only,
     checked_seconds,
     checked_summarizer,
+    known_options,
 )
 from vecall.protocols import BaseMemoryService
-from vecall.search.options import SearchOptions
+from vecall.search.searcher import SearchOptions
 from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
 from vecall.services.vector_store_admin import VectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
-from vecall.services.vector_store_operations import VectorStoreOperations
-from vecall.services.vector_store_sessions import VectorStoreSessions
-from vecall.summaries import SummaryProvider
-from vecall.trigger_options import (
-    Inactivity,
-    MessageCount,
-    Trigger,
-    checked_trigger,
+from vecall.services.vector_store_sessions import (
+    VectorStoreOperations,
+    VectorStoreSessions,
 )
+from vecall.summaries import SummaryProvider
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
 from vecall.vector_store import VectorStore, has_method, needed_method
 

@@ -6,10 +6,15 @@ Each operation is a coroutine. It waits on an event loop or blocks, as its calle
 from __future__ import annotations
 
 import logging
+import math
+import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from numbers import Real
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -19,35 +24,46 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
-from vecall.errors import ClosedError, EmbedderError
-from vecall.filters.labels import passes
+from vecall.errors import (
+    ClosedError,
+    EmbedderError,
+    InvalidArgumentError,
+    InvalidMemoryError,
+    NotFoundError,
+)
+from vecall.filters.metadata import asks_times, passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
-from vecall.ingest.aligned_ids import Written, aligned
-from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.conversation import Parted, parted_by_rewind
 from vecall.ingest.drafts import (
+    Parted,
     SessionHead,
+    Written,
+    aligned,
     entry_drafts,
     memory_ids,
+    parted_by_rewind,
     require_some,
     turns_of,
 )
+from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
+from vecall.lexical import content_words
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
+from vecall.operations.corrections import chosen_ids
+from vecall.operations.searches import Match, near_best
 from vecall.ranking.calibration import Calibration, cosine_signals, places
 from vecall.ranking.options import Ranking
-from vecall.search.confidence import descending
-from vecall.search.query_vector import checked_query_vector
-from vecall.services.vector_store_results import checked_results
-from vecall.services.vector_store_rows import (
-    from_hit,
-    is_expired,
-    scope_of_filter,
-    to_metadata,
+from vecall.search.scores import descending, importance_of
+from vecall.search.searcher import checked_query_vector, entry_from_row
+from vecall.store import LASTS_S, Draft, EmbeddingModel, Row, passage_id
+from vecall.types import (
+    AddedIds,
+    Filter,
+    FilterLike,
+    ForgetProposal,
+    MemoryEntry,
+    SearchMemoryResponse,
 )
-from vecall.store import Draft, EmbeddingModel, passage_id
-from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.validation import (
     check_filter,
     check_min_similarity,
@@ -60,9 +76,177 @@ from vecall.vector_store import (
     VectorSearchResult,
     VectorStore,
     VectorStoreFilter,
+    applies_where,
     has_method,
     needed_method,
 )
+
+# Memories as rows of a vector store, and back.
+
+
+_FIELDS = (
+    "author event kind source trust text content meta importance valid_until supersedes"
+).split()
+"""The fields of a draft in a row's metadata, besides those that filters use."""
+
+
+def to_metadata(
+    app: str, user: str, draft: Draft, wall: float, now: float
+) -> dict[str, Any]:
+    """Return a memory as strings and numbers, the types that most stores accept.
+
+    Args:
+        app: The app.
+        user: The user.
+        draft: The memory.
+        wall: Seconds since 1970 by the system clock.
+        now: Seconds since 1970 by the expiry clock.
+    """
+    found = {name: getattr(draft, name) for name in _FIELDS}
+    found |= {"session_id": draft.session, "timestamp": draft.ts}
+    found["expires_at"] = None if draft.ttl is None else now + draft.ttl
+    given = {name: value for name, value in found.items() if value is not None}
+    return {**given, "app_name": app, "user_id": user, "created_at": wall}
+
+
+def from_hit(
+    hit: VectorSearchResult, now: float, confidence: float | None
+) -> MemoryEntry:
+    """Return the memory of a row, with its scores.
+
+    Args:
+        hit: The row, as `checked_results` returns it.
+        now: Seconds since 1970, for the importance.
+        confidence: The probability that the memory is relevant, in (0, 1).
+    """
+    known = hit.metadata
+    values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
+    row = Row(
+        rid=0,
+        id=hit.id,
+        session=known.get("session_id"),
+        pos=None,
+        ts=known.get("timestamp"),
+        created_at=known["created_at"],
+        expires_at=known.get("expires_at"),
+        **values,
+    )
+    return entry_from_row(
+        row, importance_of(row, now), hit.score, hit.score, confidence
+    )
+
+
+def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
+    """Whether a row has expired, by the times of `to_metadata`."""
+    expires_at, valid_until = map(hit.metadata.get, ("expires_at", "valid_until"))
+    return (expires_at is not None and expires_at <= now) or (
+        valid_until is not None and valid_until <= wall
+    )
+
+
+def scope_of_filter(
+    app: str, user: str, condition: Filter, store: object
+) -> VectorStoreFilter:
+    """Return the filter of a store's search, for one user.
+
+    Raises:
+        InvalidArgumentError: The store does not support a condition.
+    """
+    if condition.not_id is not None:
+        msg = "filter.not_id: a vector store cannot leave out rows by their ids"
+        raise InvalidArgumentError(msg)
+    if asks_times(condition.metadata):
+        msg = "filter.metadata: a vector store has no $timestamp and no $updated_at"
+        raise InvalidArgumentError(msg)
+    where = replace(condition, session_id=None, after=None, before=None)
+    given = [f.name for f in fields(where) if getattr(where, f.name) is not None]
+    if given and not applies_where(store):
+        msg = (
+            f"filter.{given[0]}: this vector store filters by session and time alone; "
+            "one with applies_where = True also filters by labels and metadata"
+        )
+        raise InvalidArgumentError(msg)
+    return VectorStoreFilter(
+        app_name=app,
+        user_id=user,
+        session_id=condition.session_id,
+        after=condition.after,
+        before=condition.before,
+        where=where if given else None,
+    )
+
+
+# Checks what a vector store returns, before it becomes memories.
+
+
+_ROUNDING = 1e-3  # of a cosine that a store computes from few bits
+_TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
+
+
+def checked_results(
+    given: object, scope: VectorStoreFilter
+) -> list[VectorSearchResult]:
+    """Return the rows that a store found for one user: each id once, best first.
+
+    A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score stay
+    in the store's order.
+
+    Args:
+        given: The result of `VectorStore.search`.
+        scope: The filter of the search, with the app and the user.
+
+    Raises:
+        InvalidMemoryError: A row is not a memory, is another user's, or has a score
+            that is no cosine.
+    """
+    if not isinstance(given, list | tuple):
+        _refuse("what is not a memory: expected a list of VectorSearchResult")
+    found: dict[str, VectorSearchResult] = {}
+    for hit in given:
+        checked = _checked(hit, scope)
+        known = found.get(checked.id)
+        if known is None or known.score < checked.score:
+            found[checked.id] = checked
+    return sorted(found.values(), key=lambda hit: -hit.score)
+
+
+def _checked(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
+    if not isinstance(hit, VectorSearchResult):
+        _refuse("what is not a memory: expected a list of VectorSearchResult")
+    name, metadata, score = cast(
+        "tuple[object, ...]", (hit.id, hit.metadata, hit.score)
+    )
+    if not isinstance(name, str) or not name or not isinstance(metadata, dict):
+        _refuse("a row that is not a memory: expected an id and metadata")
+    if (metadata.get("app_name"), metadata.get("user_id")) != (
+        scope.app_name,
+        scope.user_id,
+    ):
+        _refuse("a row whose metadata has another user's or app's name")
+    if not isinstance(metadata.get("text"), str) or "created_at" not in metadata:
+        _refuse("a row that is not a memory: expected a text and a time in metadata")
+    for time in _TIMES:
+        if metadata.get(time) is not None and not _is_finite(metadata[time]):
+            _refuse(f"a row that is not a memory: {time} is not a finite number")
+    if not _is_finite(score) or not abs(cast("float", score)) <= 1.0 + _ROUNDING:
+        _refuse("a row whose score is not a cosine in [-1, 1]")
+    cosine = min(max(float(cast("float", score)), -1.0), 1.0)
+    return hit if cosine is score else replace(hit, score=cosine)
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
+def _refuse(what: str) -> NoReturn:
+    msg = f"the vector store returned {what}"
+    raise InvalidMemoryError(msg)
+
 
 T = TypeVar("T")
 
@@ -382,3 +566,142 @@ class VectorStoreMemory:
             if len(found) >= top_k or len(rows) < wanted or wanted >= limit:
                 return found[:top_k]
             wanted = min(2 * wanted, limit)
+
+
+# Forgetting in two steps over a vector store: propose, then confirm.
+#
+# Proposals are in RAM. Their number is limited.
+
+
+_SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
+_MAX_USER_PROPOSALS = 20
+_MAX_PROPOSALS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    owner: tuple[str, str]
+    shown: dict[str, str]  # texts by id
+    expires_at: float
+
+
+class VectorStoreForgetting:
+    """The proposals of one service. Thread-safe."""
+
+    def __init__(self, memory: VectorStoreMemory) -> None:
+        """Create an object without proposals."""
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._proposals: OrderedDict[str, _Proposal] = OrderedDict()
+
+    async def propose(
+        self, app_name: str, user_id: str, query: str, top_k: int
+    ) -> ForgetProposal:
+        """Search for the memories to forget, and store them as a proposal."""
+        memory = self._memory
+        memory.check(app_name, user_id)
+        needed_method(memory.store, "delete", "propose_forget")
+        check_query(query)
+        count = check_top_k(top_k, memory.limits)
+        scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
+        found = await memory.near(scope, query, max(count, _SAMPLE))
+        near = near_best(matches(query, found))
+        meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
+            :count
+        ]
+        expires_at = memory.expiry_clock.now() + LASTS_S
+        if not meant:
+            return ForgetProposal("", [], expires_at)
+        shown = {str(each.id): each.text for each in meant}
+        token = secrets.token_urlsafe(9)
+        with self._lock:
+            self._proposals[token] = _Proposal((app_name, user_id), shown, expires_at)
+            self._drop_old()
+        return ForgetProposal(token, meant, expires_at)
+
+    async def confirm(
+        self, app_name: str, user_id: str, token: str, ids: object
+    ) -> tuple[int, list[str]]:
+        """Delete some or all proposed memories; return the count and the ids."""
+        memory = self._memory
+        memory.check(app_name, user_id)
+        check_name(token, "token", memory.limits)
+        chosen = chosen_ids(ids, memory.limits)
+        proposal = self._take((app_name, user_id), token, chosen)
+        meant = list(proposal.shown) if chosen is None else chosen
+        try:
+            count = await memory.delete(app_name, user_id, meant, "confirm_forget")
+        except BaseException:
+            # Some memories may be deleted; the same token deletes the rest.
+            with self._lock:
+                self._proposals[token] = proposal
+                self._proposals.move_to_end(token, last=False)
+            raise
+        return count, meant
+
+    def changed(self, app: str, user: str, drafts: Sequence[Draft]) -> None:
+        """Invalidate proposals of memories whose text has changed."""
+        texts = {draft.id: draft.text for draft in drafts}
+        with self._lock:
+            for token, proposal in list(self._proposals.items()):
+                shown = proposal.shown
+                if proposal.owner == (app, user) and any(
+                    texts.get(id_, text) != text for id_, text in shown.items()
+                ):
+                    del self._proposals[token]
+
+    def _take(
+        self, owner: tuple[str, str], token: str, chosen: Sequence[str] | None
+    ) -> _Proposal:
+        now = self._memory.expiry_clock.now()
+        with self._lock:
+            proposal = self._proposals.get(token)
+            if (
+                proposal is None
+                or proposal.owner != owner
+                or proposal.expires_at <= now
+            ):
+                msg = "token: confirms nothing, or no longer; propose it again"
+                raise NotFoundError(msg)
+            if chosen is not None and not proposal.shown.keys() >= set(chosen):
+                msg = "ids: expected ids of the memories that were proposed"
+                raise InvalidArgumentError(msg)
+            return self._proposals.pop(token)
+
+    def _drop_old(self) -> None:
+        now = self._memory.expiry_clock.now()
+        _, newest = next(reversed(self._proposals.items()))
+        for token in [
+            token for token, each in self._proposals.items() if each.expires_at <= now
+        ]:
+            del self._proposals[token]
+        own = [
+            token
+            for token, each in self._proposals.items()
+            if each.owner == newest.owner
+        ]
+        for token in own[:-_MAX_USER_PROPOSALS]:
+            del self._proposals[token]
+        while len(self._proposals) > _MAX_PROPOSALS:
+            self._proposals.popitem(last=False)
+
+
+def matches(query: str, found: Sequence[MemoryEntry]) -> list[Match]:
+    """Return how well memories match a query, by words and by cosine.
+
+    The user's usual similarity is the lowest cosine of the memories found. It is capped
+    at half of the best cosine, because all memories of a user may be similar.
+    """
+    if not found:
+        return []
+    query_words = set(content_words(query))
+    cosines = [each.similarity or 0.0 for each in found]
+    usual = min(*cosines, max(cosines) / 2)
+    return [
+        Match(
+            len(query_words & set(content_words(each.text))) / max(len(query_words), 1),
+            cosine,
+            max(cosine - usual, 0.0),
+        )
+        for each, cosine in zip(found, cosines, strict=True)
+    ]

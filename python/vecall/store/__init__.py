@@ -8,51 +8,29 @@ them.
 
 from __future__ import annotations
 
-from vecall.store.copying import CopyReport, copy_storage
-from vecall.store.database_tools import (
+from vecall.store.copying import (
+    CopyReport,
+    copy_storage,
+    forget_hidden,
+    name_traces,
+    names_of,
+)
+from vecall.store.file.database import Durability
+from vecall.store.file.filesystem import require_unrelated
+from vecall.store.maintenance.doctor import examine, file_facts, repair
+from vecall.store.maintenance.recover import Salvage, recover, reset_clock
+from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
+from vecall.store.opening import (
     examine_database,
     initialize_database,
     migrate_database,
+    open_storage,
     public_url,
 )
-from vecall.store.erased_names import HIDDEN_APP, Why, is_hidden, is_well_formed
-from vecall.store.erasing import forget_hidden, name_traces, names_of
-from vecall.store.file.database import Durability
-from vecall.store.file.filesystem import require_unrelated
-from vecall.store.findings import Finding
-from vecall.store.item_records import (
-    MOST_VECTORS,
-    ItemDrop,
-    ItemPut,
-    ItemRow,
-    ItemState,
-    ItemVectors,
-    checked_vectors,
-    decode_namespace,
-    encode_namespace,
-    namespace_range,
-)
-from vecall.store.item_values import (
-    DAMAGED_ITEM,
-    LARGE,
-    StoredValue,
-    in_pieces,
-    json_text,
-    number_of_pieces,
-    parsed_value,
-)
-from vecall.store.maintenance.clock_reset import reset_clock
-from vecall.store.maintenance.doctor import examine, repair
-from vecall.store.maintenance.file_facts import file_facts
-from vecall.store.maintenance.recover import Salvage, recover
-from vecall.store.models import require_same
-from vecall.store.opening import open_storage
-from vecall.store.partition_copy import PartitionNames
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
-from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.metadata_filter import passing_metadata
-from vecall.store.reads.partition_reads import ALWAYS
+from vecall.store.reads.listing import free_lines, header_model
+from vecall.store.reads.partition_reads import ALWAYS, passing_metadata
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -60,6 +38,7 @@ from vecall.store.results import (
     DueSession,
     EmbeddingModel,
     ExistingMemories,
+    Finding,
     PartitionState,
     RevisionRow,
     Version,
@@ -67,41 +46,66 @@ from vecall.store.results import (
 from vecall.store.rows import (
     Change,
     Draft,
+    PartitionNames,
     Row,
     RowWithVector,
+    SnapshotTag,
     memory_id,
     passage_id,
     text_hash,
 )
-from vecall.store.snapshot_tag import SnapshotTag
-from vecall.store.values import check_past, check_turn, json_object, stored_object
-from vecall.store.write_job import WriteJob
+from vecall.store.sql import require_same
+from vecall.store.transaction import WriteJob
+from vecall.store.values import (
+    DAMAGED_ITEM,
+    LARGE,
+    MOST_VECTORS,
+    ItemDrop,
+    ItemPut,
+    ItemRow,
+    ItemState,
+    ItemVectors,
+    StoredValue,
+    check_past,
+    check_turn,
+    checked_vectors,
+    decode_namespace,
+    encode_namespace,
+    in_pieces,
+    json_object,
+    json_text,
+    namespace_range,
+    number_of_pieces,
+    parsed_value,
+    stored_object,
+)
 from vecall.store.writes.add import AddMemories
-from vecall.store.writes.archive import ArchiveMemories, MergeMemories, RestoreMemory
 from vecall.store.writes.consolidation import ClaimConsolidation
-from vecall.store.writes.delete import DeleteMemories, ForgetUser
-from vecall.store.writes.expire import Sweep
-from vecall.store.writes.forget_proposals import LASTS_S, ProposeForget
+from vecall.store.writes.delete import (
+    LASTS_S,
+    DeleteMemories,
+    ForgetUser,
+    ProposeForget,
+    Sweep,
+)
+from vecall.store.writes.history import ArchiveMemories, MergeMemories, RestoreMemory
 from vecall.store.writes.idempotency import ForgottenKeyError
-from vecall.store.writes.import_lines import ImportLines
+from vecall.store.writes.imports import ImportLines
 from vecall.store.writes.items import SweepItems, TouchItems, WriteItems
 from vecall.store.writes.model_migration import (
     MoveVectors,
     PutNextVectors,
+    SetVectors,
     SwitchModels,
 )
-from vecall.store.writes.passages import passages_among
-from vecall.store.writes.position_spacing import as_stored
-from vecall.store.writes.quota import UserQuota
-from vecall.store.writes.row_state import Reason, State
-from vecall.store.writes.session_buffer import (
+from vecall.store.writes.partition_writer import Reason, State, passages_among
+from vecall.store.writes.quota import MarkUsed, TouchMemories, UserQuota
+from vecall.store.writes.sessions import (
     BufferTurns,
     ClaimSession,
     PostponeSession,
+    as_stored,
 )
-from vecall.store.writes.set_vectors import SetVectors
-from vecall.store.writes.touch import TouchMemories
-from vecall.store.writes.usage import MarkUsed
 
 __all__ = [
     "ALWAYS",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vecall.errors import ConfigError, StorageError
-from vecall.store.erased_names import HIDDEN_APP
-from vecall.store.opening import open_storage
-from vecall.store.partition_copy import (
+from vecall.store.maintenance.doctor import (
+    forget_hidden_in_file,
+    names_in_file,
+    traces_in_file,
+)
+from vecall.store.names import HIDDEN_APP, UserNames
+from vecall.store.opening import needing_psycopg, open_storage, public_url
+from vecall.store.protocol.storage import Storage
+from vecall.store.rows import (
     PartitionCopy,
     PartitionNames,
     shifted,
 )
-from vecall.store.protocol.storage import Storage
-from vecall.store.writes.adopt_identity import AdoptIdentity
-from vecall.store.writes.copy_partition import CopyPartition
+from vecall.store.writes.imports import AdoptIdentity, CopyPartition
 
 _AT_ONCE = 500  # names read in one transaction
 _SAME_TIME_S = 1.0  # of the two clocks; they are read one after the other
@@ -253,3 +257,63 @@ class _Copier:
 
 def _is_empty(copied: PartitionCopy) -> bool:
     return not any(copied.tables.values())
+
+
+# Finds and forgets the names of a user, for `vecall erase`.
+#
+# The place is a file, or as a text the URL of a PostgreSQL database.
+
+
+def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user; change nothing.
+
+    Args:
+        place: The file, or the URL of the database.
+        user: The user.
+        app: Only digests of this app; None: of all apps.
+
+    Raises:
+        VecallError: The file or the database cannot be read.
+        ImportError: The packages for databases are missing.
+    """
+    if isinstance(place, Path):
+        return names_in_file(place, user, app)
+    with needing_psycopg():
+        from vecall.store.postgres.storage import names_in_database
+    return names_in_database(place, user, app)
+
+
+def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
+    """Delete all data of users whose names a purge has replaced by digests.
+
+    Args:
+        place: The file, or the URL of the database.
+        names: The digests.
+    """
+    if isinstance(place, Path):
+        forget_hidden_in_file(place, names)
+        return
+    with needing_psycopg():
+        from vecall.store.postgres.storage import forget_hidden_in_database
+    forget_hidden_in_database(place, names)
+
+
+def name_traces(
+    place: Path | str, name: str, parts: Sequence[int] = ()
+) -> list[tuple[Path | str, str]]:
+    """Return the places that have a name: the file or the database, and where in it.
+
+    Args:
+        place: The file, or the URL of the database.
+        name: The name.
+        parts: Numbers of partitions; rows that have one of them are told, too.
+
+    Raises:
+        VecallError: The file or the database cannot be read.
+    """
+    if isinstance(place, Path):
+        return [*traces_in_file(place, name, parts)]
+    with needing_psycopg():
+        from vecall.store.postgres.storage import traces_in_database
+    shown = public_url(place)
+    return [(shown, each) for each in traces_in_database(place, name, parts)]

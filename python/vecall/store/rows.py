@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
+import struct
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
-from vecall.store.checksums import canonical, old_spellings
+from vecall.store.values import ITEM_COLUMNS, PIECES, canonical, old_spellings
 
 _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
@@ -281,3 +284,244 @@ class Change:
     marked: Sequence[Row] = ()
     head_before: int = 0
     head: int = 0
+
+
+# All rows of one user, in a form that does not depend on the storage.
+#
+# Row numbers are without the number of the partition, and times on the expiry clock are
+# as of the storage that the rows come from.
+
+
+class CopiedTable(NamedTuple):
+    """A table with rows of one user.
+
+    Attributes:
+        columns: The columns without `part`. A column `rid` is the first.
+        key: The columns by which rows are ordered.
+        clocked: The column on the expiry clock, if there is one.
+    """
+
+    columns: tuple[str, ...]
+    key: str
+    clocked: str | None = None
+
+
+TABLES = {
+    "mem": CopiedTable(
+        (*COLUMNS.split(", "), "seq", "state", "hash", "vec", "model", "crc"),
+        "rid",
+        "expires_at",
+    ),
+    "item": CopiedTable(
+        (*ITEM_COLUMNS.split(", "), "vecs", "crc"), "rid", "expires_at"
+    ),
+    "chg": CopiedTable(("rid", "seq", "op"), "seq"),
+    "tomb": CopiedTable(("id", "at", "why"), "id"),
+    "hist": CopiedTable(
+        ("id", "seq", "at", "op", "old", "expires_at"), "id, seq", "expires_at"
+    ),
+    "idem": CopiedTable(("key", "at", "hash", "ids"), "key", "at"),
+    "trig": CopiedTable(
+        ("session", "kind", "due_at", "state"), "session, kind", "due_at"
+    ),
+    "replaced": CopiedTable(("id", "by", "why", "at"), "id"),
+    "told": CopiedTable(("session", "id", "at", "pos", "event"), "session, id"),
+}
+"""The tables with rows of one user, apart from caches and vectors of another model."""
+
+
+class PartitionNames(NamedTuple):
+    """A user of a storage, and the version of its rows."""
+
+    part: int
+    app: str
+    user: str
+    seq: int
+    live: int
+    nbytes: int
+    created_at: float
+    item: str | None
+
+
+@dataclass(slots=True)
+class PartitionCopy:
+    """All rows of one user.
+
+    Attributes:
+        names: The user.
+        tables: The rows of each table of `TABLES`, without `part`, in order.
+        expiry_now: The reading of the storage's expiry clock.
+        digest: Of the names and of all values but checksums and times on the clock.
+    """
+
+    names: PartitionNames
+    tables: dict[str, list[tuple[Any, ...]]]
+    expiry_now: float
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compute the digest."""
+        digest = blake2b(digest_size=16)
+        for value in self.names[1:]:
+            digest.update(_encoded(value))
+        for table, rows in self.tables.items():
+            known = TABLES[table]
+            summed = [
+                (at, name == known.clocked)
+                for at, name in enumerate(known.columns)
+                if name not in ("crc", "model")
+            ]
+            digest.update(b"%s %d " % (table.encode(), len(rows)))
+            for row in rows:
+                # Whether a time is set counts; its value depends on the clock.
+                digest.update(
+                    b"".join(
+                        [
+                            _encoded(row[at] is None if clocked else row[at])
+                            for at, clocked in summed
+                        ]
+                    )
+                )
+        self.digest = digest.hexdigest()
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return sum(row[1] != PIECES for row in self.tables["item"])
+
+    @property
+    def nbytes(self) -> int:
+        """Estimate the size of the rows, in bytes."""
+        values = (
+            value for rows in self.tables.values() for row in rows for value in row
+        )
+        return sum(
+            len(value) if isinstance(value, (str, bytes)) else 8 for value in values
+        )
+
+    def latest_difference(self, other: PartitionCopy, shift: float) -> float:
+        """Return the greatest difference of a time on the clock, in seconds.
+
+        Args:
+            other: A copy with the same digest.
+            shift: What the clock of `other` is ahead of this one's.
+        """
+        return max(
+            (
+                abs(theirs - ours - shift)
+                for table in TABLES
+                for ours, theirs in zip(
+                    _times(self, table), _times(other, table), strict=True
+                )
+            ),
+            default=0.0,
+        )
+
+
+def _encoded(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return b"b%d:%s" % (len(value), value)
+    if isinstance(value, str):
+        data = value.encode()
+        return b"s%d:%s" % (len(data), data)
+    return b"%s;" % repr(value).encode()
+
+
+def _times(copied: PartitionCopy, table: str) -> Iterator[float]:
+    clocked = TABLES[table].clocked
+    if clocked is None:
+        return
+    at = TABLES[table].columns.index(clocked)
+    for row in copied.tables[table]:
+        if row[at] is not None:
+            yield row[at]
+
+
+def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
+    """Return the rows with `shift` seconds added to the times on the expiry clock."""
+    tables = {}
+    for table, rows in copied.tables.items():
+        clocked = TABLES[table].clocked
+        if clocked is None or not shift:
+            tables[table] = rows
+            continue
+        at = TABLES[table].columns.index(clocked)
+        tables[table] = [
+            row if row[at] is None else (*row[:at], row[at] + shift, *row[at + 1 :])
+            for row in rows
+        ]
+    return replace(copied, tables=tables, expiry_now=copied.expiry_now + shift)
+
+
+# The tag of a snapshot, and the record in the file that makes the snapshot valid.
+#
+# A snapshot is valid if the storage records its nonce and its digest for the partition,
+# and its history contains the snapshot's newest change, which has the same random bits.
+# So only a process that can write the storage can make a valid snapshot. Every snapshot
+# has a new nonce, which is recorded after the snapshot is in place. So a storage that
+# was replaced by a backup has no record of the snapshots that were made later.
+
+
+NONCE_BYTES = 8
+_DIGEST_BYTES = 16
+_TAG = struct.Struct("<16sIIQ8sII")  # 48 bytes, the size of the engine's tag
+TAG_AT = 64
+"""Where the tag is in a snapshot."""
+HEADER_BYTES = 128
+"""Of a snapshot; the tag is inside."""
+# Tags of the first format had no random bits, and a number of 8 bytes.
+_ANALYSIS = zlib.crc32(f"{ANALYSIS_VERSION}, tag 2".encode())
+
+
+class SnapshotTag(NamedTuple):
+    """Identifies the state that a snapshot holds.
+
+    Attributes:
+        uuid: The identity of the storage.
+        part: The number of the partition.
+        seq: The newest change that the snapshot contains.
+        head: Random bits of that change.
+        nonce: Random bytes, new for every snapshot.
+        model: The number of the model of its vectors; 0 without vectors.
+        analysis: The version of the text analysis that produced its terms.
+    """
+
+    uuid: bytes
+    part: int
+    seq: int
+    head: int
+    nonce: bytes
+    model: int
+    analysis: int
+
+    @classmethod
+    def new(cls, uuid: bytes, version: tuple[int, int, int], model: int) -> SnapshotTag:
+        """Return the tag of a snapshot that is about to be taken."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return cls(uuid, *version, nonce, model, _ANALYSIS)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> SnapshotTag:
+        """Return the tag that 48 bytes encode."""
+        return cls(*_TAG.unpack(data))
+
+    @classmethod
+    def of_snapshot(cls, header: bytes) -> SnapshotTag | None:
+        """Return the tag in the first bytes of a snapshot; None if they are too few."""
+        tag = header[TAG_AT : TAG_AT + _TAG.size]
+        return cls.unpack(tag) if len(tag) == _TAG.size else None
+
+    def pack(self) -> bytes:
+        """Return the tag as 48 bytes."""
+        return _TAG.pack(*self)
+
+    def is_of(self, uuid: bytes, part: int, record: bytes, model: int) -> bool:
+        """Whether the tag belongs to the snapshot that is on record for a partition."""
+        nonce = record[:NONCE_BYTES]
+        state = self._replace(seq=0, head=0)
+        return state == (uuid, part, 0, 0, nonce, model, _ANALYSIS)
+
+
+def recorded(nonce: bytes, data: bytes) -> bytes:
+    """Return the record that a storage has of a snapshot: nonce and digest."""
+    return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()

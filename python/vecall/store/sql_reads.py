@@ -8,24 +8,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from vecall.errors import ClosedError
-from vecall.filters.labels import EVERY
+from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.owner_summaries import AppSummary, UserSummary
-from vecall.store.erased_names import hidden_in_app
-from vecall.store.item_records import ItemRow, ItemVectors
-from vecall.store.models import active_model, has_memories
-from vecall.store.partition_copy import PartitionCopy, PartitionNames
-from vecall.store.partition_lookup import partition_names
-from vecall.store.reads import (
-    export,
-    history,
-    item_reads,
-    listing,
-    metadata_filter,
-    owners,
-    partition_reads,
-    whole_partition,
-)
+from vecall.store.names import hidden_in_app, partition_names
+from vecall.store.reads import item_reads, listing, partition_reads
 from vecall.store.results import (
     BufferedTurn,
     DueSession,
@@ -33,17 +19,13 @@ from vecall.store.results import (
     RevisionRow,
     Said,
 )
-from vecall.store.rows import Row, RowWithVector
+from vecall.store.rows import PartitionCopy, PartitionNames, Row, RowWithVector
+from vecall.store.sql import active_model, has_memories
 from vecall.store.transaction import Transaction
-from vecall.store.writes import (
-    consolidation,
-    existing,
-    expire,
-    model_migration,
-    session_buffer,
-)
-from vecall.store.writes.adopt_identity import identity_facts
-from vecall.types import Filter
+from vecall.store.values import ItemRow, ItemVectors
+from vecall.store.writes import add, consolidation, delete, model_migration, sessions
+from vecall.store.writes.imports import identity_facts
+from vecall.types import AppSummary, Filter, UserSummary
 
 T = TypeVar("T", bound=Transaction)
 
@@ -82,15 +64,15 @@ class SqlReads(Generic[T]):
     def likely_rows(
         self, part: int, conditions: Filter
     ) -> Iterator[tuple[int, float, float, str | None]]:
-        return metadata_filter.likely_rows(self._connection, part, conditions)
+        return partition_reads.likely_rows(self._connection, part, conditions)
 
     def passing(
         self, app: str, user: str, conditions: Filter
     ) -> dict[str, float | None]:
-        return metadata_filter.passing(self._connection, app, user, conditions)
+        return partition_reads.passing(self._connection, app, user, conditions)
 
     def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
-        return metadata_filter.rows_of_ids(self._connection, part, ids)
+        return partition_reads.rows_of_ids(self._connection, part, ids)
 
     def find(
         self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
@@ -117,7 +99,7 @@ class SqlReads(Generic[T]):
     def history(
         self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
     ) -> list[RevisionRow]:
-        return history.history(self._connection, app, user, id_, now, rights)
+        return listing.history(self._connection, app, user, id_, now, rights)
 
     def listed(
         self,
@@ -150,28 +132,28 @@ class SqlReads(Generic[T]):
     def old_sessions(
         self, app: str, user: str, before: float, now: float
     ) -> list[tuple[str, list[Row]]]:
-        return history.old_sessions(self._connection, app, user, before, now)
+        return listing.old_sessions(self._connection, app, user, before, now)
 
     def vectors_of(
         self, part: int, said: Iterable[Said], model: int
     ) -> dict[Said, bytes]:
-        return existing.vectors_of(self._connection, part, said, model)
+        return add.vectors_of(self._connection, part, said, model)
 
     def buffered_turns(self, app: str, user: str, session: str) -> list[BufferedTurn]:
-        return session_buffer.buffered_turns(self._connection, app, user, session)
+        return sessions.buffered_turns(self._connection, app, user, session)
 
     def seen_turn_ids(
         self, app: str, user: str, session: str, ids: Sequence[str]
     ) -> set[str]:
-        return session_buffer.seen_turn_ids(self._connection, app, user, session, ids)
+        return sessions.seen_turn_ids(self._connection, app, user, session, ids)
 
     def list_apps(self, after: str, limit: int) -> list[AppSummary]:
-        return owners.list_apps(self._connection, after, limit)
+        return listing.list_apps(self._connection, after, limit)
 
     def list_users(
         self, app: str, prefix: str, after: str, limit: int
     ) -> list[UserSummary]:
-        return owners.list_users(self._connection, app, prefix, after, limit)
+        return listing.list_users(self._connection, app, prefix, after, limit)
 
     def users_of(self, app: str) -> list[str]:
         return partition_reads.users_of(self._connection, app)
@@ -180,13 +162,13 @@ class SqlReads(Generic[T]):
         return hidden_in_app(self._connection, app)
 
     def due_users(self, now: float) -> list[tuple[str, str]]:
-        return expire.due_users(self._connection, now)
+        return delete.due_users(self._connection, now)
 
     def due_sessions(self, now: float) -> list[DueSession]:
-        return session_buffer.due_sessions(self._connection, now)
+        return sessions.due_sessions(self._connection, now)
 
     def next_due(self) -> float | None:
-        return session_buffer.next_due(self._connection)
+        return sessions.next_due(self._connection)
 
     def totals(self) -> dict[str, int]:
         return partition_reads.totals(self._connection)
@@ -222,17 +204,17 @@ class SqlReads(Generic[T]):
         return consolidation.last_consolidation(self._connection)
 
     def export_header(self, vectors: bool) -> dict[str, Any]:
-        return export.export_header(self._connection, vectors)
+        return listing.export_header(self._connection, vectors)
 
     def export_partitions(
         self, app: str | None, user: str | None
     ) -> list[tuple[int, str, str, float]]:
-        return export.export_partitions(self._connection, app, user)
+        return listing.export_partitions(self._connection, app, user)
 
     def export_lines(
         self, part: int, model: int | None
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        return export.export_lines(self._connection, part, model)
+        return listing.export_lines(self._connection, part, model)
 
     def items_at(
         self, part: int, places: Sequence[tuple[str, str]], *, pieces: bool = True
@@ -269,12 +251,12 @@ class SqlReads(Generic[T]):
         return item_reads.export_items(self._connection, part, vectors)
 
     def partitions_after(self, after: int, limit: int) -> list[PartitionNames]:
-        return whole_partition.partitions_after(self._connection, after, limit)
+        return listing.partitions_after(self._connection, after, limit)
 
     def partition_copy(
         self, names: PartitionNames, expiry_now: float
     ) -> PartitionCopy | None:
-        return whole_partition.read_partition(self._connection, names, expiry_now)
+        return listing.read_partition(self._connection, names, expiry_now)
 
     def is_changing_model(self) -> bool:
         connection = self._connection

@@ -1,7 +1,7 @@
 """The interface of a database transaction to the SQL of jobs and reads.
 
 Jobs and reads are written once, in SQL that SQLite executes as it is.
-`store/postgres/dialect.py` translates it for PostgreSQL. What both must support:
+`store/postgres/transaction.py` translates it for PostgreSQL. What both must support:
 
 - `?` and `:name` mark values; `IN` lists have one mark a value.
 - `coalesce`, `ON CONFLICT`, `x''`, `char(n)`, `instr(a, b) > 0`, `IS ?`,
@@ -15,12 +15,17 @@ Jobs and reads are written once, in SQL that SQLite executes as it is.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import singledispatch
+from functools import lru_cache, singledispatch
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 from vecall.clock import Clock, ExpiryClock
+from vecall.filters.rights import FULL, Rights, tiers_from
+from vecall.store.rows import Change, Draft
+from vecall.store.values import stored_object
 
 
 class Result(Protocol):
@@ -193,3 +198,81 @@ def expiry_clock_of(transaction: Any) -> ExpiryClock:
     """Return the expiry clock of a transaction; the machine's if it has none."""
     known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)
     return ExpiryClock(Clock()) if known is None else known
+
+
+# The interface of a write job.
+
+
+class WriteJob(Protocol):
+    """A write, as data. Its results are the `Change` and its own attributes.
+
+    `run` may be called again, because a failed commit may be retried.
+    """
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Estimate of the file's growth in bytes; 0 for a job that frees space."""
+        ...
+
+    def run(self, transaction: Any, /) -> Change:
+        """Execute the job. Only the storage calls this, inside a transaction."""
+        ...
+
+
+# The condition of the memories that exist for a caller, in SQL.
+
+
+def visible(rights: Rights) -> str:
+    """Return a condition on `mem` that the memories meet which a caller sees.
+
+    It is empty if the caller sees all memories; otherwise it begins with AND.
+    """
+    return "" if rights is FULL else _visible(rights)
+
+
+@lru_cache(maxsize=32)
+def _visible(rights: Rights) -> str:
+    condition = above_floor(rights)
+    return condition if rights.review else f"{condition} AND mem.state <> 'quarantined'"
+
+
+def above_floor(rights: Rights) -> str:
+    """Return the part of `visible` that concerns trust."""
+    if rights.min_trust is None or not rights.has_floor:
+        return ""
+    tiers = ", ".join(f"'{tier}'" for tier in tiers_from(rights.min_trust))
+    return f" AND mem.trust IN ({tiers})"
+
+
+# Digests of overwritten revisions, which prevent ingest from undoing a correction.
+
+
+SHORT = 4  # hexadecimal digits of a digest after a purge
+
+COMPARED = (
+    "session event ts author kind source trust text content meta importance"
+).split()
+"""The fields whose change makes a new revision."""
+
+
+def was_overwritten(draft: Draft, digests: set[str]) -> bool:
+    """Whether a draft equals a revision that a correction has overwritten."""
+    digest = digest_of(draft)
+    return digest in digests or digest[:SHORT] in digests
+
+
+def digest_of(draft: Draft) -> str:
+    """Return a digest of the fields in `COMPARED`."""
+    return _digest({name: getattr(draft, name) for name in COMPARED})
+
+
+def digest_of_old(old: str) -> str:
+    """Return the digest of a revision; the history may hold only the digest."""
+    revision: dict[str, object] = stored_object(old)
+    digest = revision.get("digest")
+    return digest if isinstance(digest, str) else _digest(revision)
+
+
+def _digest(values: Mapping[str, object]) -> str:
+    text = json.dumps([values.get(name) for name in COMPARED])
+    return blake2b(text.encode(), digest_size=16).hexdigest()

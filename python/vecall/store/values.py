@@ -6,13 +6,20 @@ value is checked here before it is used.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, islice
+from secrets import token_hex
+from typing import Any, NamedTuple
 
+from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import CorruptFileError, InvalidArgumentError
-from vecall.timestamps import to_seconds, ttl_seconds
+from vecall.scalars import exact_arguments, json_default
 from vecall.types import check_share
 
 _DEPTH = 200
@@ -222,3 +229,504 @@ _decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
 NO_VALUE = (
     "the file is damaged: a value is not as vecall writes it; `vecall doctor` says more"
 )
+
+
+# The texts that checksums are of: one spelling for each value.
+#
+# A checksum was once of the `repr` of what a caller gave. A number of NumPy's, such as
+# a TTL, was written as a plain number with a checksum of its NumPy spelling. Rows with
+# such a checksum are whole; `old_spellings` finds them again.
+
+
+def canonical(value: object) -> str:
+    """Return the text of a value of a row; "" for None.
+
+    Raises:
+        TypeError: Neither a string nor a number.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float.__repr__(value)
+    return int.__repr__(value)
+
+
+def old_spellings(
+    texts: Sequence[str], values: Sequence[object], places: Sequence[int]
+) -> Iterator[list[str]]:
+    """Yield the texts of a row as a value of NumPy's at some places had spelled them.
+
+    Args:
+        texts: The text of each value.
+        values: The values.
+        places: Where a caller's value, or one made of it, may be.
+    """
+    spelled: dict[int, str] = {}
+    for at in places:
+        value = values[at]
+        if type(value) is float:
+            spelled[at] = f"np.float64({value!r})"
+        elif type(value) is str:
+            spelled[at] = f"np.str_({value!r})"
+    for count in range(1, len(spelled) + 1):
+        for chosen in combinations(spelled, count):
+            yield [
+                spelled[at] if at in chosen else text for at, text in enumerate(texts)
+            ]
+
+
+# How the values of items are stored: small ones as JSON, large ones in pieces.
+#
+# The row of a large value has a text that is not JSON: "@", the number of pieces, ",",
+# how many of the last ones hold the outline, ":", and the outline if none do. The
+# outline is JSON: the value with null in place of its long strings, and for each of
+# these which null of the value it is, from 0, its number of pieces, and whether they
+# are escaped. A piece is a row of its own, under a namespace that no caller can name.
+
+
+PIECES = "\x1f"
+"""The stored text of the pieces' namespace: one label, which is empty."""
+
+LARGE = 65_536
+"""Characters up to which a value is one text, about."""
+
+_LONG = 16_384  # characters of a string from which on it has pieces of its own
+_PIECE = 262_144  # characters
+_MARK = "@"  # no JSON text begins with it
+_PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
+_HEAD = 32  # characters in which the numbers of a large value are
+
+_JSON: Any = {
+    "allow_nan": False,
+    "separators": (",", ":"),
+    "default": json_default,
+}
+_ENCODE = json.JSONEncoder(ensure_ascii=False, **_JSON).encode
+_ENCODE_ASCII = json.JSONEncoder(**_JSON).encode
+
+DAMAGED_ITEM = (
+    "the file is damaged: an item fails its checks; `vecall doctor` says more"
+)
+
+
+class StoredValue(NamedTuple):
+    """The value of an item as it is stored.
+
+    Attributes:
+        text: The text of the item's row.
+        pieces: The texts of its pieces, in order.
+    """
+
+    text: str
+    pieces: tuple[str, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in UTF-8."""
+        return sum(
+            len(each) if each.isascii() else len(each.encode())
+            for each in (self.text, *self.pieces)
+        )
+
+    @property
+    def outline_bytes(self) -> int:
+        """Bytes in UTF-8 without the long strings."""
+        last = _numbers(self.text)[1] if self.pieces else 0
+        return (
+            StoredValue("", self.pieces[-last:]).nbytes
+            if last
+            else len(self.text.encode())
+        )
+
+
+def json_text(value: Any) -> str:
+    """Return a value of plain dicts and lists as JSON that UTF-8 can hold.
+
+    Raises:
+        TypeError: A value of another type.
+        ValueError: NaN, Inf, or a cycle.
+        RecursionError: Nested too deeply.
+    """
+    text = _ENCODE(value)
+    return text if _is_valid(text) else _ENCODE_ASCII(value)  # a lone surrogate
+
+
+def in_pieces(value: Any) -> StoredValue:
+    """Return a large value of plain dicts and lists as it is stored.
+
+    No step of it takes longer for a longer string, apart from the copy of a piece.
+    """
+    found = _Pieces()
+    outline = json_text([found.outlined(value), found.places])
+    pieces = found.pieces
+    last = _cut(outline) if len(outline) > LARGE else []
+    pieces += last
+    if not pieces:
+        return StoredValue(json_text(value))
+    head = f"{_MARK}{len(pieces)},{len(last)}:"
+    return StoredValue(head if last else head + outline, tuple(pieces))
+
+
+class _Pieces:
+    """The long strings of a value, and which null of the outline each of them is."""
+
+    def __init__(self) -> None:
+        self.places: list[list[int]] = []
+        self.pieces: list[str] = []
+        self._nulls = 0
+
+    def outlined(self, value: Any) -> Any:
+        """Return a value without its long strings, and collect these."""
+        if isinstance(value, dict):
+            return {name: self.outlined(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.outlined(each) for each in value]
+        if isinstance(value, str):
+            if len(value) <= _LONG:
+                return value
+            parts, is_escaped = _storable(_cut(value))
+            self.places.append([self._nulls, len(parts), int(is_escaped)])
+            self.pieces += parts
+        elif value is not None:
+            return value
+        self._nulls += 1
+        return None
+
+
+def _filled(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
+    """Return an outline with texts in place of some of its nulls, by their numbers."""
+    if outline is None:
+        return texts.pop(next(nulls), None)
+    if isinstance(outline, list | dict):
+        steps: Any = enumerate(outline)
+        if isinstance(outline, dict):
+            steps = list(outline.items())
+        for step, each in steps:
+            if each is None or isinstance(each, list | dict):
+                outline[step] = _filled(each, texts, nulls)
+    return outline
+
+
+def _cut(text: str) -> list[str]:
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+def _storable(parts: list[str]) -> tuple[list[str], bool]:
+    """Return texts that both storages hold, and whether they are escaped."""
+    if all("\0" not in part and _is_valid(part) for part in parts):
+        return parts, False
+    return [json.dumps(part)[1:-1] for part in parts], True
+
+
+def _is_valid(text: str) -> bool:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+def number_of_pieces(text: str) -> int:
+    """Return how many pieces the value of a row has; 0 of a small one.
+
+    Raises:
+        CorruptFileError: Not a text that vecall writes.
+    """
+    return _numbers(text)[0] if text.startswith(_MARK) else 0
+
+
+def _numbers(text: str) -> tuple[int, int]:
+    try:
+        count, last = text[1:_HEAD].partition(":")[0].split(",")
+        numbers = int(count), int(last)
+    except ValueError:
+        raise CorruptFileError(DAMAGED_ITEM) from None
+    if not 0 <= numbers[1] <= numbers[0] or numbers[0] < 1:
+        raise CorruptFileError(DAMAGED_ITEM)
+    return numbers
+
+
+def parsed_value(text: str, pieces: Sequence[str]) -> Any:
+    """Return the value of a row and its pieces.
+
+    Raises:
+        CorruptFileError: They do not fit together.
+    """
+    if not text.startswith(_MARK):
+        return _PARSE(text)[0]
+    count, last = _numbers(text)
+    if count != len(pieces):
+        raise CorruptFileError(DAMAGED_ITEM)
+    outline = "".join(pieces[-last:]) if last else text.partition(":")[2]
+    try:
+        value, places = _PARSE(outline)[0]
+        parts = iter(pieces)
+        texts: dict[int, str] = {}
+        for number, length, is_escaped in places:
+            some = list(islice(parts, length))
+            if is_escaped:
+                some = [json.loads(f'"{part}"') for part in some]
+            texts[number] = "".join(some)
+        filled = _filled(value, texts, itertools.count())
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise CorruptFileError(DAMAGED_ITEM) from None
+    if texts:
+        raise CorruptFileError(DAMAGED_ITEM)
+    return filled
+
+
+# The records of items, and how their namespaces are stored.
+#
+# A namespace is a sequence of labels. It is stored as one text in which a unit
+# separator (U+001F) ends each label, so a namespace and all below it are one range of
+# texts in code point order.
+
+
+_END, _AFTER_END = "\x1f", "\x20"
+_ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
+_CRC_BYTES = 4
+HEAD_DIGITS, _HEADS = 8, 32
+MOST_VECTORS = 1 << 10
+"""Maximum number of vectors of one item."""
+
+
+def encode_namespace(labels: Sequence[str]) -> str:
+    """Return a namespace as one text."""
+    return _encoded(tuple(labels))
+
+
+@lru_cache(maxsize=1024)
+def _encoded(labels: tuple[str, ...]) -> str:
+    parts = []
+    for label in labels:
+        for raw, escaped in _ESCAPES:
+            label = label.replace(raw, escaped)  # noqa: PLW2901
+        parts.append(label + _END)
+    return "".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def decode_namespace(text: str) -> tuple[str, ...]:
+    """Return the labels of a stored namespace.
+
+    Raises:
+        CorruptFileError: Not the text of a namespace.
+    """
+    labels = []
+    for label in text.split(_END):
+        for raw, escaped in reversed(_ESCAPES):
+            label = label.replace(escaped, raw)  # noqa: PLW2901
+        labels.append(label)
+    if labels.pop() != "":
+        raise CorruptFileError(DAMAGED_ITEM)
+    return tuple(labels)
+
+
+def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
+    """Return the range of stored texts of a namespace and all below it.
+
+    Returns:
+        The lowest text, and the lowest text above the range; None is no upper bound.
+    """
+    low = encode_namespace(labels)
+    return low, (low[:-1] + _AFTER_END) if low else None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPut:
+    """One item to be written; all fields are validated.
+
+    Attributes:
+        namespace: The stored text of its namespace.
+        key: Its key.
+        value: Its value as it is stored.
+        vectors: Its vectors as float32, one after the other; b"" for none.
+        ttl: TTL in seconds; None is no expiry.
+        if_version: The version that is replaced; 0 if there must be none; None
+            replaces any.
+        pieces: The pieces of a large value.
+    """
+
+    namespace: str
+    key: str
+    value: str
+    vectors: bytes = b""
+    ttl: float | None = None
+    if_version: int | None = None
+    pieces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDrop:
+    """One item to be deleted; nothing happens if there is none.
+
+    Attributes:
+        namespace: The stored text of its namespace.
+        key: Its key.
+        if_version: The version that is deleted; None deletes any.
+        is_optional: Whether an item of another version is left alone; otherwise it is
+            a conflict.
+    """
+
+    namespace: str
+    key: str
+    if_version: int | None = None
+    is_optional: bool = False
+
+
+class ItemState(NamedTuple):
+    """What a storage knows about the items of one (app, user).
+
+    Attributes:
+        part: The number of the partition.
+        seq: The number of the newest written item; it never goes back.
+        gone: The number of items that were deleted or replaced so far.
+        dim: The dimension of all vectors; 0 before the first.
+        embedder: The name of the embedder of the vectors, if it was given.
+        heads: Eight random hex digits of each of the newest 32 changes, oldest first;
+            "" before the first change. They tell a later state from another history
+            with the same numbers.
+    """
+
+    part: int
+    seq: int = 0
+    gone: int = 0
+    dim: int = 0
+    embedder: str | None = None
+    heads: str = ""
+
+    @property
+    def head(self) -> str:
+        """The random digits of the newest change."""
+        return self.heads[-HEAD_DIGITS:]
+
+    def follows(self, head: str) -> bool:
+        """Return whether this is the state after a change, or a later one.
+
+        Also False if more than 32 changes came after it.
+
+        Args:
+            head: The random digits of the change; "" is before the first one.
+        """
+        starts = range(0, len(self.heads), HEAD_DIGITS)
+        return not head or any(self.heads.startswith(head, at) for at in starts)
+
+    def changed(self) -> ItemState:
+        """Return this state with the random digits of another change."""
+        added = self.heads + token_hex(HEAD_DIGITS // 2)
+        return self._replace(heads=added[-_HEADS * HEAD_DIGITS :])
+
+
+class ItemRow(NamedTuple):
+    """A stored item.
+
+    Attributes:
+        rid: Its row number, `part << 32 | version`.
+        ns: The stored text of its namespace.
+        key: Its key.
+        value: Its value as it is stored.
+        created_at: When the key was first written, in seconds since 1970.
+        updated_at: When this version was written, in seconds since 1970.
+        ttl: TTL in seconds.
+        expires_at: When it expires, on the expiry clock.
+        vecs: Its vectors with their checksum; None if it has none or they were not
+            read.
+        pieces: The pieces of a large value, if they were read.
+    """
+
+    rid: int
+    ns: str
+    key: str
+    value: str
+    created_at: float
+    updated_at: float
+    ttl: float | None
+    expires_at: float | None
+    vecs: bytes | None = None
+    pieces: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The version of the item."""
+        return self.rid & 0xFFFFFFFF
+
+
+class ItemVectors(NamedTuple):
+    """The vectors of a stored item, as float32."""
+
+    rid: int
+    ns: str
+    key: str
+    vectors: bytes
+
+
+ITEM_COLUMNS = "rid, ns, key, value, created_at, updated_at, ttl, expires_at"
+"""The columns of an `ItemRow` without the vectors, in its order."""
+
+_WAS_NUMPY = (2, 4, 5, 6, 7)  # the key and the times
+
+
+def item_checksum(row: ItemRow) -> int:
+    """Return the CRC-32 of an item without its vectors, or of a piece."""
+    if row.ns == PIECES:  # its other columns follow from its number
+        return zlib.crc32(row.value.encode(), zlib.crc32(str(row.rid).encode()))
+    return zlib.crc32(repr(exact_arguments(row[:8])).encode())
+
+
+def has_old_checksum(row: ItemRow, crc: object) -> bool:
+    """Whether a checksum is of a spelling that vecall wrote once.
+
+    That of a key which was a member of an enum named the enum, so it is not known.
+    """
+    values = row[:8]
+    old = old_spellings(list(map(repr, values)), values, _WAS_NUMPY)
+    return any(zlib.crc32(f"({', '.join(text)})".encode()) == crc for text in old)
+
+
+def checked_item(
+    values: Sequence[Any], crc: object, vecs: bytes | None = None
+) -> ItemRow:
+    """Return the item of a stored row.
+
+    Args:
+        values: The columns `ITEM_COLUMNS`.
+        crc: The stored checksum.
+        vecs: The stored vectors, which are not checked here.
+
+    Raises:
+        CorruptFileError: The row fails its checksum.
+    """
+    # Whole numbers come back as floats; their text has to be that of the checksum.
+    row = ItemRow(*(*values, vecs))
+    if crc != item_checksum(row) and not has_old_checksum(row, crc):
+        raise CorruptFileError(DAMAGED_ITEM)
+    return row
+
+
+def with_checksum(rid: int, vectors: bytes) -> bytes | None:
+    """Return vectors as they are stored; None for none."""
+    return vectors + _crc_of(rid, vectors) if vectors else None
+
+
+def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
+    """Return the vectors of a stored column; b"" if the item has none.
+
+    Raises:
+        CorruptFileError: They fail their checksum.
+    """
+    if stored is None:
+        return b""
+    if not isinstance(stored, bytes) or len(stored) <= _CRC_BYTES:
+        raise CorruptFileError(DAMAGED_ITEM)
+    vectors, crc = stored[:-_CRC_BYTES], stored[-_CRC_BYTES:]
+    if crc != _crc_of(rid, vectors) or dim < 1 or len(vectors) % (4 * dim):
+        raise CorruptFileError(DAMAGED_ITEM)
+    return vectors
+
+
+def _crc_of(rid: int, vectors: bytes) -> bytes:
+    crc = zlib.crc32(vectors, zlib.crc32(str(rid).encode()))
+    return crc.to_bytes(_CRC_BYTES, "little")

@@ -7,8 +7,7 @@ from vecall.summaries.compaction_aware import (
     CompactionAwareSummaryProvider,
     compaction_of,
 )
-from vecall.summaries.llm import LlmSummaryProvider
-from vecall.summaries.prompt import DEFAULT_PROMPT
+from vecall.summaries.llm import DEFAULT_PROMPT, LlmSummaryProvider
 
 __all__ = [
     "DEFAULT_PROMPT",

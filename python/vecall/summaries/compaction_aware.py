@@ -15,9 +15,9 @@ from vecall.summaries.base import (
     SessionSummary,
     SummaryProvider,
     checked_summaries,
+    time_of,
 )
 from vecall.summaries.llm import LlmSummaryProvider
-from vecall.summaries.transcript import time_of
 
 _OPTIONS = {"llm", "prompt", "max_chars"}
 

@@ -13,21 +13,24 @@ from vecall.content import get_field
 from vecall.errors import ConfigError
 from vecall.filters.rights import Rights
 from vecall.protocols import MemoryProtocol
-from vecall.tools.any_service import restricted
-from vecall.tools.base import MemoryTool, OnMissing
-from vecall.tools.expand import ExpandSession
-from vecall.tools.fallback import search_with_fallback
-from vecall.tools.forget import ForgetMemory
-from vecall.tools.insertion import Placement
-from vecall.tools.load import LoadMemory
-from vecall.tools.preload import PreloadFormat, PreloadMemory
-from vecall.tools.recall import RecallMemory
-from vecall.tools.remember import Remember
-from vecall.tools.run_owner import RunOwner
-from vecall.tools.shown_memories import ShownMemories
-from vecall.tools.snippets import DEFAULT_MAX_TOKENS
-from vecall.tools.unasked import UnaskedFloor, checked_floor, search_unasked
-from vecall.tools.update import UpdateMemory
+from vecall.tools.base import (
+    MemoryTool,
+    OnMissing,
+    Placement,
+    RunOwner,
+    restricted,
+    search_with_fallback,
+)
+from vecall.tools.output import DEFAULT_MAX_TOKENS, ShownMemories
+from vecall.tools.preload import (
+    PreloadFormat,
+    PreloadMemory,
+    UnaskedFloor,
+    checked_floor,
+    search_unasked,
+)
+from vecall.tools.search import ExpandSession, LoadMemory, RecallMemory
+from vecall.tools.writing import ForgetMemory, Remember, UpdateMemory
 from vecall.types import FilterLike
 
 __all__ = [

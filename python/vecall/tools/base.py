@@ -7,20 +7,179 @@ import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
+from vecall.clock import to_seconds, utc_seconds
+from vecall.content import get_field, text_parts
 from vecall.errors import (
     ConfigError,
+    EmbedderError,
     InvalidArgumentError,
     InvalidTypeError,
     MemoryNotConfiguredError,
+    VecallError,
 )
-from vecall.protocols import MemoryProtocol
-from vecall.timestamps import utc_seconds
-from vecall.tools.any_service import can, limits_of, require
-from vecall.validation import check_name
+from vecall.filters.rights import FULL, Rights
+from vecall.limits import Limits
+from vecall.protocols import BaseMemoryService, MemoryProtocol
+from vecall.service.memory_service import MemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.services.vector_store_memory import scope_of_filter
+from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
+from vecall.validation import check_filter, check_name, checked_owner
+
+# Adapts the methods and the search results of any memory service to tools.
+#
+# Every memory service has `add_session_to_memory` and `search_memory`. A tool that
+# needs another method checks for it, and raises a typed error if the service lacks it.
+
+
+_NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
+
+
+def limits_of(memory: object) -> Limits:
+    """Return the limits of a service; the default limits if it has none."""
+    limits = getattr(memory, "limits", None)
+    return limits if isinstance(limits, Limits) else Limits()
+
+
+def can(memory: object, *names: str) -> bool:
+    """Return whether a service has the named methods and supports them."""
+    if set(names) & set(getattr(memory, "lacking", ())):
+        return False
+    if isinstance(memory, BaseMemoryService):
+        inherited = {name for name in names if hasattr(BaseMemoryService, name)}
+        required = {"add_session_to_memory", "search_memory"}
+        if not inherited - required <= memory.capabilities:
+            return False
+    return all(callable(getattr(memory, name, None)) for name in names)
+
+
+def require(memory: object, who: str, *names: str) -> None:
+    """Raise ConfigError if a service lacks methods that a tool or a call needs."""
+    if not can(memory, *names):
+        needed = " and ".join(names)
+        msg = f"{who}: this memory service has no {needed}, which is needed"
+        raise ConfigError(msg)
+
+
+def restricted(memory: Any, rights: Rights) -> Any:
+    """Return a service for a caller with fewer rights; None stays None.
+
+    Raises:
+        ConfigError: There is a floor on trust, and the service cannot apply it.
+    """
+    if memory is None or rights == FULL:
+        return memory
+    if callable(restrict := getattr(memory, "restricted", None)):
+        return restrict(rights)
+    if rights.has_floor:
+        msg = "min_trust: this memory service has no method `restricted`"
+        raise ConfigError(msg)
+    return memory
+
+
+def checked_filter(memory: object, condition: object) -> Filter | None:
+    """Return the filter of a tool's searches, or None.
+
+    Args:
+        memory: The memory service, or None.
+        condition: A `Filter`, a mapping with its fields, or None.
+
+    Raises:
+        InvalidArgumentError: The filter is invalid, or the service's search does not
+            support one of its conditions.
+        ConfigError: The service's search takes no filter.
+    """
+    if condition is None:
+        return None
+    checked = check_filter(condition, limits_of(memory), by_metadata=True)
+    if isinstance(memory, VectorStoreMemoryService):
+        scope_of_filter("app", "user", checked, memory.store)
+    elif memory is not None and not takes(
+        getattr(memory, "search_memory", None), "filter"
+    ):
+        msg = "filter: this memory service's search takes none"
+        raise ConfigError(msg)
+    return checked
+
+
+def takes(method: object, name: str) -> bool:
+    """Return whether a method takes an argument of this name."""
+    known = _arguments(getattr(method, "__func__", method))
+    return name in known or "**" in known
+
+
+@lru_cache(maxsize=256)
+def _arguments(function: Any) -> frozenset[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset({"**"})
+    return frozenset(
+        "**" if each.kind is inspect.Parameter.VAR_KEYWORD else each.name
+        for each in parameters
+    )
+
+
+def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a method takes."""
+    return {name: value for name, value in arguments.items() if takes(method, name)}
+
+
+def found_by(response: object) -> SearchMemoryResponse:
+    """Return a search result as vecall's own types, for any service.
+
+    Raises:
+        VecallError: The response is not a search result.
+    """
+    if isinstance(response, SearchMemoryResponse):
+        return response
+    memories = get_field(response, "memories")
+    if not isinstance(memories, list | tuple):
+        msg = "the memory service returned something else than memories"
+        raise VecallError(msg)
+    return SearchMemoryResponse([_entry(each) for each in memories])
+
+
+def _entry(memory: object) -> MemoryEntry:
+    """Read a memory of another library, such as google-adk's MemoryEntry."""
+    if isinstance(memory, MemoryEntry):
+        return memory
+    content = memory if isinstance(memory, str) else get_field(memory, "content")
+    if content is None:
+        content = get_field(memory, "text")
+    given = {name: get_field(memory, name) for name in _NAMES}
+    named: dict[str, Any] = {
+        name: value for name, value in given.items() if isinstance(value, str)
+    }
+    own = get_field(memory, "custom_metadata")
+    return MemoryEntry(
+        "\n".join(text_parts(content)),
+        timestamp=_seconds(get_field(memory, "timestamp")),
+        custom_metadata=dict(own) if isinstance(own, Mapping) else {},
+        **named,
+    )
+
+
+def _seconds(given: object) -> float | None:
+    """Return a time in seconds. Without an offset it is local, as in google-adk."""
+    if isinstance(given, str):
+        try:
+            given = datetime.fromisoformat(given)
+        except ValueError:
+            return None
+    if isinstance(given, datetime):
+        return given.astimezone(timezone.utc).timestamp()
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return to_seconds(given, "timestamp")
+    return None
+
 
 OnMissing = Literal["error", "empty"]
 Schema = Mapping[str, Mapping[str, Any]]
@@ -258,3 +417,131 @@ def at_least_one(value: object, name: str) -> int:
         msg = f"{name}: must be at least 1"
         raise InvalidArgumentError(msg)
     return value
+
+
+# The app and the user of a run, where a function says them.
+
+
+C = TypeVar("C")
+
+
+class RunOwner(Generic[C]):
+    """The app and the user, each a name or a function of a run's context.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function.
+        user_id: The user, or a function.
+
+    Raises:
+        InvalidArgumentError: A name is invalid.
+    """
+
+    def __init__(
+        self,
+        memory: object,
+        app_name: str | Callable[[C], str],
+        user_id: str | Callable[[C], str],
+    ) -> None:
+        """Check the names that are no functions."""
+        self._limits = limits_of(memory)
+        self._app, self._user = app_name, user_id
+        if self.is_fixed:
+            self.of(None)  # type: ignore[arg-type]
+        elif not callable(app_name):
+            check_name(app_name, "app_name", self._limits)
+        elif not callable(user_id):
+            check_name(user_id, "user_id", self._limits)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether both are names."""
+        return not callable(self._app) and not callable(self._user)
+
+    def of(self, context: C) -> tuple[str, str]:
+        """Return the app and the user of a run.
+
+        Raises:
+            InvalidArgumentError: A function returned something else than a valid name.
+        """
+        app, user = (
+            name(context) if callable(name) else name
+            for name in (self._app, self._user)
+        )
+        owner = checked_owner(app, user, self._limits)
+        return owner["app_name"], owner["user_id"]
+
+
+# A search that falls back to words if the embedder fails.
+
+
+async def search_with_fallback(
+    memory: Any, **arguments: Any
+) -> tuple[SearchMemoryResponse, bool]:
+    """Search; if the embedder fails, search by words. Return whether it failed.
+
+    The fallback keeps an agent's turn working when embedding fails, and logs a warning.
+    A search by words has no cosine: the floor on the cosine, of the call or of the
+    service, does not apply to it. The floor on the confidence does. If the service's
+    search takes no `top_k`, this function cuts the result to `top_k` memories.
+
+    Args:
+        memory: The memory service, of vecall or another library.
+        arguments: The arguments of vecall's `search_memory`.
+
+    Raises:
+        ConfigError: The service's search does not support a floor or the filter.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    known = taken(memory.search_memory, given)
+    if missing := given.keys() - known.keys() - {"top_k"}:
+        msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
+        raise ConfigError(msg)
+    try:
+        found = found_by(await memory.search_memory(**known))
+        return SearchMemoryResponse(found.memories[: arguments.get("top_k")]), False
+    except EmbedderError as error:
+        if not isinstance(memory, MemoryService):
+            raise
+        _log.warning("searched by words alone: %s", error)
+    words = replace(memory.ranking, fusion="words")
+    known.pop("min_similarity", None)
+    return await memory.search_memory(**known, ranking=words), True
+
+
+# Inserts a block of recalled memories into the messages of a request.
+
+
+Placement = Literal["user", "system"]
+Message = dict[str, Any]
+
+_SYSTEM = ("system", "developer")
+
+
+def insert_block(
+    messages: Sequence[Message], block: str, placement: Placement
+) -> list[Message]:
+    """Return messages with the block inserted; the arguments are not changed.
+
+    Args:
+        messages: Dicts with "role" and "content": a text or a list of parts.
+        block: The text; "" changes nothing.
+        placement: "user" appends the block as a separate user message. "system" appends
+            it to the system text, or adds a system message if there is none.
+    """
+    given = list(messages)
+    if not block:
+        return given
+    if placement == "user":
+        return [*given, {"role": "user", "content": block}]
+    for at, message in enumerate(given):
+        if message.get("role") in _SYSTEM:
+            given[at] = {**message, "content": _longer(message.get("content"), block)}
+            return given
+    return [{"role": "system", "content": block}, *given]
+
+
+def _longer(content: Any, block: str) -> Any:
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": block}]
+    return f"{content}\n\n{block}" if content else block

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.filters.rights import Rights
 from vecall.protocols import MemoryProtocol
-from vecall.tools.any_service import checked_filter
-from vecall.tools.base import Answer, MemoryTool, OnMissing
-from vecall.tools.fallback import search_with_fallback
-from vecall.tools.json_output import NOTE, checked_look, shown
-from vecall.tools.shown_memories import ShownMemories, key_of
-from vecall.tools.snippets import DEFAULT_MAX_TOKENS
-from vecall.types import Filter, FilterLike
-from vecall.validation import check_query
+from vecall.text import strip_invisible
+from vecall.tools.base import (
+    Answer,
+    MemoryTool,
+    OnMissing,
+    Schema,
+    at_least_one,
+    checked_filter,
+    restricted,
+    search_with_fallback,
+)
+from vecall.tools.output import (
+    DEFAULT_MAX_TOKENS,
+    FRAME,
+    NOTE,
+    Piece,
+    ShownMemories,
+    as_json,
+    bounded,
+    checked_look,
+    cost_of,
+    from_character,
+    key_of,
+    shown,
+)
+from vecall.types import Filter, FilterLike, MemoryEntry
+from vecall.validation import check_name, check_query
 
 
 class SearchTool(MemoryTool):
@@ -112,3 +135,268 @@ def _already(count: int) -> str:
     if count == 1:
         return "1 matching memory is already in the context above"
     return f"{count} matching memories are already in the context above"
+
+
+# `expand_session`: the model reads a cut memory and the turns around it.
+
+
+_NO_MEMORY = "id: this user has no such memory"
+_MAX_TURNS = 10
+_SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
+
+
+class ExpandSession(MemoryTool):
+    """The tool `expand_session(id, turns_before, turns_after, begin)`.
+
+    The answer is `{"memories": […], "note": …}`: the memory of that id and the turns
+    around it in its session, in order. The text of the requested memory starts at the
+    character `begin`. If the text is cut, `"cut"` has the range of characters shown,
+    and the model reads on with `begin` at the end of that range. An unknown id returns
+    `{"error": …}`.
+
+    Args:
+        memory: The memory service, or None.
+        app_name: The app.
+        user_id: The user.
+        on_missing: As in `MemoryTool`.
+        max_tokens: As in `RecallMemory`.
+        count_tokens: As in `RecallMemory`.
+        neutralise: As in `RecallMemory`.
+        min_trust: As in `Rights`: memories below it do not exist for the tool.
+
+    Raises:
+        InvalidArgumentError: A name, a number or the trust tier is invalid.
+        ConfigError: `on_missing` is invalid, or the service has no `expand_session`, or
+            cannot apply `min_trust`.
+    """
+
+    name = "expand_session"
+    description = (
+        "Read a memory in full, by its id, with the turns before and after it. Use it "
+        'where a recalled text has "cut", or where its context is needed.'
+    )
+    _properties: ClassVar[Schema] = {
+        "id": {"type": "string", "description": "The id of the memory"},
+        "turns_before": {
+            "type": "number",
+            "description": "Turns before it, 0 to 10 (default: 2)",
+        },
+        "turns_after": {
+            "type": "number",
+            "description": "Turns after it, 0 to 10 (default: 2)",
+        },
+        "begin": {
+            "type": "number",
+            "description": "The character of its text to begin at (default: 0)",
+        },
+    }
+    _required = ("id",)
+    _without_memory: ClassVar[Answer] = {"memories": []}
+    _needs = ("expand_session",)
+
+    def __init__(
+        self,
+        memory: MemoryProtocol | None,
+        app_name: str,
+        user_id: str,
+        *,
+        on_missing: OnMissing = "error",
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        count_tokens: Callable[[str], int] | None = None,
+        neutralise: bool = True,
+        min_trust: str | None = None,
+    ) -> None:
+        """Bind the tool to one user."""
+        memory = restricted(memory, Rights(min_trust=min_trust))
+        super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
+
+    async def _answer(
+        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
+    ) -> dict[str, Any]:
+        id_ = given.get("id")
+        if not isinstance(id_, str):
+            msg = "id: expected a string"
+            raise InvalidTypeError(msg)
+        check_name(id_, "id", self._limits)
+        before, after = (_turns(given.get(name, 2), name) for name in _AROUND)
+        try:
+            found = await memory.expand_session(
+                app_name=self.app_name,
+                user_id=self.user_id,
+                memory_id=id_,
+                turns_before=before,
+                turns_after=after,
+            )
+        except NotFoundError:
+            raise InvalidArgumentError(_NO_MEMORY) from None
+        if all(each.id != id_ for each in found):
+            raise InvalidArgumentError(_NO_MEMORY)
+        pieces = self._pieces(found, id_, _whole(given.get("begin", 0), "begin"))
+        memories = [as_json(piece, self._look) for piece in pieces]
+        answer: dict[str, Any] = {"memories": memories, "note": NOTE}
+        if left_out := len(found) - len(pieces):
+            answer["left_out"] = left_out
+        return answer
+
+    def _pieces(
+        self, found: Sequence[MemoryEntry], id_: str, begin: int
+    ) -> list[Piece]:
+        """Return the requested memory, and as many other turns as fit."""
+        at = next(n for n, each in enumerate(found) if each.id == id_)
+        pieces = [
+            Piece(replace(each, content=strip_invisible(each.text))) for each in found
+        ]
+        look = self._look
+        most = look.max_tokens
+        cost = cost_of(look)
+        room = sum(map(cost, pieces)) if most is None else most - FRAME
+        others = [piece.memory for n, piece in enumerate(pieces) if n != at]
+        share = int(room * _SHARE_OF_REQUESTED) if others else room
+        needed = min(sum(cost(Piece(each)) for each in others), room - share)
+        requested = from_character(pieces[at], begin, room - needed, cost)
+        left = room - cost(requested)
+        beside = bounded(others, "", left, cost) if others else []
+        shown = {at: requested}
+        # The nearest turns first.
+        places = [n for n in range(len(pieces)) if n != at]
+        for n, piece in sorted(
+            zip(places, beside, strict=True), key=lambda pair: abs(pair[0] - at)
+        ):
+            left -= cost(piece)
+            if left < 0:
+                break
+            shown[n] = piece
+        return [shown[n] for n in sorted(shown)]
+
+
+_AROUND = ("turns_before", "turns_after")
+
+
+def _turns(value: object, name: str) -> int:
+    return min(_whole(value, name), _MAX_TURNS)
+
+
+def _whole(value: object, name: str) -> int:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
+        msg = f"{name}: expected a number"
+        raise InvalidTypeError(msg)
+    return max(int(value), 0)  # type: ignore[call-overload, no-any-return]
+
+
+# `recall_memory`: the model searches its memory and sets a limit.
+
+
+DEFAULT_LIMIT = 5
+
+
+class RecallMemory(SearchTool):
+    """The tool `recall_memory(query, limit)`.
+
+    A `limit` outside [1, `max_limit`] is clamped to that range.
+
+    Args:
+        memory: The memory service, or None.
+        app_name: The app.
+        user_id: The user.
+        max_limit: The upper bound of the model's `limit`.
+        turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
+        on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
+            `SearchTool`.
+
+    Raises:
+        InvalidArgumentError: A name is invalid, or `max_limit` is below 1.
+        ConfigError: `on_missing` is invalid.
+    """
+
+    name = "recall_memory"
+    description = "Search memory for past conversations."
+    _properties: ClassVar[Schema] = {
+        "query": {"type": "string", "description": "What to search for"},
+        "limit": {
+            "type": "number",
+            "description": f"Max results (default: {DEFAULT_LIMIT})",
+        },
+    }
+    _required = ("query",)
+
+    def __init__(
+        self,
+        memory: MemoryProtocol | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_limit: int = 20,
+        turns: ShownMemories | None = None,
+        on_missing: OnMissing = "error",
+        **look: Any,
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(
+            memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
+        )
+        self._max_limit = at_least_one(max_limit, "max_limit")
+
+    async def _answer(
+        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
+    ) -> dict[str, Any]:
+        limit = given.get("limit", DEFAULT_LIMIT)
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            msg = "limit: expected a number"
+            raise InvalidTypeError(msg)
+        # The order matters: min() of a number and NaN returns its first argument.
+        most = int(max(1, min(self._max_limit, limit)))
+        return await self._found(memory, given.get("query"), most, turn)
+
+
+# `load_memory`: the model searches its memory.
+
+
+class LoadMemory(SearchTool):
+    """The tool `load_memory(query)`, with the same name as in google-adk.
+
+    Args:
+        memory: The memory service, or None.
+        app_name: The app.
+        user_id: The user.
+        max_entries: The most memories in an answer, at least 1.
+        turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
+        on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
+            `SearchTool`.
+
+    Raises:
+        InvalidArgumentError: A name is invalid, or `max_entries` is below 1.
+        ConfigError: `on_missing` is invalid.
+    """
+
+    name = "load_memory"
+    description = "Load what is remembered from past conversations with the user."
+    _properties: ClassVar[Schema] = {
+        "query": {"type": "string", "description": "What to look for"}
+    }
+    _required = ("query",)
+
+    def __init__(
+        self,
+        memory: MemoryProtocol | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_entries: int = 5,
+        turns: ShownMemories | None = None,
+        on_missing: OnMissing = "error",
+        **look: Any,
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(
+            memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
+        )
+        self._max_entries = at_least_one(max_entries, "max_entries")
+
+    async def _answer(
+        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
+    ) -> dict[str, Any]:
+        return await self._found(memory, given.get("query"), self._max_entries, turn)

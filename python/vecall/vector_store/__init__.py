@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from vecall.vector_store.base import (
     DeletingVectorStore,
+    MemorySummary,
     VectorSearchResult,
     VectorStore,
     VectorStoreFilter,
+    applies_where,
+    has_method,
+    meets,
+    needed_method,
 )
 from vecall.vector_store.in_memory import InMemoryVectorStore
-from vecall.vector_store.memory_summary import MemorySummary
-from vecall.vector_store.optional import has_method, needed_method
-from vecall.vector_store.where import applies_where, meets
 
 if TYPE_CHECKING:
     from vecall.vector_store.pgvector import PgVectorStore

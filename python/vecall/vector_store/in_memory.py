@@ -15,24 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
+from vecall.clock import to_micros
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, DimensionError
 from vecall.limits import Limits
-from vecall.timestamps import to_micros
 from vecall.validation import check_name, check_top_k
-from vecall.vector_store.base import Embedding, VectorSearchResult, VectorStoreFilter
-from vecall.vector_store.partition import Hit, Partition, Row
-from vecall.vector_store.validation import (
+from vecall.vector_store.base import (
     MAX_DIMENSIONS,
     Described,
+    Embedding,
+    Hit,
     Key,
+    Partition,
     PartitionScope,
+    Row,
+    VectorSearchResult,
+    VectorStoreFilter,
     check_key,
     check_metadata,
     check_scope,
+    meets,
     unit_vector,
 )
-from vecall.vector_store.where import meets
 
 T = TypeVar("T")
 

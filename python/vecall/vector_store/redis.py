@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.errors import StorageError
-from vecall.limits import Limits
-from vecall.vector_store.redis_client import open_client, require_redis, typed_error
-from vecall.vector_store.redis_rows import (
-    attributes_of,
-    filter_terms,
-    row_of,
-    vector_bytes,
+from vecall.errors import (
+    BusyError,
+    ConfigError,
+    CorruptFileError,
+    ReadOnlyError,
+    StorageError,
+    StorageFullError,
+    VecallError,
 )
+from vecall.limits import Limits
+from vecall.vector_store.base import Key, PartitionScope
 from vecall.vector_store.remote import (
     Hit,
     RemoteVectorStore,
@@ -26,7 +29,153 @@ from vecall.vector_store.remote import (
     checked_name_part,
     closed_error,
 )
-from vecall.vector_store.validation import Key, PartitionScope
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+# The client of a Redis server for a vector store, and its errors.
+
+
+def require_redis() -> None:
+    """Check that the package is installed.
+
+    Raises:
+        ImportError: It is not.
+    """
+    try:
+        import redis.backoff
+        import redis.retry  # noqa: F401
+    except ImportError as error:
+        msg = 'RedisVectorStore needs redis: pip install "vecall[redis]"'
+        raise ImportError(msg) from error
+
+
+def open_client(url: str, timeout: float) -> Redis:
+    """Return a client, which connects at its first command.
+
+    Args:
+        url: The URL of the server.
+        timeout: Seconds that it waits for a connection, and for each answer.
+
+    Raises:
+        ConfigError: The URL is invalid.
+    """
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    try:
+        client: Redis = redis.Redis.from_url(
+            url,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            protocol=2,
+            # A repeated VREM would report that there was no row.
+            retry=Retry(NoBackoff(), 0),
+        )
+        pool = client.connection_pool
+        options = pool.connection_kwargs
+        pool.connection_class(**options)  # does not connect; checks the options
+    except (ValueError, TypeError, AttributeError, redis.RedisError):
+        msg = "url: expected redis://, rediss:// or unix://, with known options"
+        raise ConfigError(msg) from None
+    if options.get("decode_responses") or options.get("protocol") not in (2, "2"):
+        msg = "url: decode_responses and protocol cannot be set"
+        raise ConfigError(msg)
+    # Versions of the package convert this answer in different ways.
+    client.set_response_callback("VSIM", lambda answer, **_: answer)
+    client.set_response_callback("VGETATTR", lambda answer, **_: answer)
+    return client
+
+
+def typed_error(error: Exception) -> VecallError:  # noqa: PLR0911 -- one a kind
+    """Return vecall's error for one of the client's; it repeats no text of it."""
+    from redis import exceptions
+
+    text = str(error).lower()
+    if isinstance(error, exceptions.TimeoutError):
+        return BusyError("the server did not answer in time; try again")
+    if isinstance(error, exceptions.BusyLoadingError):
+        return BusyError("the server is loading its data; try again")
+    refused = (exceptions.AuthenticationError, exceptions.NoPermissionError)
+    if isinstance(error, refused) or "noauth" in text or "wrongpass" in text:
+        return ConfigError("url: the server refused access; check user and password")
+    if isinstance(error, exceptions.ConnectionError):
+        return StorageError("the server cannot be reached, or ended the connection")
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return StorageFullError("the server has no memory left (maxmemory)")
+    if isinstance(error, exceptions.ReadOnlyError):
+        return ReadOnlyError("the server is a replica, which is read-only")
+    if "unknown" in text or "syntax error" in text:
+        return ConfigError("the server has no vector sets of Redis 8.2 or later")
+    if "wrongtype" in text:
+        return ConfigError("prefix: the keys of this prefix hold other data")
+    return StorageError("the server refused a command")
+
+
+# Rows of a vector store as a vector set of Redis holds them.
+
+
+_SECOND = 1_000_000
+# The language of FILTER has neither integers above 2^53 nor negative numbers, so a time
+# is two numbers: seconds since the year -1199, and microseconds.
+_SHIFT = 100_000_000_000
+
+
+def attributes_of(row: StoredRow) -> bytes:
+    """Return a row without its id. Conditions read the first three fields."""
+    seconds, micros = divmod(row.micros, _SECOND)
+    fields = {
+        "session": _hex(row.session),
+        "seconds": seconds + _SHIFT,
+        "micros": micros,
+        "metadata": row.metadata,
+    }
+    return json.dumps(fields).encode()
+
+
+def row_of(id: bytes, attributes: bytes) -> StoredRow:
+    """Return the row of an id with its attributes.
+
+    Raises:
+        CorruptFileError: Something else wrote it.
+    """
+    try:
+        fields = json.loads(attributes)
+        session = bytes.fromhex(fields["session"]).decode() or None
+        micros = (fields["seconds"] - _SHIFT) * _SECOND + fields["micros"]
+        return StoredRow(id.decode(), session, micros, fields["metadata"])
+    except (ValueError, TypeError, KeyError):
+        msg = "a row of the vector store was not written by RedisVectorStore"
+        raise CorruptFileError(msg) from None
+
+
+def filter_terms(scope: PartitionScope) -> list[str]:
+    """Return the conditions of a filter apart from `where`, for FILTER."""
+    terms = []
+    if scope.session is not None:
+        terms.append(f'.session == "{_hex(scope.session)}"')
+    for bound, beyond, within in ((scope.after, ">", ">="), (scope.before, "<", "<")):
+        if bound is not None:
+            seconds, micros = divmod(bound, _SECOND)
+            seconds += _SHIFT
+            terms.append(
+                f"(.seconds {beyond} {seconds} or "
+                f"(.seconds == {seconds} and .micros {within} {micros}))"
+            )
+    return terms
+
+
+def _hex(session: str | None) -> str:
+    """Return a name without quotes, backslashes and letters that JSON escapes."""
+    return "" if session is None else session.encode().hex()
+
+
+def vector_bytes(vector: NDArray[np.float32]) -> bytes:
+    """Return a vector as the commands of vector sets read it."""
+    return vector.astype("<f4").tobytes()
+
 
 _PREFIX = re.compile(r"[A-Za-z0-9_.{}-]{1,64}")
 _MOST_DIMENSIONS = 32_768

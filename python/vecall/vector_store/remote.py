@@ -14,23 +14,25 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.interruptible import Pool as ThreadPool
-from vecall.embedders.fork_local import PerProcess
+from vecall.clock import to_micros
+from vecall.concurrency.executor import Pool as ThreadPool
+from vecall.embedders.base import PerProcess
 from vecall.errors import BusyError, ClosedError, ConfigError, DimensionError
 from vecall.limits import Limits
-from vecall.timestamps import to_micros
 from vecall.validation import check_name, check_top_k
-from vecall.vector_store.base import Embedding, VectorSearchResult, VectorStoreFilter
-from vecall.vector_store.validation import (
+from vecall.vector_store.base import (
     MAX_DIMENSIONS,
+    Embedding,
     Key,
     PartitionScope,
+    VectorSearchResult,
+    VectorStoreFilter,
     check_key,
     check_metadata,
     check_scope,
+    meets,
     unit_vector,
 )
-from vecall.vector_store.where import meets
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from helpers.storage_contents import APP, add, state_of, write
 from vecall._core import Engine
-from vecall.index.rows import add_rows
+from vecall.index.row_cache import add_rows
 from vecall.store import (
     DeleteMemories,
     ForgetUser,

@@ -5,12 +5,252 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol
 
 from vecall.clock import ExpiryClock
 from vecall.concurrency.time_slices import watched
-from vecall.store.file import partition_entry as _registers  # noqa: F401
+from vecall.errors import (
+    BusyError,
+    CorruptFileError,
+    IncompatibleFileError,
+    StorageError,
+    StorageFullError,
+    VecallError,
+)
+from vecall.store.names import HIDDEN_APP, hidden_user, partition_state, require_absent
+from vecall.store.rows import names_checksum
+from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
+from vecall.store.values import NO_VALUE
+
+# Closes all connections before a fork.
+#
+# SQLite has a table of the locks that this process holds on each file. A fork copies
+# the table, but not the kernel's locks. So a child would assume locks that it does not
+# hold, its parent could delete the WAL, and acknowledged writes would be lost, even
+# those of a connection that the child opened itself. Closing all connections clears the
+# table. Parent and child reconnect when necessary.
+
+
+_PATIENCE_S = 5.0
+
+
+class ForkAware(Protocol):
+    """A database that can close its connections for a fork."""
+
+    closed_before_fork: bool
+
+    def close_for_fork(self, timeout_s: float) -> bool:
+        """Close all connections and block new ones; False if one is in use."""
+        ...
+
+    def reopen(self) -> None:
+        """Let all threads connect again."""
+        ...
+
+
+_open: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+_frozen: list[ForkAware] = []
+
+
+def close_before_fork(database: ForkAware) -> None:
+    """Close a database's connections whenever this process forks."""
+    _open.add(database)
+
+
+def _before() -> None:
+    for database in list(_open):
+        if database.close_for_fork(_PATIENCE_S):
+            _frozen.append(database)
+
+
+def _after_in_parent() -> None:
+    while _frozen:
+        _frozen.pop().reopen()
+
+
+def _after_in_child() -> None:
+    for database in _frozen:
+        database.closed_before_fork = True
+    _after_in_parent()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)
+
+
+# Converts SQLite's errors to vecall's.
+
+
+# Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
+# the message for Python 3.10, whose exceptions do not carry the code.
+_IO_CODES = {8, 10, 14}
+_IO_MESSAGES = {
+    "attempt to write a readonly database",
+    "disk I/O error",
+    "unable to open database file",
+}
+_BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
+_BY_MESSAGE = {
+    "database is locked": "busy",
+    "database table is locked": "busy",
+    "database disk image is malformed": "corrupt",
+    "database or disk is full": "full",
+    "file is not a database": "foreign",
+}
+_OF_VALUES = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+_ERRORS: dict[str, tuple[type[VecallError], str]] = {
+    "busy": (BusyError, "another process held the file's lock for too long"),
+    "corrupt": (CorruptFileError, "the file is damaged: SQLite found a malformed page"),
+    "full": (StorageFullError, "the disk is full; nothing was written"),
+    "foreign": (IncompatibleFileError, "path: the file is not a SQLite database"),
+}
+
+
+def as_vecall_error(error: sqlite3.Error) -> VecallError:
+    """Return the vecall error that corresponds to an SQLite error."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    kind: str | None
+    if code is not None:
+        kind = _BY_CODE.get(code & 0xFF)
+    else:
+        kind = _BY_MESSAGE.get(str(error))
+    if kind is None:
+        return StorageError(f"the file cannot be read or written: {_reason(error)}")
+    made, message = _ERRORS[kind]
+    return made(message)
+
+
+def is_io_error(error: sqlite3.Error) -> bool:
+    """Whether the disk failed, during the statement or when opening the file."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return str(error) in _IO_MESSAGES
+    return code & 0xFF in _IO_CODES
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """SQLite's message, which names tables and files but never values."""
+    return str(error) or type(error).__name__
+
+
+def as_typed(error: BaseException) -> BaseException:
+    """Return the vecall error for an error about the file; other errors unchanged."""
+    if isinstance(error, VecallError):
+        return error
+    if isinstance(error, sqlite3.Error):
+        return as_vecall_error(error)
+    if isinstance(error, MemoryError):
+        # A damaged length is a request for that many bytes.
+        msg = "the file is damaged, or this machine has too little memory for it"
+        return StorageError(msg)
+    if isinstance(error, UnicodeDecodeError):
+        # A text in the file, or SQLite's message that quotes one, is not UTF-8.
+        return _ERRORS["corrupt"][0](_ERRORS["corrupt"][1])
+    if isinstance(error, _OF_VALUES):
+        # Arguments of callers were checked before, so the value is in the file.
+        typed = CorruptFileError(NO_VALUE)
+        typed.__cause__ = error
+        return typed
+    return error
+
+
+_TRANSLATED = (sqlite3.Error, MemoryError, *_OF_VALUES)
+
+
+class _StorageErrors(AbstractContextManager[None]):
+    """The context manager of `storage_errors`.
+
+    A class, because every search enters it and a generator is slower.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raise the vecall error that corresponds to the error of the block."""
+        if isinstance(error, _TRANSLATED):
+            typed = as_typed(error)
+            if typed is not error:
+                raise typed from error
+
+
+_STORAGE_ERRORS = _StorageErrors()
+
+
+def storage_errors() -> AbstractContextManager[None]:
+    """Convert errors of SQLite, and of values that it returns, to vecall errors."""
+    return _STORAGE_ERRORS
+
+
+# How a write to a file finds the partition of a user.
+
+
+_FIND = (
+    "SELECT id, seq, live, bytes, coalesce(head, 0) FROM part "
+    "WHERE app = ? AND user = ?"
+)
+_MISSING = PartitionEntry(0, 0, 0, 0)
+
+
+@enter.register
+def _enter(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    *,
+    create: bool,
+    now: float,
+    ahead: ReadsAhead | None = None,  # noqa: ARG001
+) -> PartitionEntry:
+    row = connection.execute(_FIND, (app, user)).fetchone()
+    if row is not None:
+        partition_state(connection, row[0], app, user)  # check that it is the user's
+        return PartitionEntry(*row)
+    require_absent(connection, app, user)
+    hidden = hidden_user(connection, app, user)
+    row = connection.execute(_FIND, (HIDDEN_APP, hidden)).fetchone()
+    if row is not None:
+        return PartitionEntry(*row)._replace(is_hidden=True)
+    if not create:
+        return _MISSING
+    connection.execute(_CREATE, (app, user, now))
+    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone())
+    connection.execute(
+        "UPDATE part SET crc = ? WHERE id = ?",
+        (names_checksum(entry.id, app, user), entry.id),
+    )
+    return entry
+
+
+# A partition number is never reused: row numbers begin with it, and caches of other
+# processes identify memories by row number. `last_part` covers deleted partitions.
+_CREATE = """
+INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
+  coalesce((SELECT max(id) FROM part), 0),
+  coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
+), ?, ?, ?
+"""
+
 
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache

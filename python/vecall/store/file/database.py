@@ -13,33 +13,100 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
-from vecall.clock import Clock, ExpiryClock
-from vecall.concurrency.freed_frames import free_frames
-from vecall.errors import ClosedError, StorageError, StorageFullError
+from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
+from vecall.concurrency.executor import free_frames
+from vecall.errors import (
+    BusyError,
+    ClosedError,
+    CorruptFileError,
+    IncompatibleFileError,
+    ReadOnlyError,
+    StorageError,
+    StorageFullError,
+)
 from vecall.store.file import schema
-from vecall.store.file.clock_state import begun, load_checkpoint, save_boot
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
     LockedConnection,
+    close_before_fork,
     connect,
     file_bytes,
+    is_io_error,
     reading,
+    storage_errors,
 )
-from vecall.store.file.connections_at_fork import close_before_fork
-from vecall.store.file.disk_reserve import Reserve
-from vecall.store.file.file_lock import FileLock, close_gate, open_gate
 from vecall.store.file.filesystem import (
+    FileLock,
+    Reserve,
+    close_gate,
     create_private,
     free_bytes,
+    open_gate,
     require_local,
     require_plain,
     with_resolved_folder,
 )
-from vecall.store.file.sqlite_errors import is_io_error, storage_errors
-from vecall.store.partition_lookup import find_part
+from vecall.store.names import find_part
 from vecall.store.results import Version
+
+# Stores the expiry clock of a file for the next process that opens it.
+
+
+_EVERY_S = 1.0  # at most; a page of the log each
+
+
+def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
+    """Return the checkpoint of the clock at the last write."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
+    return None if row is None else ClockCheckpoint.parse(row[0])
+
+
+def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
+    """Store the time of the first opening since the machine booted.
+
+    Later changes of the wall clock then have no effect, even if nothing is written.
+    """
+    checkpoint = load_checkpoint(connection)
+    if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
+        save_checkpoint(connection, expiry_clock, None)
+
+
+def save_checkpoint(
+    connection: sqlite3.Connection,
+    expiry_clock: ExpiryClock,
+    checkpoint: ClockCheckpoint | None,
+) -> None:
+    """Store a checkpoint of the clock, at most once a second."""
+    mark = expiry_clock.mark()
+    if (
+        checkpoint is None
+        or checkpoint.boot_id != mark.boot_id
+        or not 0.0 <= mark.monotonic - checkpoint.monotonic < _EVERY_S
+    ):
+        connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
+        )
+
+
+@contextmanager
+def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator[None]:
+    """Write in one transaction, by whose time memories expire."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        checkpoint = load_checkpoint(connection)
+        expiry_clock.advance_to(checkpoint)
+        before = connection.total_changes
+        yield
+        if connection.total_changes != before:
+            save_checkpoint(connection, expiry_clock, checkpoint)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
 
 T = TypeVar("T")
 
@@ -414,3 +481,170 @@ class Database:
         if self._gate is not None:
             close_gate(self._gate)
             self._gate = None
+
+
+# Reads a file in a place where no lock, WAL or snapshot can be created.
+#
+# On a read-only mount, or in another user's folder, SQLite cannot create the files that
+# coordinate its connections. If a WAL and its index exist, SQLite reads them as they
+# are. If there is no WAL, SQLite reads the file as "immutable". Other processes may
+# still change it, so a read is refused if the file changed meanwhile.
+
+
+_TRIES = 10
+_State = tuple[int, ...] | None
+"""The stat values of a file that is read as immutable; None if it has a WAL."""
+
+
+def open_database(
+    path: Path | None,
+    durability: Durability,
+    *,
+    read_only: bool,
+    min_free_bytes: int = MIN_FREE_BYTES,
+    allow_network_filesystem: bool = False,
+    clock: Clock | None = None,
+) -> Database:
+    """Open a file as a `Database`, or as an `UnwritableDatabase` if necessary.
+
+    Args:
+        path: The file.
+        durability: What an acknowledged write survives.
+        read_only: Open read-only.
+        min_free_bytes: Free disk space, in bytes, below which writes are refused.
+        allow_network_filesystem: Also open files on a network file system.
+        clock: The source of the time.
+
+    Raises:
+        VecallError: As of `Database`.
+    """
+    unwritable = read_only and path is not None and _is_unwritable(path)
+    kind = UnwritableDatabase if unwritable else Database
+    return kind(
+        path,
+        durability,
+        min_free_bytes=min_free_bytes,
+        allow_network_filesystem=allow_network_filesystem,
+        clock=clock,
+    )
+
+
+def _is_unwritable(path: Path) -> bool:
+    effective = os.access in os.supports_effective_ids
+
+    def writable(target: Path) -> bool:
+        return os.access(target, os.W_OK, effective_ids=effective)
+
+    # Unlike Path.exists, this raises nothing for a name that no file can have.
+    exists = os.access(path, os.F_OK)
+    return exists and not (writable(path) and writable(path.parent))
+
+
+class UnwritableDatabase(Database):
+    """One vecall file that is read and never written. Thread-safe."""
+
+    _peeked: _State = None
+
+    def _prepare(self) -> None:
+        version = schema.check_origin(self._writer.connection)
+        if version < schema.NEWEST:
+            msg = (
+                f"path: the file has schema {version} and cannot be brought to schema "
+                f"{schema.NEWEST} where it cannot be written; open it once where it can"
+            )
+            raise IncompatibleFileError(msg)
+
+    def _set_up_writer(self) -> None:
+        pass
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        if _state_of(self.path) is None:
+            return connect(self.path, self.expiry_clock, "mode=ro")
+        return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
+
+    def exclusive(self) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            ReadOnlyError: Always.
+        """
+        msg = "path: the file or its folder cannot be written"
+        raise ReadOnlyError(msg)
+
+    @contextmanager
+    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
+        """Open a new connection for each reader, so that it sees the current state."""
+        assert self.path is not None
+        with self._readers:
+            self._readers.wait_for(lambda: not self._frozen)
+            self._check_open()
+            self._lent += 1
+        try:
+            with storage_errors():
+                before = _state_of(self.path)
+                connection = self._connect()
+            try:
+                yield connection
+            finally:
+                connection.close()
+            if before is not None and _state_of(self.path) != before:
+                msg = "the file changed while it was read; try again"
+                raise BusyError(msg)
+        finally:
+            with self._readers:
+                self._lent -= 1
+                self._readers.notify_all()
+
+    def peek(self, read: Callable[..., T], *values: str) -> T:
+        """Return what one statement reads; see `Database.peek`.
+
+        Raises:
+            BusyError: The file changed during every attempt.
+        """
+        assert self.path is not None
+        for _ in range(_TRIES):
+            with self._peek.lock:
+                state = _state_of(self.path)
+                if state is not None and state != self._peeked:
+                    self._peek.broken = True  # it knows an older state
+                elif state is None and self._peeked is not None:
+                    self._peek.broken = True
+                self._peeked = state
+                try:
+                    found = super().peek(read, *values)
+                except CorruptFileError:
+                    if state is None or _state_of(self.path) == state:
+                        raise
+                    continue  # pages of two states
+                if state is None or _state_of(self.path) == state:
+                    return found
+        msg = "the file changed faster than it could be read"
+        raise BusyError(msg)
+
+    def has_room(self, size: int) -> bool:  # noqa: ARG002
+        """Return False: nothing is ever added."""
+        return False
+
+
+def _state_of(path: Path) -> _State:
+    """The stat values that any change would alter; None if SQLite reads a WAL.
+
+    Raises:
+        StorageError: There is a WAL that cannot be read here, or no file.
+    """
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and path.with_name(path.name + "-shm").exists():
+        return None
+    if file_bytes(log):
+        msg = (
+            "path: the log of the file has changes that cannot be read where nothing "
+            "can be written; open and close the file once where it can be written"
+        )
+        raise StorageError(msg)
+    try:
+        about = path.stat()
+    except OSError as error:
+        msg = f"path: the file cannot be read: {error.strerror}"
+        raise StorageError(msg) from None
+    return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
+import random
 import re
 import stat
+import struct
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vecall.errors import ConfigError, NetworkFilesystemError, StorageError
+from vecall.errors import BusyError, ConfigError, NetworkFilesystemError, StorageError
+from vecall.store.file.connections import file_bytes
 
 _NETWORK = re.compile(
     r"(nfs\d?|cifs|smb\d?|smbfs|smbfs\d|ncpfs?|afs|coda|ceph|lustre|gpfs|beegfs|"
@@ -203,3 +212,357 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# Reserves disk space, so that deleting works when the disk is full.
+#
+# A deletion writes to the WAL before it frees any space. To use the space of the WAL
+# again, SQLite first writes its pages into the file, which may have to grow by as much.
+# `<file>.reserve` holds zeros of that size and 1 MiB more. It is released when a
+# deletion needs space, and filled again as far as the disk has room.
+
+
+_STEP = 1024 * 1024
+# SQLite writes the WAL into the file after a commit that leaves 1,000 pages in it.
+_LONGEST_WAL = 1_000 * 4_120
+
+
+class Reserve:
+    """The reserve file of one database."""
+
+    def __init__(self, database: Path) -> None:
+        """Set the file's name; `fill` creates it."""
+        self._path = database.with_name(database.name + ".reserve")
+        self._name = str(self._path)
+        self._wal = f"{database}-wal"
+
+    @property
+    def covers_wal(self) -> bool:
+        """Whether it holds what the file may grow by when the WAL is written to it."""
+        return file_bytes(self._name) >= file_bytes(self._wal)
+
+    def lacks(self, wal_bytes: int | None = None) -> int:
+        """Return how many bytes it lacks for a WAL of a size; None: its size now."""
+        if wal_bytes is None:
+            wal_bytes = file_bytes(self._wal)
+        wal_bytes = min(wal_bytes, _LONGEST_WAL)
+        wanted = _STEP - (-wal_bytes // _STEP) * _STEP
+        return max(0, wanted - file_bytes(self._name))
+
+    def fill(self, size: int) -> None:
+        """Reserve so many bytes more, as far as the disk has room."""
+        # Without O_NONBLOCK, opening a FIFO of that name would block forever.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            handle = os.open(self._path, flags, 0o600)
+        except OSError:
+            return
+        try:
+            about = os.fstat(handle)
+            if is_own_file(about):
+                end = about.st_size + size
+                for at in range(about.st_size, end, _STEP):
+                    os.pwrite(handle, bytes(min(_STEP, end - at)), at)
+        except OSError:
+            return  # the disk is full
+        finally:
+            os.close(handle)
+
+    def release(self) -> bool:
+        """Release the space; False if none was reserved."""
+        try:
+            held = self._path.stat().st_size
+            self._path.unlink()
+        except OSError:
+            return False
+        return held > 0
+
+
+# A fair lock that lets one writer of all processes commit at a time.
+#
+# Every commit of every process holds it: a mutex between the threads of a process, and
+# POSIX locks on `<file>.lock` between processes. With SQLite's own locks alone, a busy
+# writer can starve others, and a checkpoint can run during a commit. The kernel
+# releases the locks when their process dies.
+#
+# The first byte of the file is the lock, the second the head of the queue. A writer
+# locks the head first, and releases it once it holds the lock. So a writer that has
+# just committed finds the head locked by others and queues behind them.
+#
+# POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
+# them. So a process has one `FileLock` per lock file, and nothing else may open the
+# file.
+
+
+_GATE, _HEAD = 0, 1
+_SHORT_S = 0.0001  # shortest pause between attempts of the head of the queue
+_LONG_S = 0.002
+_chance = random.SystemRandom()  # separate from `random`'s state; differs in forks
+_QUEUE_S = 0.0005
+
+
+class FileLock:
+    """This process's lock on one lock file. Get it with `open_gate`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the lock file; create it with mode 0600 if it does not exist."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            msg = f"path: the lock file cannot be opened: {error.strerror}"
+            raise StorageError(msg) from error
+        self.path = path
+        self._mutex = threading.Lock()
+        self.holders = 0
+
+    @contextmanager
+    def hold(self, timeout_s: float) -> Iterator[None]:
+        """Hold the lock during the block.
+
+        Raises:
+            BusyError: The lock was not acquired within `timeout_s`.
+        """
+        deadline = time.monotonic() + timeout_s
+        if not self._mutex.acquire(timeout=timeout_s):
+            raise _busy(timeout_s)
+        try:
+            self._enter(deadline, timeout_s)
+            try:
+                yield
+            finally:
+                self._unlock(_GATE)
+        finally:
+            self._mutex.release()
+
+    def _enter(self, deadline: float, timeout_s: float) -> None:
+        while not self._lock(_HEAD):
+            if time.monotonic() >= deadline:
+                raise _busy(timeout_s)
+            # Random pauses give all waiting processes the same chance.
+            time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
+        try:
+            pause = _SHORT_S
+            while not self._lock(_GATE):
+                if time.monotonic() >= deadline:
+                    raise _busy(timeout_s)
+                time.sleep(pause)
+                pause = min(1.1 * pause, _LONG_S)
+        finally:
+            self._unlock(_HEAD)
+
+    def _lock(self, byte: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                msg = f"the lock file cannot be locked: {error.strerror}"
+                raise StorageError(msg) from error
+            return False
+        return True
+
+    def _unlock(self, byte: int) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    def close(self) -> None:
+        """Close the lock file."""
+        os.close(self._file)
+
+
+def _busy(timeout_s: float) -> BusyError:
+    return BusyError(f"other writers held the file for {timeout_s:g} s")
+
+
+_gates: dict[Path, FileLock] = {}
+_gates_mutex = threading.Lock()
+
+
+def open_gate(database: Path) -> FileLock:
+    """Return this process's lock for a file; release it with `close_gate`."""
+    path = _lock_path(database)
+    with _gates_mutex:
+        gate = _gates.get(path)
+        if gate is None:
+            gate = _gates[path] = FileLock(path)
+        gate.holders += 1
+        return gate
+
+
+def close_gate(gate: FileLock) -> None:
+    """Release a lock object; the last release closes its file."""
+    with _gates_mutex:
+        gate.holders -= 1
+        # A forked child's table holds none of its parent's locks.
+        if gate.holders == 0 and _gates.get(gate.path) is gate:
+            del _gates[gate.path]
+            gate.close()
+
+
+def _lock_path(database: Path) -> Path:
+    resolved = database.resolve()
+    return resolved.with_name(resolved.name + ".lock")
+
+
+def _begin_again() -> None:
+    """Drop the parent's lock objects in a forked child, which does not hold the locks.
+
+    Their descriptors stay open: closing one would drop the locks that the child may
+    already hold on the same file.
+    """
+    global _gates, _gates_mutex  # noqa: PLW0603
+    _gates = {}
+    _gates_mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_again)
+
+
+# The folder of snapshots next to a database file.
+#
+# `<file>.snap/<partition>.vs` holds the engine's state of a large partition, which
+# loads faster than rows. It is a cache: the folder may be deleted at any time.
+
+
+MAGIC = b"vecallS1"
+_SECTIONS = 24
+_TABLE = 128  # offset of the table of sections, 16 bytes each
+_HEAD_BYTES = _TABLE + 16 * _SECTIONS
+_ALIGNED = 64
+
+
+def _size_by(head: bytes) -> int | None:
+    """The size of a snapshot according to its header; None if it is not valid."""
+    if len(head) < _HEAD_BYTES or not head.startswith(MAGIC):
+        return None
+    (count,) = struct.unpack_from("<I", head, 112)
+    if count > _SECTIONS:
+        return None
+    sizes: list[int] = [
+        struct.unpack_from("<Q", head, _TABLE + 16 * at + 8)[0] for at in range(count)
+    ]
+    return _HEAD_BYTES + sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
+
+
+_NAMES = re.compile(r"\d+\.vs|\d+\.\d+\.tmp")
+
+
+class SnapshotFolder:
+    """The folder next to one database file, created by the first write.
+
+    All operations are relative to the folder's descriptor, which is never that of a
+    symbolic link, and touch only files with snapshot names.
+    """
+
+    def __init__(self, database: Path) -> None:
+        """Set the folder's name."""
+        self.path = database.with_name(database.name + ".snap")
+
+    def read(self, part: int) -> bytes | None:
+        """Return a partition's snapshot; None if it is missing or unreadable."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            with self._opened() as folder:
+                handle = os.open(f"{part}.vs", flags, dir_fd=folder)
+        except OSError:
+            return None
+        try:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
+                return None
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                # Read only as many bytes as the header declares.
+                head = file.read(_HEAD_BYTES)
+                if _size_by(head) != about.st_size:
+                    return None
+                return head + file.read(about.st_size - len(head))
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+
+    def header(self, part: int) -> bytes:
+        """Return the first bytes of a partition's snapshot; none if it is missing."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        with suppress(OSError), self._opened() as folder:
+            handle = os.open(f"{part}.vs", flags, dir_fd=folder)
+            try:
+                if stat.S_ISREG(os.fstat(handle).st_mode):
+                    return os.read(handle, _TABLE)
+            finally:
+                os.close(handle)
+        return b""
+
+    def write(self, part: int, data: bytes) -> None:
+        """Store a snapshot atomically, also across a power cut.
+
+        Raises:
+            OSError: The disk is full or failed; the previous snapshot is still there.
+        """
+        if not self.path.is_dir():
+            self.path.mkdir(mode=0o700)
+        passing = f"{part}.{os.getpid()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._opened() as folder:
+            try:
+                handle = os.open(passing, flags, 0o600, dir_fd=folder)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(handle)
+                os.rename(passing, f"{part}.vs", src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                _unlink(passing, folder)
+                raise
+            os.fsync(folder)
+
+    def remove(self, part: int) -> None:
+        """Remove a partition's snapshot, if there is one."""
+        with suppress(OSError), self._opened() as folder:
+            _unlink(f"{part}.vs", folder)
+
+    def clear(self, *, unfinished_only: bool = False) -> int:
+        """Remove snapshots, and files left behind by interrupted writes.
+
+        Returns:
+            The number of removed files.
+        """
+        count = 0
+        with suppress(OSError), self._opened() as folder:
+            for name in os.listdir(folder):  # noqa: PTH208
+                if _NAMES.fullmatch(name) and not (
+                    unfinished_only and name.endswith(".vs")
+                ):
+                    count += _unlink(name, folder)
+        return count
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each file."""
+        found = {}
+        with suppress(OSError), self._opened() as folder:
+            for name in sorted(os.listdir(folder)):  # noqa: PTH208
+                if _NAMES.fullmatch(name):
+                    with suppress(OSError):
+                        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                        found[name] = about.st_size
+        return found
+
+    def nbytes(self) -> int:
+        """Return the bytes of all files."""
+        return sum(self.sizes().values())
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(self.path, flags)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _unlink(name: str, folder: int) -> bool:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True

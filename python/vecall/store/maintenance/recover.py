@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import secrets
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vecall.clock import DAY_S, Clock
 from vecall.errors import (
     BusyError,
     CorruptFileError,
@@ -18,20 +23,31 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store.erased_names import copy_secret
-from vecall.store.file.connections import connect_to_read
-from vecall.store.file.database import Database
-from vecall.store.file.filesystem import require_new
+from vecall.store.file.connections import connect, connect_to_read, storage_errors
+from vecall.store.file.database import Database, begun, save_checkpoint
+from vecall.store.file.filesystem import (
+    SnapshotFolder,
+    create_private,
+    free_bytes,
+    require_new,
+    sync_folder,
+)
 from vecall.store.file.schema import require_plain_tables
-from vecall.store.item_records import checked_vectors
-from vecall.store.item_values import PIECES
-from vecall.store.models import active_model, adopt
-from vecall.store.reads.export import exported_memory
+from vecall.store.names import copy_secret, partition_names
 from vecall.store.reads.item_reads import items_by_number, state_of
+from vecall.store.reads.listing import exported_memory
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
-from vecall.store.writes.import_lines import ImportLines
+from vecall.store.sql import active_model, adopt, select_in
+from vecall.store.transaction import expiry_clock_of
+from vecall.store.values import PIECES, checked_vectors
+from vecall.store.writes.consolidation import move_last_consolidation
+from vecall.store.writes.delete import hide_what_is_gone
+from vecall.store.writes.history import count_purge, shorten_digests
+from vecall.store.writes.idempotency import drop_digests
+from vecall.store.writes.imports import ImportLines
+from vecall.store.writes.partition_writer import PartitionWriter, rewrite
 
 _AT_ONCE = 500
 _NAMELESS = "vecall-recovered"
@@ -262,3 +278,190 @@ class _Copy:
                     if stored.vec is not None and stored.model in self._number:
                         values["vec"] = stored.vec
                     yield "mem", values
+
+
+# Copies and compacts a whole file with SQLite's backup and VACUUM.
+
+
+_PATIENCE_S = 10.0  # timeout for readers that prevent the WAL's truncation
+_PAUSE_S = 0.02
+_MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
+
+
+def backup(database: Database, target: Path) -> None:
+    """Copy one consistent state of the file while it is in use.
+
+    The copy gets a new UUID.
+
+    Raises:
+        ConfigError: The target exists already, or its folder does not exist.
+        StorageFullError: The disk has no room for the copy.
+    """
+    require_new(target)
+    _require_room(target.parent, sum(database.sizes().values()))
+    passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    create_private(passing)
+    try:
+        with (
+            storage_errors(),
+            database.reader_connection() as source,
+            closing(connect(passing)) as copy,
+        ):
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            uuid = secrets.token_hex(16)
+            copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
+            copy.execute("UPDATE part SET snap = NULL")
+        handle = os.open(passing, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        passing.rename(target)
+    except BaseException:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                passing.with_name(passing.name + suffix).unlink()
+        raise
+    sync_folder(target.parent)
+
+
+def purge(database: Database) -> int:
+    """Rewrite the file without any trace of deleted data; return the bytes freed.
+
+    Writers of all processes wait until it ends. Searches continue.
+
+    Raises:
+        BusyError: A reader held an old state. Deleted data may still be in the WAL:
+            purge again.
+        StorageFullError: The disk has no room to rewrite the file; nothing changed.
+    """
+    before = sum(database.sizes().values())
+    with database.exclusive() as connection:
+        if database.path is not None:
+            _require_room(database.path.parent, 2 * _live_bytes(connection))
+        with begun(connection, database.expiry_clock):
+            count_purge(connection)
+            connection.execute(
+                "DELETE FROM chg WHERE seq <= "
+                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+                (_MAX_LOGGED,),
+            )
+            drop_digests(connection)
+            shorten_digests(connection)
+            hide_what_is_gone(connection, database.expiry_clock.wall())
+        connection.execute("VACUUM")
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            before += folder.nbytes()
+            folder.clear()
+            _empty_log(connection)
+    return before - sum(database.sizes().values())
+
+
+def _live_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = connection.execute(
+        "SELECT page_count, freelist_count, page_size FROM pragma_page_count, "
+        "pragma_freelist_count, pragma_page_size"
+    ).fetchone()
+    return int((pages - free) * size)
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            return
+        if time.monotonic() > deadline:
+            msg = "other readers held an old state of the file; purge again"
+            raise BusyError(msg)
+        time.sleep(_PAUSE_S)
+
+
+def _require_room(folder: Path, size: int) -> None:
+    if free_bytes(folder) < size:
+        msg = f"the disk has no room for {size} bytes more; nothing was written"
+        raise StorageFullError(msg)
+
+
+# Resets a file's expiry clock to the wall clock.
+#
+# The expiry clock never goes back by itself. If the wall clock was years ahead when the
+# file was opened, the expiry clock stays years ahead, and searches do not find memories
+# with an earlier `valid_until`. A reset shifts all times that depend on the expiry
+# clock, so each TTL keeps its remaining seconds. A `valid_until` is a date and does not
+# change.
+
+
+_TIMES = (("hist", "expires_at"), ("trig", "due_at"), ("idem", "at"))
+
+
+def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
+    """Set a file's expiry clock to the wall clock.
+
+    No other process may use the file during the reset: it would continue with the old
+    time.
+
+    Args:
+        path: The file.
+        clock: The source of the time; default: the machine's clock.
+
+    Returns:
+        The actions taken; empty if the clocks differed by less than a second.
+
+    Raises:
+        CorruptFileError: A memory with a TTL fails its checksum; nothing changed.
+        BusyError: Timeout on the file lock; nothing changed.
+    """
+    database = Database(path, "full", clock=clock)
+    try:
+        with database.write_transaction() as connection:
+            expiry_clock = expiry_clock_of(connection)
+            ahead = expiry_clock.reset()
+            if abs(ahead) < 1.0:
+                return []
+            count = _move(connection, -ahead)
+            save_checkpoint(connection, expiry_clock, None)
+    finally:
+        database.close()
+    where = "back" if ahead > 0 else "forward"
+    days = abs(ahead) / DAY_S
+    return [f"the clock was set {where} by {days:.1f} days; {count} ttls moved with it"]
+
+
+def _move(connection: sqlite3.Connection, seconds: float) -> int:
+    """Shift every time of the expiry clock; return the number of memories with a TTL.
+
+    Args:
+        connection: The file.
+        seconds: The shift; negative towards the past.
+    """
+    for table, column in _TIMES:
+        connection.execute(
+            f"UPDATE {table} SET {column} = {column} + ? WHERE {column} IS NOT NULL",
+            (seconds,),
+        )
+    move_last_consolidation(connection, seconds)
+    query = "SELECT rid FROM mem WHERE expires_at IS NOT NULL ORDER BY rid"
+    rids = [rid for (rid,) in connection.execute(query)]
+    for part, some in groupby(rids, lambda rid: rid >> 32):
+        names = partition_names(connection, part)
+        if names is None:
+            continue
+        partition = PartitionWriter(connection, *names, create=False)
+        mine = list(some)
+        for at in range(0, len(mine), _AT_ONCE):
+            _move_rows(partition, mine[at : at + _AT_ONCE], seconds)
+        partition.finish()
+    return len(rids)
+
+
+def _move_rows(partition: PartitionWriter, rids: list[int], seconds: float) -> None:
+    query = "SELECT rid, state FROM mem WHERE rid IN"
+    states = dict(select_in(partition.connection, query, [], rids))
+    for stored in load_rows(partition.connection, rids, any_state=True):
+        row, state = stored.row, states[stored.row.rid]
+        assert row.expires_at is not None
+        row = row._replace(expires_at=row.expires_at + seconds)
+        rewrite(partition, stored, row, was=state, state=state)

@@ -6,25 +6,52 @@ holds locked.
 
 from __future__ import annotations
 
+import logging
+import queue
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from time import monotonic
 from typing import TypeVar
 
-from vecall.concurrency.freed_frames import free_frames
-from vecall.errors import BusyError
-from vecall.store.postgres.connections import LOCK_WAIT_S
-from vecall.store.postgres.errors import AGAIN, database_errors
-from vecall.store.postgres.transaction import PostgresTransaction
-from vecall.store.protocol.claims import ClaimedRows, ClaimedUser
+import psycopg
+from psycopg import sql
+
+from vecall.clock import Clock, ExpiryClock
+from vecall.concurrency.executor import InterruptibleFuture, free_frames
+from vecall.errors import BusyError, ClosedError, VecallError
+from vecall.store.postgres.connections import (
+    LOCK_WAIT_S,
+    BoundedConnection,
+    Connections,
+)
+from vecall.store.postgres.transaction import (
+    Connection,
+    PostgresTransaction,
+    encoded,
+    prepare_connection,
+)
+from vecall.store.postgres.url import (
+    AGAIN,
+    MISPLACED,
+    DatabaseUrl,
+    NoAnswerError,
+    as_typed,
+    database_errors,
+    is_lost,
+    set_for_transaction,
+)
+from vecall.store.protocol.storage import ClaimedRows, ClaimedUser
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.results import DueSession
+from vecall.store.results import DueSession, Version
 from vecall.store.rows import Change
-from vecall.store.write_job import WriteJob
+from vecall.store.transaction import WriteJob
 from vecall.store.writes.model_migration import require_migrating
-from vecall.store.writes.session_buffer import ClaimSession
+from vecall.store.writes.sessions import ClaimSession
 
 T = TypeVar("T")
 _Claimed = tuple[str, str, str, bool]
@@ -227,3 +254,461 @@ def _next_of_pass(
 
 def _rids(rows: Sequence[tuple[int]]) -> list[int]:
     return sorted(rid for (rid,) in rows)
+
+
+# Begins a transaction that reads all users, for the tools of a database.
+
+
+_LONGEST = "1h"  # a statement
+
+
+@contextmanager
+def reading_all_users(url: DatabaseUrl) -> Iterator[PostgresTransaction]:
+    """Begin a transaction that reads one state of all users.
+
+    Raises:
+        ConfigError: The database refuses access.
+        StorageError: The database cannot be reached.
+    """
+    with (
+        database_errors(),
+        psycopg.connect(
+            url.keeper or url.conninfo, autocommit=True, connect_timeout=10
+        ) as opened,
+    ):
+        prepare_connection(opened)
+        with opened.transaction():
+            opened.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            opened.execute("SET LOCAL ROLE vecall_keeper")
+            # Of the transaction: a pooler gives the session to other programs.
+            opened.execute(f"SET LOCAL statement_timeout = '{_LONGEST}'".encode())
+            opened.execute(
+                "SELECT set_config('search_path', quote_ident(%s), true)", (url.schema,)
+            )
+            yield PostgresTransaction(opened, ExpiryClock(Clock()), b"")
+
+
+# The clock of the primary, which all servers of a database follow.
+#
+# The clocks of machines differ. Times that memories have, and those at which they
+# expire, come from the primary's clock, so that servers agree. The distance between
+# that clock and this machine's steady one is measured when a database is opened and
+# once a minute.
+
+
+_log = logging.getLogger("vecall")
+
+_EVERY_S = 60.0
+_JUMP_S = 60.0
+_SAMPLES = 3
+_NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
+
+
+class ServerClock(Clock):
+    """A clock whose wall time is the primary's. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Begin with the time of this machine."""
+        super().__init__()
+        self._ahead = super().wall() - self.monotonic()
+
+    def wall(self) -> float:
+        """Return the primary's time, in seconds since 1970."""
+        return self.monotonic() + self._ahead
+
+    def measure(self, asked: Callable[[], float]) -> float:
+        """Set the time to the primary's.
+
+        Args:
+            asked: Asks the primary for its time, in seconds since 1970. It is called
+                several times; the fastest answer is the most exact one.
+
+        Returns:
+            By how many seconds the time was changed.
+        """
+        best = None
+        for _ in range(_SAMPLES):
+            before = self.monotonic()
+            now = asked()
+            took = self.monotonic() - before
+            if best is None or took < best[0]:
+                best = (took, now - before - took / 2)
+        assert best is not None
+        changed = best[1] - self._ahead
+        self._ahead = best[1]
+        return changed
+
+
+class ServerExpiryClock(ExpiryClock):
+    """An expiry clock that follows small corrections of the primary's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin at the clock's time."""
+        super().__init__(clock)
+        self._latest = float("-inf")
+
+    def now(self) -> float:
+        """Return seconds since 1970 by which memories expire. It never goes back."""
+        self._latest = now = max(self._latest, super().now())
+        return now
+
+    def follow(self, seconds: float) -> None:
+        """Follow a change of the primary's clock, unless somebody has set that clock.
+
+        After a jump, as after setting the clock of a machine, elapsed time counts.
+
+        Args:
+            seconds: By how much the primary's clock has moved against this machine's.
+        """
+        if abs(seconds) > _JUMP_S:
+            _log.warning(
+                "the clock of the database was set %s by %.0f s; memories expire by "
+                "elapsed time",
+                "forward" if seconds > 0 else "back",
+                abs(seconds),
+            )
+        else:
+            self._ahead += seconds
+
+
+def time_of(connection: Connection) -> Callable[[], float]:
+    """Return a function that asks a connection for the primary's time."""
+
+    def asked() -> float:
+        row = connection.execute(_NOW, prepare=False).fetchone()
+        assert row is not None
+        now: float = row[0]
+        return now
+
+    return asked
+
+
+class ClockFollower:
+    """Follows the primary's clock on a thread of its own."""
+
+    def __init__(
+        self,
+        reading: Callable[[], AbstractContextManager[Connection]],
+        clock: ServerClock,
+        expiry_clock: ServerExpiryClock,
+        measured: Callable[[], None],
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            reading: Begins a transaction of the database.
+            clock: Gets the primary's time.
+            expiry_clock: Follows it.
+            measured: Called on the thread after each measurement.
+        """
+        self._reading = reading
+        self._clock = clock
+        self._expiry_clock = expiry_clock
+        self._measured = measured
+        self._ending = threading.Event()
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-clock", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ending.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a function that ends the thread, not waiting."""
+        return self._ending.set
+
+    def check(self) -> None:
+        """Measure the primary's time now. A database that is away is no error."""
+        with suppress(psycopg.Error, VecallError):
+            with self._reading() as connection:
+                changed = self._clock.measure(time_of(connection))
+            self._expiry_clock.follow(changed)
+            self._measured()
+
+    def _work(self) -> None:
+        while not self._ending.wait(_EVERY_S):
+            self.check()
+
+
+# The statement that asks for versions of partitions, on a connection of its own.
+
+
+Names = tuple[str, str]
+
+_OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
+
+
+class VersionStatement:
+    """Sends the statement, and connects when it has to. One thread at a time uses it.
+
+    Attributes:
+        sent: The number of statements that were sent.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        """Do not connect yet."""
+        self.sent = 0
+        self._connections = connections
+        self._connection: BoundedConnection | None = None
+        self._query = sql.SQL(
+            "SELECT n, part, seq, head FROM {}.heads(%s::text[], %s::text[])"
+        ).format(sql.Identifier(connections.url.schema))
+
+    def versions(self, names: list[Names]) -> dict[Names, Version | None]:
+        """Return the version of each (app, user); None if there is no partition.
+
+        A connection that is lost is replaced once.
+
+        Raises:
+            psycopg.Error: The database cannot be reached, or does not answer.
+        """
+        apps = [encoded(app) for app, _ in names]
+        users = [encoded(user) for _, user in names]
+        try:
+            rows = self._rows(apps, users)
+        except psycopg.Error as error:
+            if isinstance(error, MISPLACED):
+                self._connections.prepare_no_more()
+            elif not is_lost(error) or isinstance(error, NoAnswerError):
+                raise
+            rows = self._rows(apps, users)  # on a new connection
+        found: dict[Names, Version | None] = dict.fromkeys(names)
+        for place, part, seq, head in rows:
+            found[names[place - 1]] = (part, seq, head)
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _rows(
+        self, apps: list[str], users: list[str]
+    ) -> list[tuple[int, int, int, int]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connections.connect()
+            seconds = self._connections.url.timeout * _OF_THE_TIME
+            self._connection.allow(seconds, each=True)
+        self.sent += 1
+        try:
+            return self._executed(self._connection, (apps, users))
+        except BaseException:
+            self._connection.close()  # it may be lost, or in a transaction
+            raise
+
+    def _executed(
+        self, connection: BoundedConnection, names: tuple[list[str], list[str]]
+    ) -> list[tuple[int, int, int, int]]:
+        if connection.settings is None:
+            return connection.execute(
+                self._query, names, prepare=True, binary=True
+            ).fetchall()
+        with connection.pipeline():
+            connection.execute(b"BEGIN READ ONLY")
+            connection.execute(set_for_transaction(connection.settings))
+            found = connection.execute(self._query, names, prepare=True, binary=True)
+            connection.execute(b"COMMIT")
+        return found.fetchall()
+
+
+# Asks the database for versions of partitions: one statement for all who wait.
+
+
+_Waiting = tuple[Names, "Future[Version | None]"]
+_MOST = 1_000  # versions in one statement
+
+
+class VersionChecker:
+    """Answers with states that are no older than the question. Thread-safe.
+
+    `ask` sends questions from a thread: one that comes while a statement runs goes with
+    the next one. `ask_here` sends one from the thread of its caller, so that no thread
+    has to wake; if another caller does so at that time, it is as `ask`.
+    """
+
+    def __init__(self, connections: Connections, max_staleness: float = 0.0) -> None:
+        """Start the thread.
+
+        Args:
+            connections: The connections.
+            max_staleness: An answer of at most this age, in seconds, is given again.
+        """
+        self._of_thread = VersionStatement(connections)
+        self._of_callers = VersionStatement(connections)
+        # Has one element, or none while a caller uses it. A caller that is interrupted
+        # right after taking it loses it; then all questions go to the thread.
+        self._free: queue.SimpleQueue[VersionStatement] = queue.SimpleQueue()
+        self._free.put(self._of_callers)
+        self._max_staleness = max_staleness
+        # Not a dict, which is slow at its beginning where much was removed.
+        self._recent: OrderedDict[Names, tuple[float, Version | None]] = OrderedDict()
+        # A caller that is interrupted inside a C call leaves no lock behind.
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._noting = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-versions", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def statements(self) -> int:
+        """The number of statements that were sent."""
+        return self._of_thread.sent + self._of_callers.sent
+
+    def ask_here(self, app: str, user: str) -> Version | None:
+        """Return the version of a partition; wait for the database.
+
+        Raises:
+            ClosedError: The checker was closed.
+            VecallError: The database did not answer.
+        """
+        names = (app, user)
+        known = self._known(names)
+        if known is not None:
+            return known[1]
+        try:
+            statement = self._free.get_nowait()
+        except queue.Empty:
+            return self.ask(app, user).result()
+        try:
+            if self._closed:
+                raise ClosedError(_CLOSED)
+            return self._found([names], statement)[names]
+        except psycopg.Error as error:
+            raise as_typed(error) from error
+        finally:
+            self._free.put(statement)
+            if self._closed:
+                _close_free(self._free)
+
+    def ask(self, app: str, user: str) -> Future[Version | None]:
+        """Return a future of the version of a partition; None if there is none."""
+        future: Future[Version | None] = InterruptibleFuture()
+        names = (app, user)
+        known = self._known(names)
+        if known is not None:
+            future.set_result(known[1])
+            return future
+        with self._closing:
+            if self._closed:
+                raise ClosedError(_CLOSED)
+            self._waiting.put((names, future))
+        return future
+
+    def note(self, app: str, user: str, version: Version | None) -> None:
+        """Record a version that this process has just written."""
+        if self._max_staleness:
+            with self._noting:
+                self._put((app, user), monotonic(), version)
+                self._forget_outdated()
+
+    def close(self) -> None:
+        """Answer what waits, and end the thread."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._waiting.put(None)
+        _close_free(self._free)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a function that ends the thread, not waiting."""
+        put, free = self._waiting.put, self._free
+
+        def end() -> None:
+            put(None)
+            _close_free(free)
+
+        return end
+
+    def _work(self) -> None:
+        ending = False
+        while not ending:
+            taken: list[_Waiting] = []
+            first = self._waiting.get()
+            while first is not None:
+                taken.append(first)
+                if len(taken) == _MOST:
+                    break
+                try:
+                    first = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+            else:
+                ending = True
+            if taken:
+                self._answer(taken)
+            first = None
+        self._of_thread.close()
+
+    def _answer(self, taken: list[_Waiting]) -> None:
+        try:
+            asked = list(dict.fromkeys(names for names, _ in taken))
+            found = self._found(asked, self._of_thread)
+        except BaseException as error:
+            typed = as_typed(error) if isinstance(error, psycopg.Error) else error
+            for _, future in taken:
+                with suppress(Exception):  # the caller was cancelled
+                    future.set_exception(typed)
+            return
+        for names, future in taken:
+            if future.set_running_or_notify_cancel():
+                future.set_result(found.get(names))
+
+    def _known(self, names: Names) -> tuple[float, Version | None] | None:
+        """Return an answer that is recent enough to be given again."""
+        if not self._max_staleness:
+            return None
+        known = self._recent.get(names)
+        if known is None or monotonic() - known[0] > self._max_staleness:
+            return None
+        return known
+
+    def _found(
+        self, names: list[Names], statement: VersionStatement
+    ) -> dict[Names, Version | None]:
+        asked = monotonic()
+        found = statement.versions(names)
+        if self._max_staleness:
+            self._remember(asked, found)
+        return found
+
+    def _remember(self, asked: float, found: dict[Names, Version | None]) -> None:
+        """Keep answers, except those that a write of this process has overtaken."""
+        with self._noting:
+            for names, version in found.items():
+                known = self._recent.get(names)
+                if known is None or known[0] < asked:
+                    self._put(names, asked, version)
+            self._forget_outdated()
+
+    def _put(self, names: Names, at: float, version: Version | None) -> None:
+        self._recent[names] = (at, version)
+        self._recent.move_to_end(names)  # so that the order is nearly that of time
+
+    def _forget_outdated(self) -> None:
+        """Remove the oldest versions, as far as they are too old to be given again."""
+        limit = monotonic() - self._max_staleness
+        outdated: list[Names] = []
+        for names, (at, _) in self._recent.items():
+            if at >= limit or len(outdated) == 2 * _MOST:  # the rest next time
+                break
+            outdated.append(names)
+        for names in outdated:
+            del self._recent[names]
+
+
+def _close_free(free: queue.SimpleQueue[VersionStatement]) -> None:
+    """Close the connection of a statement that no caller uses."""
+    with suppress(queue.Empty):
+        free.get_nowait().close()
+
+
+_CLOSED = "the memory service is closed"

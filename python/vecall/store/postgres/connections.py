@@ -4,26 +4,365 @@ from __future__ import annotations
 
 import math
 import os
+import queue
+import select
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from vecall.caller_warnings import warn_caller
-from vecall.concurrency.freed_frames import free_frames
-from vecall.errors import ClosedError
-from vecall.store.postgres.bounded_connection import BoundedConnection
-from vecall.store.postgres.connector import Connector
-from vecall.store.postgres.errors import MISPLACED, database_errors, is_lost
-from vecall.store.postgres.pool import Pool
-from vecall.store.postgres.pooler import set_for_transaction
-from vecall.store.postgres.rights import SHARED
-from vecall.store.postgres.url import DatabaseUrl
+from vecall.clock import ExpiryClock
+from vecall.concurrency.executor import free_frames
+from vecall.errors import ClosedError, ConfigError, StorageError
+from vecall.store.postgres.schema import SHARED
+from vecall.store.postgres.transaction import (
+    SERVER_STARTED,
+    PostgresTransaction,
+    prepare_connection,
+)
+from vecall.store.postgres.url import (
+    MISPLACED,
+    DatabaseUrl,
+    NoAnswerError,
+    NoConnectionFreeError,
+    database_errors,
+    is_lost,
+    is_pooled,
+    refuses_options,
+    renames_statements,
+    set_for_transaction,
+    settings_in,
+)
+from vecall.store.rows import Change
+from vecall.store.transaction import WriteJob
+from vecall.telemetry import warn_caller
+
+# A connection whose waits end, also if the server acknowledges and never answers.
+
+
+_Result = TypeVar("_Result")
+_MOST_AGE_S = 1_800.0
+
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Ends a wait for the server after a time. The connection is then closed.
+
+    The server's own time limits (`statement_timeout`) do not help against a network
+    that swallows packets, nor against a proxy that has lost its server.
+
+    Attributes:
+        generation: A number of the borrower; connections of an older one are lost.
+        warned: Whether the server has sent a warning.
+        settings: What each transaction sets for itself, because a pooler is between;
+            None without one.
+    """
+
+    generation = 0
+    warned = False
+    settings: dict[str, str] | None = None
+    _opened_at = 0.0
+    _left = float("inf")  # seconds
+    _is_each = True
+
+    def allow(self, seconds: float, *, each: bool) -> None:
+        """Set how long it may wait for the server.
+
+        Args:
+            seconds: The time.
+            each: Whether it is for each wait, or for all until the next call.
+        """
+        self._left = seconds
+        self._is_each = each
+
+    def begin_life(self, generation: int) -> None:
+        """Record that it has just been opened."""
+        self.generation = generation
+        self._opened_at = monotonic()
+        self.add_notice_handler(self.note_warning)
+
+    def is_usable(self, generation: int) -> bool:
+        """Whether it can be borrowed: not lost, nor old, nor ended by the server."""
+        if self.closed or self.generation != generation:
+            return False
+        if monotonic() - self._opened_at > _MOST_AGE_S:
+            return False
+        # An idle connection has nothing to read but its end.
+        asked = select.poll()
+        asked.register(self.pgconn.socket, select.POLLIN)
+        return not asked.poll(0)
+
+    def wait(
+        self,
+        gen: Generator[Any, Any, _Result],
+        *args: Any,
+        **kwargs: Any,
+    ) -> _Result:
+        """Wait for the server.
+
+        Raises:
+            NoAnswerError: The time is over. The connection is closed.
+        """
+        begin = monotonic()
+        try:
+            return super().wait(self._until(gen, begin + self._left), *args, **kwargs)
+        finally:
+            if not self._is_each:
+                self._left -= monotonic() - begin
+
+    def note_warning(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Record a warning of the server."""
+        self.warned |= notice.severity_nonlocalized == "WARNING"
+
+    def _until(
+        self, gen: Generator[Any, Any, _Result], deadline: float
+    ) -> Generator[Any, Any, _Result]:
+        """Pass on what psycopg waits for. It resumes at least ten times a second."""
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and monotonic() >= deadline:
+                    self.pgconn.finish()
+                    msg = "the server did not answer in time"
+                    raise NoAnswerError(msg)
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+
+# Opens connections with vecall's settings, directly or through a pooler.
+
+
+_SETTINGS = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "application_name": "vecall",
+}
+_OF_SERVER = 0.9  # of the time: the server ends a statement before the client does
+_OF_CONNECTING = 0.4  # of the time, for all hosts of the URL
+
+
+class Connector:
+    """Opens connections to the database of a URL. Thread-safe.
+
+    Attributes:
+        prepares: Whether statements are prepared on connections to come.
+    """
+
+    def __init__(self, url: DatabaseUrl, *, durable: bool) -> None:
+        """Open no connection yet.
+
+        Args:
+            url: The database. Its `timeout` is the base of the time limits.
+            durable: A commit waits for the disk of the server.
+        """
+        self.prepares = url.prepares
+        self._url = url
+        self._durable = durable
+        self._refused: set[str] = set()  # URLs of poolers that refuse `options`
+
+    def connect(
+        self, conninfo: str | None = None, session: Mapping[str, str] | None = None
+    ) -> BoundedConnection:
+        """Return a new connection.
+
+        Args:
+            conninfo: Another URL than that of the database, such as the keeper's.
+            session: Further settings of the session. A connection through a pooler,
+                whose `settings` is not None, does not have them.
+
+        Raises:
+            psycopg.Error: The database cannot be reached, or refuses access.
+            ConfigError: A pooler is between, and `options` has more than settings.
+        """
+        conninfo = conninfo or self._url.conninfo
+        connection = self._opened(conninfo, session or {})
+        try:
+            if is_pooled(connection):
+                connection.settings = self._of_session(conninfo)
+                if self.prepares:
+                    with self._opened(conninfo, {}) as asking:
+                        self.prepares &= renames_statements(asking)
+        except BaseException:
+            connection.close()
+            raise
+        if not self.prepares:
+            connection.prepare_threshold = None
+        return connection
+
+    def _opened(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
+        try:
+            connection = BoundedConnection.connect(
+                self._with_settings(conninfo, session), autocommit=True
+            )
+        except psycopg.OperationalError as error:
+            if conninfo in self._refused or not refuses_options(error):
+                raise
+            self._refused.add(conninfo)  # each transaction has its own settings
+            return self._opened(conninfo, session)
+        connection.allow(self._url.timeout, each=True)
+        prepare_connection(connection)
+        return connection
+
+    def _with_settings(self, conninfo: str, session: Mapping[str, str]) -> str:
+        """Return a URL with vecall's settings; those that it has take precedence."""
+        given = conninfo_to_dict(conninfo)
+        hosts = str(given.get("host") or "").count(",") + 1
+        timeout = self._url.timeout
+        own, more = (
+            [f"-c {name}={value}" for name, value in each.items()]
+            for each in (self._limits(), session)
+        )
+        options = " ".join([*own, _options_of(given), *more]).strip()
+        settings: dict[str, Any] = {
+            "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
+            "tcp_user_timeout": math.ceil(1000 * timeout),
+            **_SETTINGS,
+            **given,
+            "options": "" if conninfo in self._refused else options,
+        }
+        return make_conninfo("", **settings)
+
+    def _of_session(self, conninfo: str) -> dict[str, str]:
+        """Return the settings that a session has without a pooler."""
+        try:
+            given = settings_in(_options_of(conninfo_to_dict(conninfo)))
+        except ValueError:
+            msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
+            raise ConfigError(msg) from None
+        return {**self._limits(), **given}
+
+    def _limits(self) -> dict[str, str]:
+        limit = f"{max(1, round(1000 * self._url.timeout * _OF_SERVER))}ms"
+        limits = {
+            "statement_timeout": limit,
+            "lock_timeout": limit,
+            "idle_in_transaction_session_timeout": "60s",
+        }
+        return limits if self._durable else {**limits, "synchronous_commit": "off"}
+
+
+def _options_of(given: dict[str, Any]) -> str:
+    return str(given.get("options") or os.environ.get("PGOPTIONS") or "")
+
+
+# Connections that transactions borrow.
+#
+# psycopg_pool 3.3 connects on threads of its own, with growing pauses, and gives up
+# some seconds after a server is gone. Those who wait for a connection then wait for
+# their whole time, although the server is back: after an outage of some ten seconds,
+# the first statement came 13.9 s after the server, and a new pool would have done the
+# same. Here the borrower opens the connection.
+
+
+class Pool:
+    """At most a number of connections. Thread-safe."""
+
+    def __init__(self, connect: Callable[[], BoundedConnection], most: int) -> None:
+        """Create a pool without a connection.
+
+        Args:
+            connect: Opens a connection.
+            most: The number of connections at a time.
+        """
+        self._connect = connect
+        self._idle: deque[BoundedConnection] = deque()
+        # A thread that is interrupted inside a C call leaves no lock behind.
+        self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(most):
+            self._places.put(None)
+        self._generation = 0
+        self._closed = False
+        self._abandoned = False
+
+    @contextmanager
+    def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
+        """Lend a connection that is in no transaction.
+
+        Args:
+            seconds: How long to wait until one is free; below 0, as 0.
+
+        Raises:
+            psycopg.Error: None was free in time, or the database cannot be reached.
+            ClosedError: The pool is closed.
+        """
+        try:
+            self._places.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            msg = "no connection was free in time"
+            raise NoConnectionFreeError(msg) from None
+        connection = None
+        try:
+            connection = self._taken()
+            yield connection
+        finally:
+            if connection is not None:
+                self._return(connection)
+            self._places.put(None)
+
+    def lose(self, connection: BoundedConnection) -> None:
+        """Do not lend the connections that were opened before one that was lost."""
+        if connection.generation == self._generation:
+            self._generation += 1
+
+    def lose_all(self) -> None:
+        """Do not lend the connections that are open now."""
+        self._generation += 1
+
+    def close(self) -> None:
+        """Close all connections; those that are lent, when they come back."""
+        self._closed = True
+        self._drop_idle()
+
+    def abandon(self) -> None:
+        """Close the idle connections, and each other one when it comes back.
+
+        Work that was begun may still borrow one. Does not wait.
+        """
+        self._abandoned = True
+        self._drop_idle()
+
+    def _taken(self) -> BoundedConnection:
+        if self._closed:
+            msg = "the memory service is closed"
+            raise ClosedError(msg)
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            if connection.is_usable(self._generation):
+                return connection
+            connection.close()
+        generation = self._generation
+        connection = self._connect()
+        connection.begin_life(generation)
+        return connection
+
+    def _return(self, connection: BoundedConnection) -> None:
+        if connection.closed or connection.pgconn.transaction_status:  # not idle
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed or self._abandoned:
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        while True:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
+
 
 # Of users, and so what may have data that was deleted.
 _TABLES = """
@@ -236,3 +575,160 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# One attempt to commit a job, and the outcome if the connection was lost meanwhile.
+
+
+_OF_THE_TIME = 0.5  # of the URL's `timeout`, to learn the outcome
+_PAUSE_S = 0.2
+
+_Outcome = Literal["committed", "aborted", "in progress", "unknown"]
+
+
+class Attempt:
+    """One transaction of a job.
+
+    Attributes:
+        is_committing: Whether COMMIT was sent.
+    """
+
+    def __init__(
+        self, connections: Connections, expiry_clock: ExpiryClock, secret: bytes
+    ) -> None:
+        """Prepare an attempt."""
+        self._connections = connections
+        self._expiry_clock = expiry_clock
+        self._secret = secret
+        self._transaction: PostgresTransaction | None = None
+        self._change: Change | None = None
+        self.is_committing = False
+
+    def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
+        """Run the job and commit it.
+
+        Args:
+            job: The job.
+            seconds: How long the job of a user waits for the database in total.
+            lock_wait: How long it waits for a lock that others hold, in seconds.
+
+        Raises:
+            psycopg.errors.LockNotAvailable: A lock was not free; nothing was written.
+            psycopg.Error: The database refused it, or was lost.
+        """
+        keeper = not hasattr(job, "app")
+        with self._connections.transaction(
+            keeper=keeper,
+            role="vecall_keeper" if keeper else "vecall_app",
+            seconds=None if keeper else seconds,
+            lock_wait=max(lock_wait, LOCK_WAIT_S) if keeper else lock_wait,
+        ) as connection:
+            transaction = PostgresTransaction(
+                connection, self._expiry_clock, self._secret
+            )
+            self._transaction = transaction
+            if keeper:
+                connection.execute(OTHERS_WAIT)
+            self._change = job.run(transaction)
+            self.is_committing = True
+            connection.execute(b"COMMIT")
+            connection.warned = False
+        if connection.warned:
+            # An administrator can end the wait for the synchronous standby. The server
+            # then reports success, and warns.
+            msg = "the server committed with a warning"
+            raise psycopg.OperationalError(msg)
+        return self._change
+
+    def outcome(self) -> Change | None:
+        """Return the change if it was committed, None if it was rolled back.
+
+        Raises:
+            StorageError: The database does not say.
+        """
+        transaction, change = self._transaction, self._change
+        assert transaction is not None
+        assert change is not None
+        deadline = monotonic() + self._connections.url.timeout * _OF_THE_TIME
+        while (seconds := deadline - monotonic()) > 0:
+            try:
+                outcome = self._outcome(transaction, change, seconds)
+            except psycopg.Error as error:
+                free_frames(error)
+                outcome = "in progress"
+            if outcome == "committed":
+                return change
+            if outcome == "aborted":
+                return None
+            if outcome == "unknown":
+                break
+            time.sleep(min(_PAUSE_S, seconds))
+        msg = (
+            "the connection to the database ended while the write was committed; "
+            "whether it was is unknown: read before you repeat it, or repeat it with "
+            "the same ids or idempotency key"
+        )
+        raise StorageError(msg)
+
+    def _outcome(
+        self, transaction: PostgresTransaction, change: Change, seconds: float
+    ) -> _Outcome:
+        with self._connections.transaction(
+            keeper=True,
+            role="vecall_keeper",
+            how="ISOLATION LEVEL READ COMMITTED",
+            seconds=seconds,
+        ) as connection:
+            asking = PostgresTransaction(connection, self._expiry_clock, self._secret)
+            outcome = _seen(asking, transaction, change)
+            if outcome == "committed":
+                # The server may have committed it without its synchronous standby. The
+                # commit of another change waits until the standby has both.
+                asking.execute("UPDATE meta SET value = value WHERE key = 'schema'")
+                connection.execute(b"COMMIT")
+        return outcome
+
+
+def _seen(
+    asking: PostgresTransaction, transaction: PostgresTransaction, change: Change
+) -> _Outcome:
+    """Return what the database says of a transaction whose connection was lost."""
+    if transaction.number is None:
+        return "unknown"
+    row = asking.execute(f"SELECT pg_is_in_recovery(), {SERVER_STARTED}").fetchone()
+    assert row is not None
+    if row[0]:
+        return "in progress"  # of a promotion, or the URL is that of a replica
+    status: _Outcome = "unknown"
+    # The process of the lost connection may still run. Around a restart, a recovery or
+    # a promotion a number may be given twice, so there it says nothing.
+    is_same_server = row[1] == transaction.server_started
+    if is_same_server:
+        row = asking.execute(
+            "SELECT txid_status(CAST(? AS BIGINT))", (transaction.number,)
+        ).fetchone()
+        status = "unknown" if row is None else row[0] or "unknown"
+    is_recorded = change.forgotten or change.seq > change.seq_before
+    if status in ("aborted", "in progress") or not is_recorded:
+        return status
+    return _recorded(asking, transaction.head, change, is_same_server=is_same_server)
+
+
+def _recorded(
+    asking: PostgresTransaction, head: int, change: Change, *, is_same_server: bool
+) -> _Outcome:
+    """Return what the records of the user say of a change."""
+    row = asking.execute(
+        "SELECT head FROM chg WHERE part = ? AND seq = ?", (change.part, change.seq)
+    ).fetchone()
+    if row is not None and not change.forgotten:
+        return "committed" if row[0] == head else "aborted"
+    row = asking.execute(
+        "SELECT seq FROM part WHERE id = ? AND app = ? AND user = ?",
+        (change.part, change.app, change.user),
+    ).fetchone()
+    if change.forgotten:
+        return "committed" if row is None else "aborted"
+    if is_same_server or (row is not None and row[0] >= change.seq):
+        return "unknown"  # the record of the change may be pruned
+    return "aborted"

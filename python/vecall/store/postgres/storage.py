@@ -1,60 +1,268 @@
 """A PostgreSQL database as a storage."""
 
+# ruff: noqa: D102 -- `StorageReads` documents the methods
+
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
 
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 from vecall.concurrency.join import in_event_loop
 from vecall.errors import (
     ConfigError,
+    CorruptFileError,
     EmbeddingMismatchError,
     ReadOnlyError,
     VecallError,
 )
-from vecall.store.erased_names import part_of
-from vecall.store.item_records import ItemRow
-from vecall.store.models import active_model, adopt, require_same
-from vecall.store.postgres.claims import PostgresClaims
+from vecall.store.maintenance.doctor import (
+    ROWS_REMAIN,
+    forms_in_text,
+    has_name,
+    number_of_user,
+)
+from vecall.store.names import HIDDEN_APP, WRONG_USER, UserNames, names_of_user, part_of
+from vecall.store.postgres.claims import (
+    ClockFollower,
+    PostgresClaims,
+    ServerClock,
+    ServerExpiryClock,
+    VersionChecker,
+    reading_all_users,
+    time_of,
+)
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.errors import database_errors
-from vecall.store.postgres.maintenance import PostgresMaintenance
-from vecall.store.postgres.reads import PostgresReads, SharedReads
-from vecall.store.postgres.rights import (
+from vecall.store.postgres.doctor import PostgresMaintenance
+from vecall.store.postgres.schema import (
     may_become_keeper,
     require_member,
     require_rights,
+    require_schema,
+    require_server,
 )
-from vecall.store.postgres.schema import require_schema, require_server
-from vecall.store.postgres.server_clock import (
-    ClockFollower,
-    ServerClock,
-    ServerExpiryClock,
-    time_of,
+from vecall.store.postgres.transaction import (
+    NotSentError,
+    PostgresTransaction,
+    decoded,
+    encoded,
 )
-from vecall.store.postgres.snapshots import PostgresSnapshots
-from vecall.store.postgres.transaction import NotSentError, PostgresTransaction
-from vecall.store.postgres.url import parse_url
-from vecall.store.postgres.versions import VersionChecker
+from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
-from vecall.store.reads import item_reads
+from vecall.store.reads import item_reads, partition_reads
 from vecall.store.results import (
+    ChangedRows,
     DraftLookup,
     EmbeddingModel,
     ExistingMemories,
+    PartitionState,
     Version,
 )
-from vecall.store.rows import Change
-from vecall.store.write_job import WriteJob
-from vecall.store.writes import existing
+from vecall.store.rows import (
+    HEADER_BYTES,
+    NONCE_BYTES,
+    Change,
+    SnapshotTag,
+    recorded,
+)
+from vecall.store.sql import active_model, adopt, require_same
+from vecall.store.sql_reads import SqlReads
+from vecall.store.transaction import Transaction, WriteJob
+from vecall.store.values import ItemRow, ItemState, require_counts
+from vecall.store.writes import add
+from vecall.store.writes.delete import ForgetUser
+from vecall.store.writes.history import RecordSnapshot, purges
 from vecall.store.writes.model_migration import begin_migration
+
+# The read operations over one transaction of PostgreSQL.
+
+
+class PostgresReads(SqlReads[PostgresTransaction]):
+    """Implements `StorageReads`; every method is documented there."""
+
+    __slots__ = ()
+
+    def version(self, app: str, user: str) -> Version | None:
+        found: Version | None = self._connection.execute(
+            "SELECT id, seq, head FROM part WHERE app = ? AND user = ?", (app, user)
+        ).fetchone()
+        return found
+
+    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
+        found = self._connection.execute(
+            "SELECT seq, snap, live, head, app, user FROM part WHERE id = ?", (part,)
+        ).fetchone()
+        if found is None or found[4] == HIDDEN_APP != app:
+            return None
+        if found[4:] != (app, user):
+            raise CorruptFileError(WRONG_USER)
+        require_counts(found[0], found[2], found[3])
+        return PartitionState(*found[:4])
+
+    def require_gone(self, app: str, user: str) -> None:
+        found = self._connection.execute(
+            "SELECT 1 FROM part WHERE app = ? AND user = ?", (app, user)
+        ).fetchone()
+        if found is not None:
+            raise CorruptFileError(WRONG_USER)
+
+    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
+        return partition_reads.changed_since(self._connection, part, seq, head)
+
+    def item_state(self, app: str, user: str) -> ItemState | None:
+        return item_reads.find_state(self._connection, app, user)
+
+
+class SharedReads(PostgresReads):
+    """Reads for all users with a role that sees one user: what no user owns."""
+
+    __slots__ = ()
+
+    @property
+    def _connection(self) -> PostgresTransaction:
+        msg = (
+            "path: this call concerns several users, and the role of the URL may not "
+            "become vecall_keeper"
+        )
+        raise ConfigError(msg)
+
+    def active_model(self) -> EmbeddingModel | None:
+        return active_model(super()._connection)
+
+    def unmoved_vectors(self) -> bool:
+        return False  # a service for reads would not move them
+
+
+# Snapshots in an unlogged table that all servers share.
+
+
+_PIECE_BYTES = 4 << 20
+
+
+@dataclass(slots=True)
+class StoreSnapshot:
+    """Stores a snapshot and puts it on record, as far as `RecordSnapshot` does.
+
+    Attributes:
+        recording: Puts it on record.
+        data: The engine's bytes.
+    """
+
+    recording: RecordSnapshot
+    data: bytes
+    estimated_bytes: int = 0
+
+    @property
+    def app(self) -> str:
+        """The app."""
+        return self.recording.app
+
+    @property
+    def user(self) -> str:
+        """The user."""
+        return self.recording.user
+
+    def run(self, transaction: Transaction) -> Change:
+        """Do it inside a transaction."""
+        change = self.recording.run(transaction)
+        if self.recording.is_recorded:
+            part, data = self.recording.tag.part, self.data
+            transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
+            for n, start in enumerate(range(0, len(data), _PIECE_BYTES)):
+                transaction.execute(
+                    "INSERT INTO snap (part, n, data) VALUES (?, ?, ?)",
+                    (part, n, data[start : start + _PIECE_BYTES]),
+                )
+        return change
+
+
+def _header(part: int, transaction: Transaction) -> bytes:
+    found = transaction.execute(
+        f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap WHERE part = ? AND n = 0",
+        (part,),
+    ).fetchone()
+    return b"" if found is None else bytes(found[0])
+
+
+class PostgresSnapshots:
+    """Implements `Snapshots`."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        reading: Callable[..., AbstractContextManager[PostgresTransaction]],
+        submit: Callable[[WriteJob], Future[Change]],
+    ) -> None:
+        """Store snapshots in the database.
+
+        Args:
+            connections: The connections.
+            reading: Begins to read one partition, `part`, or across users.
+            submit: Queues a write job.
+        """
+        self._connections = connections
+        self._reading = reading
+        self._submit = submit
+
+    def generation(self) -> int:
+        """Return how often the database was purged."""
+        with database_errors(), self._reading() as transaction:
+            return purges(transaction)
+
+    def read(self, part: int, record: bytes) -> bytes | None:
+        """Return the snapshot on record; see `Snapshots.read`."""
+        try:
+            with self._reading(part=part) as transaction:
+                found = transaction.execute(
+                    "SELECT data FROM snap WHERE part = ? ORDER BY n", (part,)
+                ).fetchall()
+        except psycopg.errors.FeatureNotSupported:
+            return None  # a replica has no unlogged tables
+        except psycopg.Error as error:
+            raise as_typed(error) from None
+        if not found:
+            return None
+        data = b"".join(piece for (piece,) in found)
+        nonce = record[:NONCE_BYTES]
+        if record == recorded(nonce, data):
+            return data
+        if nonce in data[:HEADER_BYTES]:
+            msg = f"snapshot {part} is damaged"
+            raise CorruptFileError(msg)
+        return None
+
+    def write(
+        self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
+    ) -> bool:
+        """Store a snapshot and put it on record; see `Snapshots.write`."""
+        record = recorded(tag.nonce, data)
+        recording = RecordSnapshot(
+            app, user, record, tag, generation, partial(_header, tag.part)
+        )
+        self._submit(StoreSnapshot(recording, data)).result()
+        return recording.is_recorded
+
+    def remove(self, part: int) -> None:
+        """Remove the snapshot of a partition, if it has one."""
+        with (
+            database_errors(),
+            self._connections.transaction(
+                keeper=True, role="vecall_keeper"
+            ) as connection,
+        ):
+            connection.execute("DELETE FROM snap WHERE part = %s", (part,))
+            connection.execute(b"COMMIT")
+
 
 Durability = Literal["full", "process"]
 _CLOSING_S = 2.0  # to store the clock at the end
@@ -202,15 +410,15 @@ class PostgresStorage:
                 part = asked.likely_part
                 if part is None and (part := part_of(sent, *asked[:2])) is None:
                     return ExistingMemories()
-                sent.send_ahead(existing.first_reads(sent, asked, part))
+                sent.send_ahead(add.first_reads(sent, asked, part))
             with suppress(NotSentError):  # more has to be asked
                 if part == asked.likely_part:
                     part = part_of(sent, *asked[:2])
                 if part is None:
                     return ExistingMemories()
-                return existing.existing_in(sent, part, asked, now, asks_all=True)
+                return add.existing_in(sent, part, asked, now, asks_all=True)
             with self._reading(asked.app, asked.user) as transaction:
-                return existing.lookup_existing(transaction, asked, now)
+                return add.lookup_existing(transaction, asked, now)
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         """Return an item, without vectors."""
@@ -362,3 +570,81 @@ def _save_sometimes(save: Callable[[], Callable[..., None] | None]) -> None:
     saves = save()
     if saves is not None:
         saves(least=_SAVED_EVERY_S)
+
+
+# Finds and forgets the names of a user in a database, for `vecall erase`.
+
+
+_COLUMNS = """
+SELECT c.relname, a.attname, t.typcategory = 'S' OR t.typname IN ('json', 'jsonb')
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+JOIN pg_type AS t ON t.oid = a.atttypid
+WHERE c.relnamespace = CAST(current_schema() AS regnamespace)
+AND c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped
+AND has_column_privilege(c.oid, a.attnum, 'SELECT')
+ORDER BY c.relname, a.attnum
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def names_in_database(url: str, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user, as `names_of_user` does."""
+    with reading_all_users(parse_url(url)) as reading:
+        return names_of_user(reading, user, app)
+
+
+def forget_hidden_in_database(url: str, names: Sequence[str]) -> None:
+    """Delete all data of users whose names a purge has replaced by digests."""
+    storage = open_postgres(url, "full")
+    try:
+        for name in names:
+            storage.submit(ForgetUser(HIDDEN_APP, name)).result()
+    finally:
+        storage.close()
+
+
+def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:
+    """Return the places in the tables of the schema that have a name.
+
+    Args:
+        url: The database.
+        name: The name.
+        parts: Numbers of partitions; rows that have one of them are told, too.
+    """
+    with reading_all_users(parse_url(url)) as reading:
+        return list(_places(reading.connection, name, parts))
+
+
+def _places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
+    columns = opened.execute(_COLUMNS).fetchall()
+    for table, column, is_text in columns:
+        if is_text and _has(opened, table, column, name):
+            yield f"column {column} of table {table}"
+        number = number_of_user(table, column)
+        if number and parts and _has_rows(opened, table, number, parts):
+            yield ROWS_REMAIN.format(table)
+
+
+def _has(opened: Connection, table: str, column: str, name: str) -> bool:
+    """Whether a column has a name; only texts with its characters leave the server."""
+    forms = [encoded(form) for form in forms_in_text(name)]
+    text = sql.SQL("CAST({} AS text)").format(sql.Identifier(column))
+    test = sql.SQL("strpos({} COLLATE {}, %s) > 0").format(text, sql.Identifier("C"))
+    query = sql.SQL("SELECT {} FROM {} WHERE {}").format(
+        text, sql.Identifier(table), sql.SQL(" OR ").join([test] * len(forms))
+    )
+    with opened.cursor("texts") as cursor:
+        cursor.execute(query, forms)
+        return any(has_name((table, column), decoded(text), name) for (text,) in cursor)
+
+
+def _has_rows(
+    opened: Connection, table: str, number: str, parts: Sequence[int]
+) -> bool:
+    query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} = ANY (%s))").format(
+        sql.Identifier(table),
+        sql.SQL(number),
+    )
+    found = opened.execute(query, (list(parts),)).fetchone()
+    return found is not None and bool(found[0])

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import psycopg
-from psycopg.types.numeric import NumericBinaryLoader
+from psycopg.types.numeric import Int4, Int8, NumericBinaryLoader
 
 from vecall.clock import ExpiryClock
-from vecall.store.erased_names import USERS_PART, hidden_user_under
-from vecall.store.models import ACTIVE_MODEL
-from vecall.store.postgres.bulk_insert import (
-    MAX_ROWS,
-    bulk_insert,
-    column_types,
-)
-from vecall.store.postgres.dialect import decoded, encoded, translated
-from vecall.store.postgres.pooler import use_own_names
+from vecall.store.names import USERS_PART, hidden_user_under
+from vecall.store.postgres.url import use_own_names
 from vecall.store.sql import (
+    ACTIVE_MODEL,
     given_rows,
     insert_many,
     rows_with_marks,
@@ -35,6 +30,230 @@ from vecall.store.transaction import (
     read_ahead,
     retire,
 )
+
+# Translates the SQL of jobs and reads for PostgreSQL.
+#
+# `store/transaction.py` says what that SQL may contain. Each text is translated once.
+
+
+_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
+_LENGTH_OF_BLOB = re.compile(r"length\(CAST\((\w+) AS BLOB\)\)")
+_CHARS = re.compile(r"\bchar\(([0-9, ]+)\)")
+_PLACES = re.compile(r"\binstr\(")
+_SAME = re.compile(r"\bIS (?!NULL\b|NOT\b)")
+_LIMIT = re.compile(r"\bLIMIT (%s|%\(\w+\)s)")
+_USER = re.compile(r"(?<!%\()\buser\b")
+_HINT = re.compile(r" INDEXED BY \w+")
+_EITHER = re.compile(r"\b(min|max)\(")
+_LITERAL = re.compile(r"'[^']*'")
+
+# A stored vector that is equal stays where it is; else every update of a row would
+# write its vector again.
+_VECTOR = (
+    "vec = (SELECT CASE WHEN mem.vec IS NOT DISTINCT FROM given.vec THEN mem.vec "
+    "ELSE given.vec END FROM (SELECT CAST(? AS BLOB) AS vec) AS given)"
+)
+
+# PostgreSQL's text has no NUL. These two forms take its place; their order is that of
+# the characters that they stand for.
+_NUL = "\x01\x02"
+_ONE = "\x01\x03"
+
+
+# Not at import: most texts depend on the call; all take about 30 us each, over 2 ms.
+@lru_cache(maxsize=4096)
+def translated(sql: str) -> str:
+    """Return a statement for PostgreSQL, with psycopg's placeholders."""
+    sql = sql.replace("%", "%%")
+    sql = _HINT.sub("", sql)
+    sql = sql.replace("x''", "''::bytea")
+    if sql.startswith("UPDATE mem SET "):
+        sql = sql.replace("vec = ?", _VECTOR)
+    sql = _LENGTH_OF_BLOB.sub(_octets, sql)
+    sql = _CHARS.sub(_characters, sql)
+    sql = _outside_literals(sql, _names_and_places)
+    sql = _LIMIT.sub(r"LIMIT nullif(CAST(\1 AS BIGINT), -1)", sql)
+    return _larger_and_smaller(sql)
+
+
+def encoded(text: str) -> str:
+    """Return a text as PostgreSQL stores it: without NUL, reversibly."""
+    if "\0" in text or "\x01" in text:
+        return text.replace("\x01", _ONE).replace("\0", _NUL)
+    return text
+
+
+def decoded(text: str) -> str:
+    """Return a text that `encoded` returned as it was."""
+    if "\x01" in text:
+        return text.replace(_NUL, "\0").replace(_ONE, "\x01")
+    return text
+
+
+def _names_and_places(sql: str) -> str:
+    sql = sql.replace("?", "%s")
+    sql = _NAMED.sub(r"%(\1)s", sql)
+    sql = _PLACES.sub("strpos(", sql)
+    sql = _SAME.sub("IS NOT DISTINCT FROM ", sql)
+    sql = _USER.sub('"user"', sql)
+    return sql.replace("AS BLOB", "AS BYTEA").replace("AS INTEGER", "AS BIGINT")
+
+
+def _outside_literals(sql: str, change: Callable[[str], str]) -> str:
+    done: list[str] = []
+    at = 0
+    for literal in _LITERAL.finditer(sql):
+        done += [change(sql[at : literal.start()]), literal.group()]
+        at = literal.end()
+    return "".join([*done, change(sql[at:])])
+
+
+def _octets(found: re.Match[str]) -> str:
+    name = found.group(1)
+    if name != "text":
+        return f"octet_length({name})"
+    # Each character that is stored as two counts once.
+    once = f"replace(replace({name}, chr(1) || chr(2), '0'), chr(1) || chr(3), '1')"
+    return f"octet_length({once})"
+
+
+def _characters(found: re.Match[str]) -> str:
+    codes = [int(code) for code in found.group(1).split(",")]
+    forms = [f"chr({ord(char)})" for code in codes for char in encoded(chr(code))]
+    return f"({' || '.join(forms)})"
+
+
+def _larger_and_smaller(sql: str) -> str:
+    """Give min and max of several values the names that PostgreSQL has for them."""
+    done: list[str] = []
+    at = 0
+    for found in _EITHER.finditer(sql):
+        depth, several, end = 1, False, found.end()
+        while depth:
+            char = sql[end]
+            depth += (char == "(") - (char == ")")
+            several = several or (char == "," and depth == 1)
+            end += 1
+        name = {"min": "least", "max": "greatest"}[found.group(1)]
+        done += [sql[at : found.start()], f"{name}(" if several else found.group()]
+        at = found.end()
+    return "".join([*done, sql[at:]])
+
+
+# Inserts rows into a PostgreSQL table with one statement.
+#
+# Each column of many rows is sent as one binary array, and `unnest` makes rows of them.
+# psycopg parses a text with a mark for each value of each row in every call, which
+# takes longer than the server takes to insert the rows. A value that all rows have is
+# sent once: an array takes psycopg ten times as long as a value. COPY is no choice:
+# row-level security refuses it.
+
+
+MAX_ROWS = 2_000
+"""Rows of one statement, which the client holds as one message."""
+
+_WHOLE = frozenset("part rid seq head uses crc".split())
+_NUMBERS = frozenset(
+    "at pos ts created_at updated_at expires_at valid_until due_at ttl "
+    "importance_prior last_used".split()
+)
+_BYTE_COLUMNS = frozenset("hash vec vecs".split())
+# Columns that have another type in one table than elsewhere.
+_OTHER = {("told", "pos"): "int8", ("mem", "model"): "int4"}
+
+
+def column_type(table: str, column: str) -> str:
+    """Return PostgreSQL's name of the type of a column."""
+    other = _OTHER.get((table, column))
+    if other is not None:
+        return other
+    if column in _WHOLE:
+        return "int8"
+    if column in _NUMBERS:
+        return "float8"
+    return "bytea" if column in _BYTE_COLUMNS else "text"
+
+
+@lru_cache(maxsize=64)
+def column_types(columns: str) -> tuple[str, ...]:
+    """Return PostgreSQL's names of the types of columns.
+
+    Args:
+        columns: The table and its columns, for example "chg (part, seq)".
+    """
+    table, _, names = columns.rstrip(")").partition(" (")
+    return tuple(column_type(table, name) for name in names.split(", "))
+
+
+def bulk_insert(
+    into: str, rows: Sequence[tuple[Any, ...]], conflict: str
+) -> tuple[str, list[Any]]:
+    """Return a statement that inserts rows, and its values.
+
+    Args:
+        into: The table and its columns, for example "chg (part, seq)".
+        rows: The values of the columns, for each row; 1 to `MAX_ROWS` rows.
+        conflict: The ON CONFLICT clause, or "".
+    """
+    types = column_types(into)
+    columns = list(zip(*rows, strict=True))
+    varies = [not _is_one(*each) for each in zip(columns, types, strict=True)]
+    if len(rows) > 1 and True not in varies:
+        varies[0] = True  # the array says how many rows there are
+    once: list[Any] = []
+    arrays: list[Any] = []
+    for column, type_, many in zip(columns, types, varies, strict=True):
+        convert = _CONVERTERS[type_]
+        if many and type_ in ("text", "float8"):
+            # psycopg refuses an array of whole and other numbers.
+            arrays.append([None if v is None else convert(v) for v in column])
+        elif many:
+            arrays.append(list(column))
+        else:
+            # Each number has the type of its column: psycopg would choose one by the
+            # number, and prepare a statement for each choice.
+            once.append(None if column[0] is None else convert(column[0]))
+    return _statement(into, conflict, tuple(varies)), once + arrays
+
+
+def _is_one(column: Sequence[Any], type_: str) -> bool:
+    """Whether all values are one and the same."""
+    first = column[0]
+    if len(column) > 1 and type_ == "float8" and first == 0:
+        return False  # 0.0 and -0.0 are equal
+    return column.count(first) == len(column)
+
+
+@lru_cache(maxsize=256)
+def _statement(into: str, conflict: str, varies: tuple[bool, ...]) -> str:
+    """Return the statement of `bulk_insert`.
+
+    Args:
+        into: The table and its columns.
+        conflict: The ON CONFLICT clause, or "".
+        varies: For each column, whether its values come as an array.
+    """
+    names: list[str] = []
+    arrays: list[str] = []
+    chosen: list[str] = []
+    for type_, many in zip(column_types(into), varies, strict=True):
+        if many:
+            names.append(f"given_{len(names)}")
+            arrays.append(f"CAST(? AS {type_}[])")
+        chosen.append(names[-1] if many else f"CAST(? AS {type_})")
+    source = f"FROM unnest({', '.join(arrays)}) AS given({', '.join(names)})"
+    sql = f"INSERT INTO {into} SELECT {', '.join(chosen)} {source if names else ''} "
+    return translated(sql + conflict).replace("%s", "%b")
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "int8": Int8,
+    "int4": Int4,
+    "float8": float,
+    "text": encoded,
+    "bytea": bytes,
+}
+
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

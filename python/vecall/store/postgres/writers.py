@@ -18,14 +18,12 @@ from time import monotonic
 import psycopg
 
 from vecall.clock import ExpiryClock
-from vecall.concurrency.freed_frames import free_frames
-from vecall.concurrency.interruptible import InterruptibleFuture
+from vecall.concurrency.executor import InterruptibleFuture, free_frames
 from vecall.errors import ClosedError
-from vecall.store.postgres.attempt import Attempt
-from vecall.store.postgres.connections import LOCK_WAIT_S, Connections
-from vecall.store.postgres.errors import AGAIN, NoAnswerError, as_typed, is_lost
+from vecall.store.postgres.connections import LOCK_WAIT_S, Attempt, Connections
+from vecall.store.postgres.url import AGAIN, NoAnswerError, as_typed, is_lost
 from vecall.store.rows import Change
-from vecall.store.write_job import WriteJob
+from vecall.store.transaction import WriteJob
 
 _User = tuple[str | None, str | None]
 

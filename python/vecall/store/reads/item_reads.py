@@ -8,8 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import CorruptFileError
-from vecall.store.item_records import (
+from vecall.store.names import WRONG_USER
+from vecall.store.reads.partition_reads import CheckedRows
+from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
+from vecall.store.values import (
+    DAMAGED_ITEM,
     ITEM_COLUMNS,
+    PIECES,
     ItemRow,
     ItemState,
     ItemVectors,
@@ -17,18 +23,10 @@ from vecall.store.item_records import (
     checked_vectors,
     decode_namespace,
     item_checksum,
-)
-from vecall.store.item_values import (
-    DAMAGED_ITEM,
-    PIECES,
     number_of_pieces,
     parsed_value,
+    stored_object,
 )
-from vecall.store.partition_lookup import WRONG_USER
-from vecall.store.reads.partition_reads import CheckedRows
-from vecall.store.sql import select_in
-from vecall.store.transaction import Transaction
-from vecall.store.values import stored_object
 
 _AT_ONCE = 200
 _ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from vecall.errors import NotFoundError
-from vecall.filters.labels import EVERY
+from vecall.errors import CorruptFileError, InvalidArgumentError, NotFoundError
+from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.store.reads.metadata_filter import (
+from vecall.limits import APP_WIDE, SHARED_APP
+from vecall.store.names import HIDDEN_APP, is_hidden
+from vecall.store.reads.item_reads import state_of
+from vecall.store.reads.partition_reads import (
+    END,
     filter_conditions,
+    load_rows,
     passing_metadata,
     tested,
 )
-from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Row
-from vecall.store.transaction import Transaction
-from vecall.store.visible import visible
-from vecall.types import Filter
+from vecall.store.results import EmbeddingModel, RevisionRow
+from vecall.store.rows import (
+    TABLES,
+    PartitionCopy,
+    PartitionNames,
+    Row,
+    RowWithVector,
+    is_whole,
+)
+from vecall.store.sql import active_model, is_print
+from vecall.store.transaction import Transaction, visible
+from vecall.store.values import checked_item, checked_vectors, stored_object
+from vecall.types import AppSummary, Filter, UserSummary
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
 
@@ -154,3 +168,453 @@ def _in_pages(
         if len(rows) < _AT_ONCE:
             return
         lowest = rows[-1][0] + 1
+
+
+# The history of memories: overwritten revisions, and replacements.
+
+
+_ALIVE = "coalesce(expires_at, 9e99) > ?"
+
+
+def history(
+    connection: Transaction,
+    app: str,
+    user: str,
+    id_: str,
+    now: float,
+    rights: Rights = FULL,
+) -> list[RevisionRow]:
+    """Return the revisions of a memory and of those it replaced, oldest first.
+
+    Empty if this user has no memory with that id, or the caller does not see it.
+    Revisions that expired by `now`, or that the caller does not see, are left out.
+    """
+    found = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    if found is None:
+        return []
+    part: int = found[0]
+    revisions: list[RevisionRow] = []
+    seen: set[str] = set()
+    waiting = [id_]
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            own = _of_one(connection, part, current, now)
+            if rights is not FULL:
+                own = _seen(connection, own, rights)
+            if not own and current == id_:
+                return []
+            revisions = own + revisions
+            replaced = connection.execute(
+                "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
+                (part, current),
+            )
+            waiting += [older for (older,) in replaced]
+    return revisions
+
+
+def _seen(
+    connection: Transaction, own: list[RevisionRow], rights: Rights
+) -> list[RevisionRow]:
+    """Return the revisions of one memory that a caller sees: none of a hidden one.
+
+    A hidden memory that replaced it is not named.
+    """
+    if not own or not rights.sees(own[-1].row.trust, own[-1].state):
+        return []
+    if own[-1].by is not None:
+        newer = connection.execute(
+            f"SELECT 1 FROM mem WHERE part = ? AND id = ?{visible(rights)}",
+            (own[-1].row.rid >> 32, own[-1].by),
+        ).fetchone()
+        own[-1] = own[-1]._replace(by=None) if newer is None else own[-1]
+    return [each for each in own if rights.sees(each.row.trust, each.state)]
+
+
+def _standing(
+    connection: Transaction, part: int, id_: str, time: float
+) -> tuple[Row, str] | None:
+    """The current revision of a memory, and its state."""
+    found = connection.execute(
+        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
+        (part, id_, time),
+    ).fetchone()
+    if found is None:
+        return None
+    rid, state = found
+    rows = load_rows(connection, [rid], any_state=True)
+    return (rows[0].row, state) if rows else None
+
+
+def _of_one(
+    connection: Transaction, part: int, id_: str, time: float
+) -> list[RevisionRow]:
+    own = (part, id_)
+    found = _standing(connection, part, id_, time)
+    if found is None:
+        return []
+    now, state = found
+    past = []
+    for at, operation, text in connection.execute(
+        "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
+        f"AND {_ALIVE} ORDER BY seq",
+        (*own, time),
+    ):
+        old = stored_object(text)
+        if "digest" not in old:
+            was = "quarantined" if _was_held(old) else "overwritten"
+            past.append(RevisionRow(_as_it_was(now, old), was, at, operation, None))
+    by = connection.execute(
+        "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
+    ).fetchone()
+    at, why, other = by or (None, None, None)
+    if other is not None and is_hidden(other):
+        other = None  # deleted, and a purge replaced its id by a digest
+    return [*past, RevisionRow(now, state, at, why, other)]
+
+
+def _was_held(old: dict[str, Any]) -> bool:
+    return old.get("state") == "quarantined"
+
+
+def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
+    known = {name: value for name, value in old.items() if name in Row._fields}
+    return now._replace(**known)
+
+
+def old_sessions(
+    connection: Transaction, app: str, user: str, before: float, now: float
+) -> list[tuple[str, list[Row]]]:
+    """Return the sessions without turns since `before`, with their live turns.
+
+    Turns that expired by `now` are left out. Turns with a TTL are included only if all
+    turns of the session have one: otherwise a summary would either outlive them or
+    expire before the other turns.
+    """
+    found = connection.execute(
+        "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
+        "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
+        "AND session IS NOT NULL AND pos IS NOT NULL "
+        f"AND {END} > ? ORDER BY session, pos",
+        (app, user, now),
+    )
+    turns: dict[str, list[int]] = {}
+    recent: set[str] = set()
+    for session, rid, time in found:
+        turns.setdefault(session, []).append(rid)
+        if time >= before:
+            recent.add(session)
+    old = []
+    for session, rids in turns.items():
+        if session not in recent:
+            rows = [stored.row for stored in load_rows(connection, rids)]
+            lasting = [row for row in rows if row.expires_at is None]
+            old.append((session, sorted(lasting or rows, key=lambda row: row.pos or 0)))
+    return old
+
+
+# Lists the apps and the users that have memories.
+#
+# Users whose names a purge has hidden, and the partitions of scopes, are not listed.
+
+
+_LAST = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+_HAS_MEMORIES = "EXISTS (SELECT 1 FROM mem WHERE mem.part = p.id)"
+
+
+def list_apps(connection: Transaction, after: str, limit: int) -> list[AppSummary]:
+    """Return the apps after a name, in order of their names."""
+    found = connection.execute(
+        "SELECT p.app, count(*), sum(p.live) FROM part AS p WHERE p.app > ? "
+        f"AND p.app NOT IN (?, ?) AND p.user <> ? AND {_HAS_MEMORIES} "
+        "GROUP BY p.app ORDER BY p.app LIMIT ?",
+        (after, HIDDEN_APP, SHARED_APP, APP_WIDE, limit),
+    )
+    return [AppSummary(app, users, int(live)) for app, users, live in found]
+
+
+def list_users(
+    connection: Transaction, app: str, prefix: str, after: str, limit: int
+) -> list[UserSummary]:
+    """Return the users of an app after a name, in order of their names."""
+    query = (
+        "SELECT p.user, p.live, p.bytes, "
+        "(SELECT min(mem.created_at) FROM mem WHERE mem.part = p.id), "
+        "(SELECT max(coalesce(mem.updated_at, mem.created_at)) FROM mem "
+        "WHERE mem.part = p.id) "
+        "FROM part AS p WHERE p.app = ? AND p.user > ? AND p.user >= ? "
+        f"AND p.user <> ? AND {_HAS_MEMORIES}"
+    )
+    values: list[object] = [app, after, prefix, APP_WIDE]
+    end = _after_prefix(prefix)
+    if end is not None:
+        query += " AND p.user < ?"
+        values.append(end)
+    found = connection.execute(
+        f"{query} ORDER BY p.user LIMIT ?", (*values, limit)
+    ).fetchall()
+    return [UserSummary(*values) for values in found]
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """Return the least text above all texts with a prefix; None if there is none.
+
+    The order is that of code points, which is also the order of UTF-8.
+    """
+    rest = prefix.rstrip(chr(_LAST))
+    if not rest:
+        return None
+    following = ord(rest[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return rest[:-1] + chr(following)
+
+
+# A file's contents as plain values, for export and import.
+#
+# An export is a header, then the table rows of each (app, user). It omits numbers that
+# are valid only within one file (rows, partitions, sequences), so exporting an imported
+# file gives the same export.
+
+
+FORMAT = 1
+"""The version of the format, in the header."""
+
+ROW_FIELDS = (
+    "id session event pos ts created_at expires_at author kind source trust text "
+    "content meta importance uses last_used valid_until supersedes updated_at"
+).split()
+EXPORTED_TABLES = {
+    "hist": ("id", "at", "op", "old", "expires_at"),
+    "tomb": ("id", "at", "why"),
+    "replaced": ("id", "by", "why", "at"),
+    "told": ("session", "id", "at", "pos", "event"),
+    "trig": ("session", "kind", "due_at", "state"),
+}
+_ORDER = {
+    "hist": "id, seq",
+    "tomb": "id",
+    "replaced": "id",
+    "trig": "session, kind",
+    "told": "session, id",
+}
+_BUT = {"trig": "AND kind = 'make'"}
+"""Conditions that exclude derived rows from an export, by table."""
+_EXPORTED_AT_ONCE = 200
+_MAX_DIM = 65_536
+
+
+def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
+    """Return the header, which is the first line."""
+    model = active_model(connection) if vectors else None
+    model_fields = None
+    if model is not None:
+        print_ = model.fingerprint
+        model_fields = {
+            "name": model.name,
+            "dim": model.dim,
+            "fingerprint": None if print_ is None else _text(print_),
+        }
+    return {"vecall": "export", "format": FORMAT, "model": model_fields}
+
+
+def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
+    """Return the model of an export's vectors; None without vectors.
+
+    Raises:
+        InvalidArgumentError: Not the header of an export that this version reads.
+    """
+    if header.get("vecall") != "export" or header.get("format") != FORMAT:
+        msg = f"expected the header of a vecall export of format {FORMAT}"
+        raise InvalidArgumentError(msg)
+    model_fields = header.get("model")
+    if model_fields is None:
+        return None
+    try:
+        print_ = model_fields.get("fingerprint")
+        fingerprint = None if print_ is None else base64.b64decode(print_)
+        name, dim = model_fields["name"], model_fields["dim"]
+        name.encode()  # a lone surrogate cannot be stored
+    except (AttributeError, KeyError, TypeError, ValueError):
+        name = dim = fingerprint = None
+    fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
+    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
+        msg = "model: expected name, dim and fingerprint"
+        raise InvalidArgumentError(msg)
+    return EmbeddingModel(name, dim, fingerprint=fingerprint)
+
+
+def export_partitions(
+    connection: Transaction, app: str | None, user: str | None
+) -> list[tuple[int, str, str, float]]:
+    """Return number, app, user and creation time of all or some partitions.
+
+    Partitions whose names were replaced by digests are left out.
+    """
+    return connection.execute(
+        "SELECT id, app, user, created_at FROM part "
+        "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
+        "AND (CAST(? AS TEXT) IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
+        (app, app, user, user, HIDDEN_APP),
+    ).fetchall()
+
+
+def export_lines(
+    connection: Transaction, part: int, model: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of one partition, without damaged memories in quarantine.
+
+    Args:
+        connection: A connection with an open read transaction.
+        part: The partition's number.
+        model: Export the vectors of this model; None exports no vectors.
+
+    Raises:
+        CorruptFileError: A row fails its checksum.
+    """
+    found = connection.execute(
+        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
+        (part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    while batch := found.fetchmany(_EXPORTED_AT_ONCE):
+        rids = [row[0] for row in batch]
+        stored = {
+            entry.row.rid: entry
+            for entry in load_rows(connection, rids, any_state=True)
+        }
+        for rid, state in batch:
+            entry = stored.get(rid)
+            if entry is None:
+                continue  # damaged and quarantined
+            values = {name: getattr(entry.row, name) for name in ROW_FIELDS}
+            values["state"] = state
+            if model is not None and entry.vec is not None and entry.model == model:
+                values["vec"] = _text(entry.vec)
+            yield "mem", {k: v for k, v in values.items() if v is not None}
+    for table, columns in EXPORTED_TABLES.items():
+        rows = connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
+            f"{_BUT.get(table, '')} ORDER BY {_ORDER[table]}",
+            (part,),
+        )
+        for row in rows:
+            values = dict(zip(columns, row, strict=True))
+            yield table, {k: v for k, v in values.items() if v is not None}
+
+
+def free_lines(
+    lines: Iterable[tuple[str, dict[str, Any]]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of one partition without quarantined content.
+
+    Omitted are quarantined memories with their history, revisions that were quarantined
+    when they were overwritten, and quarantined buffered turns.
+
+    Args:
+        lines: The lines of one partition from `export_lines`; memories come first.
+    """
+    held: set[str] = set()
+    for kind, values in lines:
+        if kind == "mem" and values["state"] == "quarantined":
+            held.add(values["id"])
+        elif kind == "told" and _is_held(values):
+            continue
+        elif kind != "hist" or not (
+            values["id"] in held
+            or stored_object(values["old"]).get("state") == "quarantined"
+        ):
+            yield kind, values
+
+
+def _is_held(turn: Mapping[str, Any]) -> bool:
+    return "quarantined" in stored_object(turn.get("event", "{}"))
+
+
+def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
+    """Return one memory in the format of an export line, without its vector."""
+    query = "SELECT state FROM mem WHERE rid = ?"
+    values = {name: getattr(stored.row, name) for name in ROW_FIELDS}
+    values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+# Reads all rows of a user, for a copy in another storage.
+
+
+_LOW_BITS = 0xFFFFFFFF
+_WIDTH = len(Row._fields)
+_NAMES = "SELECT id, app, user, seq, live, bytes, created_at, item FROM part"
+
+
+def partitions_after(
+    connection: Transaction, after: int, limit: int
+) -> list[PartitionNames]:
+    """Return the users with a greater number, in order."""
+    rows = connection.execute(
+        f"{_NAMES} WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+    ).fetchall()
+    return [PartitionNames(*row) for row in rows]
+
+
+def read_partition(
+    connection: Transaction, names: PartitionNames, expiry_now: float
+) -> PartitionCopy | None:
+    """Return all rows of a user; None if the user was deleted.
+
+    Raises:
+        CorruptFileError: A row fails its checksum.
+    """
+    row = connection.execute(f"{_NAMES} WHERE id = ?", (names.part,)).fetchone()
+    if row is None:
+        return None
+    current = PartitionNames(*row)
+    tables = {table: _rows(connection, table, names.part) for table in TABLES}
+    _require_whole(connection, current, tables)
+    tables["item"] = [_without_checksum(row) for row in tables["item"]]
+    return PartitionCopy(current, tables, expiry_now)
+
+
+def _rows(connection: Transaction, table: str, part: int) -> list[tuple[Any, ...]]:
+    known = TABLES[table]
+    rows = connection.execute(
+        f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "
+        f"ORDER BY {known.key}",
+        (part,),
+    ).fetchall()
+    if known.columns[0] != "rid":
+        return [tuple(row) for row in rows]
+    return [(row[0] & _LOW_BITS, *row[1:]) for row in rows]
+
+
+def _require_whole(
+    connection: Transaction,
+    names: PartitionNames,
+    tables: dict[str, list[tuple[Any, ...]]],
+) -> None:
+    high = names.part << 32
+    for rid, *values in tables["mem"]:
+        row = Row(high | rid, *values[: _WIDTH - 1])
+        vec, crc = values[-3], values[-1]
+        if not is_whole(row, vec, crc):
+            raise CorruptFileError(_DAMAGED)
+    dim = state_of(connection, names.part).dim
+    for rid, *values in tables["item"]:
+        checked_item((high | rid, *values[:7]), values[-1])
+        checked_vectors(high | rid, values[7], dim)
+
+
+def _without_checksum(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of an item with its vectors as float32 alone."""
+    vecs = row[8]
+    return (*row[:8], None if vecs is None else vecs[:-4], row[9])
+
+
+_DAMAGED = "a memory fails its checks; `vecall doctor` says more"

@@ -2,28 +2,132 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from vecall.errors import ConflictError
+from vecall.errors import ConflictError, InvalidArgumentError, NotFoundError
 from vecall.filters.rights import FULL, QUARANTINED, Rights
-from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import (
+from vecall.store.names import (
+    HIDDEN_APP,
+    Why,
+    hidden_user,
+    hide,
+    is_hidden,
+    make_key,
+    make_secret,
+)
+from vecall.store.reads.partition_reads import (
     TESTED,
     filter_conditions,
+    load_rows,
     passing_metadata,
 )
-from vecall.store.rows import Change
+from vecall.store.rows import Change, names_checksum, text_hash
 from vecall.store.sql import execute_in, insert_many, select_in
-from vecall.store.transaction import Transaction, retire
-from vecall.store.visible import above_floor, visible
-from vecall.store.writes.forget_proposals import take_proposal
-from vecall.store.writes.item_rows import delete_items
-from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.passages import passages_among, with_passages
-from vecall.store.writes.waiting_counts import Waits, add_waits
+from vecall.store.transaction import (
+    Transaction,
+    above_floor,
+    digest_of_old,
+    retire,
+    visible,
+)
+from vecall.store.writes.items import delete_expired_items, delete_items
+from vecall.store.writes.partition_writer import (
+    PartitionWriter,
+    State,
+    Waits,
+    add_waits,
+    archive,
+    forget_waits,
+    passages_among,
+    rewrite,
+    with_passages,
+)
 from vecall.types import Filter
+
+# Proposals to delete memories, which take effect when confirmed.
+
+
+LASTS_S = 600.0
+"""TTL of a proposal, in seconds."""
+
+_PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
+_ROW_BYTES = 1_000
+
+
+@dataclass(slots=True)
+class ProposeForget:
+    """Stores a proposal to delete memories of one user.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        shown: The texts that the user is shown, by id.
+        token: The secret that confirms the proposal.
+    """
+
+    app: str
+    user: str
+    shown: Mapping[str, str]
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    estimated_bytes: int = _ROW_BYTES
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        part, now = partition.id, partition.expiry_now
+        seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
+        connection.execute(
+            "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
+            (part, now - LASTS_S),
+        )
+        connection.execute(
+            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
+            (part, _PREFIX + self.token, now, json.dumps(seen)),
+        )
+        return partition.unchanged(list(seen))
+
+
+def take_proposal(
+    partition: PartitionWriter,
+    token: str,
+    chosen: Sequence[str] | None = None,
+    rights: Rights = FULL,
+) -> list[str]:
+    """Return the ids that a proposal of this user deletes, and remove the proposal.
+
+    Args:
+        partition: The user's partition.
+        token: The proposal's token.
+        chosen: Only these of its ids; None is all.
+        rights: Other memories than those that the caller sees are unknown.
+
+    Raises:
+        NotFoundError: The token is unknown or expired, or the text of a memory to
+            delete has changed.
+        InvalidArgumentError: A chosen id is not of this proposal.
+    """
+    own = (partition.id, _PREFIX + token)
+    row = partition.connection.execute(
+        "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
+        (*own, partition.expiry_now - LASTS_S),
+    ).fetchone()
+    seen: dict[str, str] = {} if row is None else json.loads(row[0])
+    if seen and chosen is not None:
+        if not seen.keys() >= set(chosen):
+            msg = "ids: expected ids of the memories that were proposed"
+            raise InvalidArgumentError(msg)
+        seen = {id_: seen[id_] for id_ in chosen}
+    hashes = f"SELECT id, hash FROM mem WHERE part = ?{visible(rights)} AND id IN"
+    now = select_in(partition.connection, hashes, [partition.id], list(seen))
+    if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
+        msg = "token: confirms nothing, or no longer; propose it again"
+        raise NotFoundError(msg)
+    partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
+    return list(seen)
 
 
 class RowToDelete(NamedTuple):
@@ -321,3 +425,252 @@ def delete_partition(connection: Transaction, part: int) -> None:
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
     retire(connection, part)
+
+
+# Removes expired data.
+
+
+def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
+    """Return (app, user) of the users who have expired data."""
+    return connection.execute(
+        "SELECT app, user FROM part WHERE id IN ("
+        "SELECT part FROM mem INDEXED BY mem_expires WHERE expires_at <= :now UNION "
+        "SELECT part FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
+        "AND state = 'live' UNION "
+        "SELECT part FROM hist INDEXED BY hist_expires WHERE expires_at <= :now UNION "
+        "SELECT part FROM item INDEXED BY item_ends WHERE expires_at <= :now)",
+        {"now": now},
+    ).fetchall()
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Removes expired data of one user, in batches.
+
+    Memories past their TTL are deleted; re-ingesting a session does not bring its turns
+    back. Memories past `valid_until` are archived. Expired revisions are deleted,
+    except for a digest that prevents ingest from undoing a correction.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        most: Maximum number of memories per job, so that other writers get their turn.
+    """
+
+    app: str
+    user: str
+    most: int
+    estimated_bytes: int = 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        expired, removed = clear_away(partition, self.most)
+        _forget_past(partition)
+        delete_expired_items(partition)
+        partition.finish()
+        return partition.changed(removed=removed, ids=expired)
+
+
+def clear_away(
+    partition: PartitionWriter, most: int = -1
+) -> tuple[list[str], list[int]]:
+    """Delete memories past their TTL, and archive those past `valid_until`.
+
+    Args:
+        partition: Their partition.
+        most: Maximum number of each; -1 is no limit.
+
+    Returns:
+        The ids of the deleted memories, and the rows of all.
+    """
+    execute = partition.connection.execute
+    own = (partition.expiry_now, partition.id, most)
+    expired = [
+        RowToDelete(*row)
+        for row in execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "INDEXED BY mem_ends WHERE expires_at <= ? AND part = ? LIMIT ?",
+            own,
+        ).fetchall()
+    ]
+    delete_rows(partition, expired)
+    ids = [row.id for row in expired]
+    write_tombstones(partition, ids, "expired")
+    lapsed = execute(
+        "SELECT rid FROM mem INDEXED BY mem_lapse WHERE valid_until <= ? "
+        "AND part = ? AND state = 'live' LIMIT ?",
+        own,
+    ).fetchall()
+    removed = [row.rid for row in expired]
+    return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
+
+
+def _forget_past(partition: PartitionWriter) -> None:
+    execute = partition.connection.execute
+    over = "part = ? AND expires_at <= ?"
+    own = (partition.id, partition.expiry_now)
+    edits = execute(
+        f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'", own
+    ).fetchall()
+    for id_, seq, old in edits:
+        execute(
+            "UPDATE hist SET old = ?, expires_at = NULL "
+            "WHERE part = ? AND id = ? AND seq = ?",
+            (json.dumps({"digest": digest_of_old(old)}), partition.id, id_, seq),
+        )
+    execute(f"DELETE FROM hist WHERE {over}", own)
+
+
+# Hides the ids of deleted memories, and the names of users without memories.
+#
+# Tombstones stay effective. The next write for a user restores hidden names, see
+# `PartitionWriter`.
+
+
+_RECOGNISED = ("tomb", "told", "idem")  # tables whose ids a later call may repeat
+_AT_ONCE = 500  # rows
+_PLAIN = "id >= char(1)"  # an id that is not hidden, and not a key
+_GONE = "NOT EXISTS (SELECT 1 FROM mem WHERE mem.part = {0}.part AND mem.id = {0}.{1})"
+
+
+def hide_what_is_gone(connection: Transaction, now: float) -> None:
+    """Replace ids and names of deleted data by keyed digests, inside a transaction."""
+    _hide_links(connection)
+    hidden = _Hiding(connection, now)
+    _hide_ids(connection, hidden)
+    forget_waits(connection)
+    for part, app, user in _users_without_memories(connection):
+        _hide_user(connection, part, app, user, hidden)
+
+
+class _Hiding:
+    """Hides names of a user under the user's key."""
+
+    def __init__(self, connection: Transaction, now: float) -> None:
+        self._connection = connection
+        self._now = now
+        self._keys: dict[int, bytes] = {}
+
+    def __call__(self, part: int, name: str) -> str:
+        if is_hidden(name):
+            return name
+        if part not in self._keys:
+            self._keys[part] = make_key(self._connection, part, self._now)
+        return hide(self._keys[part], name)
+
+
+def _hide_links(connection: Transaction) -> None:
+    """Remove the ids of deleted memories from `supersedes`."""
+    found = connection.execute(
+        "SELECT rid, state FROM mem WHERE supersedes IS NOT NULL AND NOT EXISTS ("
+        "SELECT 1 FROM mem AS older WHERE older.part = mem.part "
+        "AND older.id = mem.supersedes)"
+    ).fetchall()
+    by_part: dict[int, dict[int, State]] = {}
+    for rid, state in found:
+        by_part.setdefault(rid >> 32, {})[rid] = state
+    for part, states in by_part.items():
+        names = connection.execute(
+            "SELECT app, user FROM part WHERE id = ?", (part,)
+        ).fetchone()
+        if names is None:
+            continue
+        partition = PartitionWriter(connection, *names, create=False)
+        for entry in load_rows(connection, states, any_state=True):
+            state = states[entry.row.rid]
+            row = entry.row._replace(supersedes=None)
+            rewrite(partition, entry, row, was=state, state=state)
+        partition.finish()
+
+
+def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
+    """Hide the ids of deleted memories in tombstones, seen turns and recorded calls."""
+    execute = connection.execute
+    tombstones = f"SELECT part, id, at, why FROM tomb WHERE {_PLAIN} LIMIT {_AT_ONCE}"
+    while found := execute(tombstones).fetchall():
+        for part, id_, *rest in found:
+            execute("DELETE FROM tomb WHERE part = ? AND id = ?", (part, id_))
+            execute(
+                "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, "
+                "why = excluded.why",
+                (part, hidden(part, id_), *rest),
+            )
+    turns = (
+        "SELECT part, session, id, at, pos FROM told WHERE event IS NULL AND "
+        f"{_PLAIN} AND {_GONE.format('told', 'id')} LIMIT {_AT_ONCE}"
+    )
+    while found := execute(turns).fetchall():
+        for part, session, id_, *rest in found:
+            own = (part, session, id_)
+            execute("DELETE FROM told WHERE part = ? AND session = ? AND id = ?", own)
+            execute(
+                "INSERT INTO told (part, session, id, at, pos) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (part, session, id) DO UPDATE SET at = excluded.at, "
+                "pos = excluded.pos, event = NULL",
+                (part, hidden(part, session), hidden(part, id_), *rest),
+            )
+    replaced = (
+        "SELECT part, id, by FROM replaced WHERE by >= char(1) AND "
+        f"{_GONE.format('replaced', 'by')} LIMIT {_AT_ONCE}"
+    )
+    while found := execute(replaced).fetchall():
+        for part, id_, by in found:
+            execute(
+                "UPDATE replaced SET by = ? WHERE part = ? AND id = ?",
+                (hidden(part, by), part, id_),
+            )
+    for part, key, ids in execute("SELECT part, key, ids FROM idem").fetchall():
+        known: list[str] = json.loads(ids) if ids else []
+        query = "SELECT 1 FROM mem WHERE part = ? AND id = ?"
+        gone = {id_ for id_ in known if not execute(query, (part, id_)).fetchone()}
+        if not gone:
+            continue
+        new_ids = [hidden(part, id_) if id_ in gone else id_ for id_ in known]
+        execute(
+            "UPDATE idem SET ids = ? WHERE part = ? AND key = ?",
+            (json.dumps(new_ids), part, key),
+        )
+
+
+def _users_without_memories(
+    connection: Transaction,
+) -> list[tuple[int, str, str]]:
+    found: list[tuple[int, str, str]] = connection.execute(
+        "SELECT id, app, user FROM part WHERE app <> ? "
+        "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "
+        "AND NOT EXISTS (SELECT 1 FROM item WHERE part = part.id) "
+        "AND NOT EXISTS (SELECT 1 FROM trig WHERE part = part.id) "
+        "AND NOT EXISTS ("
+        "SELECT 1 FROM told WHERE part = part.id AND event IS NOT NULL)",
+        (HIDDEN_APP,),
+    ).fetchall()
+    return found
+
+
+def _hide_user(
+    connection: Transaction, part: int, app: str, user: str, hidden: _Hiding
+) -> None:
+    """Hide a user's names, or delete the partition if it has no ids to recognise."""
+    execute = connection.execute
+    for table in ("chg", "hist", "replaced"):
+        execute(f"DELETE FROM {table} WHERE part = ?", (part,))
+    of_user = [f"SELECT 1 FROM {name} WHERE part = ?" for name in _RECOGNISED]
+    any_row = " UNION ALL ".join(of_user)
+    if execute(f"{any_row} LIMIT 1", (part,) * len(of_user)).fetchone() is None:
+        delete_partition(connection, part)
+        return
+    for (key,) in execute("SELECT key FROM idem WHERE part = ?", (part,)).fetchall():
+        if (form := hidden(part, key)) != key:
+            execute("DELETE FROM idem WHERE part = ? AND key = ?", (part, form))
+            execute(
+                "UPDATE idem SET key = ? WHERE part = ? AND key = ?", (form, part, key)
+            )
+    make_secret(connection)
+    name = hidden_user(connection, app, user)
+    assert name is not None
+    execute(
+        "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?",
+        (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from vecall.errors import ConflictError, VecallError
-from vecall.store.erased_names import forms_of, is_hidden, keys_statement, tombstones
+from vecall.store.names import forms_of, is_hidden, keys_statement, tombstones
 from vecall.store.rows import Draft
 from vecall.store.transaction import Statement, Transaction
 from vecall.store.writes.partition_writer import PartitionWriter

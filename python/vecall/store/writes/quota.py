@@ -2,18 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
 from typing import NamedTuple
 
+from vecall.concurrency.time_slices import Slices, in_slices
 from vecall.errors import LimitExceededError
+from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
-from vecall.store.rows import RowWithVector
+from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
+from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
-from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
-from vecall.store.writes.expire import clear_away
-from vecall.store.writes.lowest_value import lowest_value
-from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.waiting_counts import Waits, waits_of
+from vecall.store.transaction import Transaction, visible
+from vecall.store.writes.delete import (
+    RowToDelete,
+    clear_away,
+    delete_rows,
+    write_tombstones,
+)
+from vecall.store.writes.partition_writer import (
+    PartitionWriter,
+    State,
+    Waits,
+    rewrite,
+    waits_of,
+)
+
+# Finds the memories of a user with the lowest importance, reading few of them.
+#
+# The importance of a memory falls with its age and rises with its prior and its uses.
+# So once enough unimportant memories are found, all memories with at least a certain
+# prior and below a certain age are more important. SQL excludes them.
+
+
+_IN_A_SLICE = 500  # rows that are weighed: half a millisecond at most
+_LEVELS = 3  # of priors, each with its own age limit, besides one that has none
+_DAYS = 4_000_000  # more than from the year 1 to the year 9999
+_KNOWN = 10_000  # cached weights
+_PRIOR = f"coalesce(importance_prior, {DEFAULT_PRIOR})"
+_TIME = "coalesce(ts, created_at)"
+
+
+class _Lightest:
+    """Collects the `limit` rows of lowest weight; of equal ones, the first.
+
+    Rows must arrive in order of row number.
+    """
+
+    def __init__(self, now: float, limit: int) -> None:
+        self._now = now
+        self._limit = limit
+        self._weights: dict[tuple[float, int | None, float], float] = {}
+        self._rows: list[tuple[float, int]] = []
+        self._bound = math.inf  # a later row of this weight is not among the lightest
+
+    def look_at(self, rows: Iterable[tuple[int, float, int | None, float]]) -> None:
+        """Weigh rows: number, prior, uses and time of each."""
+        weights, found, bound, now = self._weights, self._rows, self._bound, self._now
+        for rid, prior, uses, time in rows:
+            alike = prior, uses, (now - time) // DAY
+            weight = weights.get(alike)
+            if weight is None:
+                weight = weight_of(prior, uses, now - time)
+                if len(weights) < _KNOWN:
+                    weights[alike] = weight
+            if weight < bound:
+                found.append((weight, rid))
+        if len(found) >= 2 * self._limit:
+            self._rows = nsmallest(self._limit, found)
+            self._bound = self._rows[-1][0]
+
+    def heavier(self) -> list[tuple[float, float]]:
+        """Return (prior, time) pairs that bound the rows to skip.
+
+        A row with at least this prior and at least this time weighs no less than the
+        heaviest row collected so far, and sorts after it.
+        """
+        if self._bound == math.inf:
+            return []
+        priors = sorted({prior for prior, _, _ in self._weights})
+        at = bisect_left(
+            priors, True, key=lambda prior: not self._is_light(prior, _DAYS)
+        )
+        light = priors[:at]
+        step = max(1, math.ceil(len(light) / _LEVELS))
+        bounds = light[::step] + priors[at : at + 1]
+        return [
+            # One second is more than the rounding error.
+            (prior, self._now - days * DAY + 1.0)
+            for prior in bounds
+            if (days := self._days_until_light(prior)) > 0
+        ]
+
+    def _days_until_light(self, prior: float) -> int:
+        """The age in days from which a memory that was never used is light."""
+        return bisect_left(
+            range(_DAYS), True, key=lambda days: self._is_light(prior, days)
+        )
+
+    def _is_light(self, prior: float, days: int) -> bool:
+        """Whether a memory that was never used weighs less than the collected rows."""
+        return weight_of(prior, None, (days + 0.5) * DAY) < self._bound
+
+    def rows(self) -> list[int]:
+        """Return their numbers, the lightest first."""
+        return [rid for _, rid in nsmallest(self._limit, self._rows)]
+
+
+def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
+    """Return the `limit` live rows of a user of lowest importance, in that order."""
+    execute = partition.connection.execute
+    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
+    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
+    (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
+    lightest = _Lightest(partition.now, limit)
+    slices = Slices()
+    span = 2 * limit
+    while begin is not None and begin <= last:
+        # As many rows again as were looked at so far: then what is left out is known
+        # better.
+        end = min(begin + span - 1, last)
+        heavier = lightest.heavier()
+        found = execute(
+            f"SELECT rid, {_PRIOR}, uses, {_TIME} {live}"
+            + f" AND NOT ({_PRIOR} >= ? AND {_TIME} >= ?)" * len(heavier),
+            (begin, end, *(value for pair in heavier for value in pair)),
+        )
+        while rows := found.fetchmany(_IN_A_SLICE):
+            lightest.look_at(rows)
+            slices.pause_if_due()
+        begin, span = end + 1, 2 * span
+    return lightest.rows()
+
 
 _ALL = 1 << 62
 _MORE = 16  # extra rows that are read when the byte limit is exceeded
@@ -181,3 +306,163 @@ def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[RowToDelete]:
     )
     rows = {rid: RowToDelete(rid, *rest) for rid, *rest in found}
     return [rows[rid] for rid in rids]
+
+
+# Counts the uses of memories.
+
+
+_MOST_USES = 2**31 - 1  # also the limit of an import
+_ROW_BYTES = 100  # of a change, with its log entry
+
+
+@dataclass(slots=True)
+class MarkUsed:
+    """Counts one use of each given live memory of one user.
+
+    Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
+    affect which version an import takes.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: The ids of the memories; duplicates count once.
+        rights: Other memories than those that the caller sees are unknown.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    rights: Rights = FULL
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        found = select_in(
+            connection,
+            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ?"
+            f"{visible(self.rights)} AND id IN",
+            [partition.id, partition.expiry_now],
+            list(dict.fromkeys(self.ids)),
+        )
+        stored = load_rows(connection, [rid for (rid,) in found])
+        prepared = _prepared(connection, [entry.row.rid for entry in stored])
+        marked = []
+        for entry in in_slices(stored):
+            row = _mark(partition, entry)
+            if row.rid in prepared:
+                _carry(connection, entry.row, row, *prepared[row.rid])
+            marked.append(row)
+        partition.finish()
+        change = partition.changed(ids=[row.id for row in marked])
+        change.marked = marked
+        return change
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)
+
+
+def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
+    row, vec, model = stored
+    uses = min((row.uses or 0) + 1, _MOST_USES)
+    row = row._replace(uses=uses, last_used=partition.now)
+    partition.change(row.rid, "m")
+    # Right after a model switch, the vector is still in vec_next and moves to the row.
+    partition.connection.execute(
+        "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
+        "WHERE rid = ?",
+        (
+            row.uses,
+            row.last_used,
+            partition.seq,
+            vec,
+            model,
+            checksum(row, vec),
+            row.rid,
+        ),
+    )
+    return row
+
+
+def _prepared(
+    connection: Transaction, rids: Sequence[int]
+) -> dict[int, tuple[object, object]]:
+    """The vectors that a model migration has prepared for rows, with checksums."""
+    found = select_in(
+        connection,
+        "SELECT rid, vec, crc FROM vec_next WHERE model = "
+        "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN",
+        [],
+        rids,
+    )
+    return {rid: (vec, crc) for rid, vec, crc in found}
+
+
+def _carry(
+    connection: Transaction, old: Row, new: Row, vec: object, crc: object
+) -> None:
+    """Keep the prepared vector of a marked row; replace a damaged one."""
+    if isinstance(vec, bytes) and is_whole(old, vec, crc):
+        crc = checksum(new, vec)
+    else:
+        vec, crc = b"", None
+    connection.execute(
+        "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?", (vec, crc, new.rid)
+    )
+
+
+# Moves the expiry of memories.
+
+
+@dataclass(slots=True)
+class TouchMemories:
+    """Moves the expiry of one user's memories, and nothing else of them.
+
+    Unknown ids are ignored, and memories whose time is over. `updated_at` does not
+    change, and the history gets no revision.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: The ids of the memories.
+        ttl: The time that they last from now, in seconds; None is for ever.
+        rights: Other memories than those that the caller sees are unknown.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    ttl: float | None
+    rights: Rights = FULL
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        now = partition.expiry_now
+        found = select_in(
+            connection,
+            f"SELECT rid, state FROM mem WHERE part = ? AND (state <> 'live' OR "
+            f"{END} > ?) AND coalesce(expires_at, 9e99) > ?{visible(self.rights)} "
+            "AND id IN",
+            [partition.id, now, now],
+            list(dict.fromkeys(self.ids)),
+        )
+        states: dict[int, State] = dict(found)
+        expires_at = None if self.ttl is None else now + self.ttl
+        written, ids = [], []
+        for stored in in_slices(load_rows(connection, states, any_state=True)):
+            state = states[stored.row.rid]
+            row = stored.row._replace(expires_at=expires_at)
+            ids.append(row.id)
+            if row != stored.row:
+                moved = rewrite(partition, stored, row, was=state, state=state)
+                if state == "live":
+                    written.append(moved)
+        partition.finish()
+        return partition.changed(written, ids=ids)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)

@@ -1,0 +1,359 @@
+"""google-adk's events and entries, read and made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+import vecall
+from vecall.clock import Time, to_iso, to_seconds
+from vecall.content import as_list, get_field
+from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.ingest.drafts import ids_of, parted_by_rewind, said_in
+from vecall.ingest.fields import ENTRY, EVENT, by_name
+from vecall.ingest.parts import speaker_of, unwrapped
+from vecall.text import neutral
+
+# Converts values in google-adk metadata to JSON.
+
+
+_MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
+
+
+def to_metadata(metadata: object) -> Any:
+    """Return a call's custom_metadata with JSON values; TTLs stay unchanged."""
+    if not isinstance(metadata, Mapping):
+        return metadata  # None, or refused by the check of all arguments
+    safe = to_json(metadata)
+    for name in ("ttl", "history_ttl", "revision_ttl"):
+        if name in metadata:
+            safe[name] = metadata[name]
+    return safe
+
+
+def to_json(value: object, depth: int = 0) -> Any:
+    """Return `value` as JSON; a value that JSON lacks becomes its str()."""
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        return {to_text(key): to_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and depth < _MAX_DEPTH:
+        return [to_json(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(to_text(item) for item in value)
+    return to_text(value)
+
+
+def to_text(value: object) -> str:
+    """Return a value's str(), or its type if that fails, without lone surrogates."""
+    try:
+        text = repr(value) if isinstance(value, bytes) else str(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+# Reads google-adk's times: a time without an offset is local.
+
+
+def local_seconds(value: Any, name: str) -> Any:
+    """Return a time as seconds since 1970; one without an offset is local time.
+
+    A value of another type than str or datetime is returned unchanged; the memory
+    service checks it.
+
+    Raises:
+        InvalidArgumentError: A text is not ISO 8601, or the time is out of range.
+    """
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        # Before Python 3.11 fromisoformat does not accept "Z".
+        given = value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value
+        try:
+            value = datetime.fromisoformat(given)
+        except ValueError:
+            msg = f"{name}: expected an ISO 8601 date and time"
+            raise InvalidArgumentError(msg) from None
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        try:
+            value = value.astimezone()
+        except (OverflowError, OSError, ValueError):
+            msg = f"{name}: too far from today to be a local time; give an offset"
+            raise InvalidArgumentError(msg) from None
+    return to_seconds(value, name)
+
+
+# Converts google-adk's events to the mappings that a vecall service reads.
+#
+# Events that google-adk does not show to a model are left out; the rules are in
+# `vecall.ingest.drafts`. Objects in metadata become JSON values.
+
+
+# Omitted keys: google-adk's internal notes and raw A2A messages. They are valid for one
+# turn only, or secret.
+_INTERNAL_METADATA = ("__adk_internal_", "a2a:")
+
+NOTE_KEY = "adk"
+"""The key of custom_metadata that holds notes on the event, such as its branch."""
+
+_MAX_NOTE = 512
+
+_OF_PROGRAMS = ("name", "arguments", "input", "output", "summary")
+"""What a message that nobody said has beside its content, in other libraries."""
+
+
+class SessionContent(NamedTuple):
+    """The events of a conversation, and those that a rewind removed.
+
+    Attributes:
+        events: The events that no rewind removed, as mappings; the error of an event
+            that cannot be read, which leaves out that event alone.
+        taken_back: The ids of the events that a rewind removed.
+    """
+
+    events: list[dict[str, Any] | InvalidArgumentError]
+    taken_back: list[str]
+
+
+def read_events(
+    events: Sequence[object],
+    paced: Callable[[Iterable[object]], Iterator[object]] = iter,
+) -> SessionContent:
+    """Return a conversation in the form that a vecall service reads.
+
+    Args:
+        events: google-adk's events, in order.
+        paced: Iterates over the events; may pause to let other threads run.
+    """
+    counted, taken_back = parted_by_rewind(events, paced)
+    return SessionContent(
+        [_event_or_error(event) for event in paced(counted)], ids_of(taken_back)
+    )
+
+
+def _event_or_error(event: object) -> dict[str, Any] | InvalidArgumentError:
+    try:
+        return to_event(event)
+    except InvalidArgumentError as error:
+        return type(error)(*error.args)
+
+
+def to_event(event: object) -> dict[str, Any]:
+    """Return an event as the mapping that a vecall service reads.
+
+    Raises:
+        InvalidTypeError: `event` is not an event.
+        InvalidArgumentError: The timestamp is not ISO 8601, or is out of range.
+    """
+    if event is None or isinstance(event, str | bytes | int | float | list | tuple):
+        msg = "events: expected events as objects or mappings"
+        raise InvalidTypeError(msg)
+    event = unwrapped(event)
+    message = event
+    event = by_name(event, EVENT, "events")
+    fields: dict[str, Any] = {
+        "partial": get_field(event, "partial"),
+        "content": said_in(event),
+        "timestamp": _time(event),
+    }
+    for name in ("id", "author"):
+        value = get_field(event, name)
+        fields[name] = value if isinstance(value, str) and value else None
+    role = get_field(message, "role")
+    if isinstance(role, str) and fields["author"] in (None, role):
+        fields["role"] = role  # of a chat message; it tells who said it
+    if isinstance(get_field(message, "type"), str):
+        fields["type"] = get_field(message, "type")
+    if speaker_of(message).program is not None:
+        for name in _OF_PROGRAMS:
+            if (value := get_field(message, name)) is not None:
+                fields[name] = value
+    compaction = get_field(get_field(event, "actions"), "compaction")
+    if compaction is not None:
+        fields["actions"] = {"compaction": compaction}
+    metadata = get_field(event, "custom_metadata")
+    stored: dict[str, Any] = {}
+    if isinstance(metadata, Mapping):
+        stored = {
+            key: value
+            for key, value in to_json(metadata).items()
+            if not key.startswith(_INTERNAL_METADATA)
+        }
+    if notes := _notes(event):
+        stored.setdefault(NOTE_KEY, notes)
+    if stored:
+        fields["custom_metadata"] = stored
+    return fields
+
+
+def _time(event: object) -> Any:
+    """Return the event's time; None if the attribute holds no number."""
+    time = get_field(event, "timestamp")
+    if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):
+        time = time if type(time) is int else None
+    return local_seconds(time, "event.timestamp")
+
+
+def _notes(event: object) -> dict[str, str]:
+    """Return notes on an event in addition to id, author and time: its branch, if any.
+
+    The invocation id is not stored. The session has it under the event's id, and it
+    would add 75 bytes to each turn in the file: a sixth of a short turn.
+    """
+    branch = get_field(event, "branch")
+    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
+        return {"branch": to_text(branch)}
+    return {}
+
+
+# Converts explicit memories of google-adk to entries of a vecall service.
+
+
+RESERVED_KEY = "vecall"
+"""The key of custom_metadata that holds the scores of a recalled memory."""
+
+_PROVENANCE = ("importance", "session_id", "event_id")
+_OWNER = ("app_name", "user_id")
+_ENTRY_FIELDS = (
+    "content",
+    "parts",
+    "author",
+    "kind",
+    "source",
+    "trust",
+    "valid_until",
+    "supersedes",
+    *_PROVENANCE,
+    *_OWNER,
+)
+
+
+def entry(
+    text: str,
+    *,
+    id: str | None = None,
+    author: str | None = None,
+    timestamp: Time | None = None,
+    custom_metadata: Mapping[str, Any] | None = None,
+) -> MemoryEntry:
+    """Return a google-adk MemoryEntry for a text; the class itself refuses a str.
+
+    Args:
+        text: The text of the memory.
+        id: The id, for memories that you write repeatedly; default: derived.
+        author: "user" or the name of an agent.
+        timestamp: The time of the statement: seconds since 1970, a datetime or
+            ISO 8601; without an offset it is local time.
+        custom_metadata: Your own values, as JSON; a value that JSON lacks becomes its
+            str(). "ttl" (seconds, a timedelta or "30d") sets a TTL.
+
+    Raises:
+        InvalidArgumentError: The timestamp is not a time.
+        InvalidTypeError: The text is not a string.
+    """
+    said: object = text
+    if not isinstance(said, str):
+        msg = "text: expected a string"
+        raise InvalidTypeError(msg)
+    seconds = local_seconds(timestamp, "timestamp")
+    given: dict[str, Any] = {} if id is None else {"id": id}
+    return MemoryEntry(
+        content=types.Content(
+            role="user" if author in (None, "user") else "model",
+            parts=[types.Part(text=text)],
+        ),
+        author=author,
+        timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
+        custom_metadata=to_metadata(custom_metadata or {}),
+        **given,
+    )
+
+
+def to_memories(memories: object) -> list[object]:
+    """Return the arguments of `add_memory` as entries of a vecall service.
+
+    Raises:
+        InvalidTypeError: `memories` is not a sequence.
+        InvalidArgumentError: A timestamp is not ISO 8601, or a field is unknown.
+    """
+    return [
+        _to_memory(memory, f"memories[{number}]")
+        for number, memory in enumerate(as_list(memories, "memories"))
+    ]
+
+
+def _to_memory(memory: object, where: str) -> object:
+    if isinstance(memory, str):
+        return memory
+    memory = by_name(memory, ENTRY, where)
+    fields = {name: get_field(memory, name) for name in _ENTRY_FIELDS}
+    if fields["content"] is None:
+        fields["content"] = get_field(memory, "text")
+    fields["id"] = get_field(memory, "id") or None
+    fields["timestamp"] = local_seconds(get_field(memory, "timestamp"), "timestamp")
+    metadata = get_field(memory, "custom_metadata")
+    if isinstance(metadata, Mapping):
+        recalled = metadata.get(RESERVED_KEY)
+        own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
+        metadata = to_metadata(own)
+        # A recalled memory that is changed and added again keeps its provenance.
+        for name in _PROVENANCE:
+            if fields[name] is None and isinstance(recalled, Mapping):
+                fields[name] = recalled.get(name)
+    fields["custom_metadata"] = metadata
+    return fields
+
+
+# Converts search results to google-adk's classes.
+
+
+_SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
+
+# Copies of these objects take a third of the time of new, validated ones. The other
+# fields are None, so copies share no objects.
+_PART = types.Part(text="")
+_CONTENT = types.Content(role="user", parts=[])
+_HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
+
+
+def to_response(
+    found: vecall.SearchMemoryResponse, *, scores: bool = True
+) -> SearchMemoryResponse:
+    """Return a search result in google-adk's classes; omit entries without text."""
+    entries = (_to_entry(each, scores) for each in found.memories)
+    return SearchMemoryResponse(memories=[each for each in entries if each is not None])
+
+
+def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
+    text = neutral(memory.text)
+    if not text.strip():
+        return None
+    scores = {
+        name: value for name in _SCORES if (value := getattr(memory, name)) is not None
+    }
+    said = {
+        "role": "user" if memory.author in (None, "user") else "model",
+        "parts": [_PART.model_copy(update={"text": text})],
+    }
+    fields: dict[str, Any] = {
+        "content": _CONTENT.model_copy(update=said),
+        "author": None if memory.author is None else neutral(memory.author),
+        "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
+        "custom_metadata": to_json(memory.custom_metadata),
+    }
+    if scored:
+        fields["custom_metadata"][RESERVED_KEY] = scores
+    if _HAS_ID:
+        fields["id"] = memory.id
+    return MemoryEntry(**fields)

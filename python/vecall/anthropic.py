@@ -1,0 +1,535 @@
+"""Anthropic's memory tool over a vecall file. Needs vecall[anthropic]."""
+
+from __future__ import annotations
+
+try:
+    from anthropic.lib.tools import (
+        BetaAbstractMemoryTool,
+        BetaAsyncAbstractMemoryTool,
+        ToolError,
+    )
+except ImportError as error:
+    msg = 'vecall.anthropic needs anthropic 2.12: pip install "vecall[anthropic]"'
+    raise ImportError(msg) from error
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vecall.errors import ConflictError, VecallError
+from vecall.limits import Owner
+from vecall.service._items_sync import SyncItems
+from vecall.service.memory_service import MemoryService
+from vecall.types import Drop, Item, Put
+from vecall.validation import checked_owner
+
+__all__ = ["AsyncVecallMemoryTool", "VecallMemoryTool"]
+
+
+# Text files in directories, as items: a directory is a namespace, a file is an item.
+#
+# A directory exists as long as there is a file below it. The answers are those that
+# Anthropic's own implementation of the tool gives, because models know them.
+
+
+T = TypeVar("T")
+
+ROOT = "/memories"
+_FILES = ("anthropic", "files")  # and the names of the directories
+_TREE = ("anthropic", "tree")  # one item that each change of the tree writes
+_MOST_LINES = 999_999
+_WIDTH = len(str(_MOST_LINES))
+_LEVELS = 2  # of directories that a view shows
+_MOST_FILES = 4_000  # that one command reads; two operations each for a rename
+_MOST_BYTES = 1_048_576  # of a file; commands read and change it on the caller's thread
+_TEXTS = {  # the fields of a command that are texts
+    "view": ("path",),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str", "new_str"),
+    "insert": ("path", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
+_MOST_NAMED = 100  # lines that a message names
+_LONGEST_NAMED = 2_000  # characters of a text that a message repeats
+_ATTEMPTS = 50  # of a command that meets another one
+
+
+class FileError(Exception):
+    """A command that cannot be done; the message is for the model."""
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text) if len(text) > _MOST_BYTES else len(text.encode())
+    except UnicodeEncodeError:  # the SDK could not send it back
+        msg = "A file must not have a lone surrogate."
+        raise FileError(msg) from None
+    if size > _MOST_BYTES:
+        msg = f"A file has at most {_MOST_BYTES} bytes."
+        raise FileError(msg)
+
+
+class Files:
+    """The files of one (app, user).
+
+    Args:
+        items: The items of a service.
+        app_name: The app.
+        user_id: The user.
+    """
+
+    def __init__(self, items: SyncItems, app_name: str, user_id: str) -> None:
+        """Use the items of a user."""
+        self._items = items
+        self._whose: Owner = {"app_name": app_name, "user_id": user_id}
+
+    def run(self, command: Any) -> str:
+        """Run a command of the tool and return its answer.
+
+        Raises:
+            FileError: It cannot be done; nothing was changed.
+            VecallError: The file cannot be read or written, or a text is too large.
+        """
+        name = command.command
+        if name not in _TEXTS:
+            msg = "Unknown command."
+            raise FileError(msg)
+        _check_fields(command)
+        if name == "view":
+            return self._view(command.path, command.view_range)
+        if name == "create":
+            return self._repeated(self._create, command.path, command.file_text)
+        if name == "str_replace":
+            old, new = command.old_str, command.new_str
+            return self._repeated(self._replace, command.path, old, new)
+        if name == "insert":
+            line, text = command.insert_line, command.insert_text
+            return self._repeated(self._insert, command.path, line, text)
+        if name == "delete":
+            return self._repeated(self._delete, command.path)
+        return self._repeated(self._rename, command.old_path, command.new_path)
+
+    def clear(self) -> str:
+        """Delete all files."""
+        self._items.delete(_FILES, **self._whose)
+        return "All memory cleared"
+
+    def _repeated(self, work: Callable[..., T], *arguments: Any) -> T:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return work(*arguments)
+            except ConflictError:  # of a command at the same time
+                continue
+        return work(*arguments)
+
+    def _view(self, path: str, lines: Sequence[int] | None) -> str:
+        names = _names(path)
+        file = self._file(names) if names else None
+        if file is not None:
+            return _numbered(path, file.value, lines)
+        found = self._below(names)
+        if names and not found:
+            msg = f"The path {path} does not exist. Please provide a valid path."
+            raise FileError(msg)
+        return _listed(path, len(_FILES) + len(names), found)
+
+    def _create(self, path: str, text: str) -> str:
+        names = _names(path)
+        tree = self._tree_version()
+        if not names or self._exists(names):
+            msg = f"File {path} already exists"
+            raise FileError(msg)
+        self._require_directories(names, path)
+        _check_text(text)
+        self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
+        return f"File created successfully at: {path}"
+
+    def _replace(self, path: str, old: str, new: str) -> str:
+        file = self._existing(path)
+        text: str = file.value
+        count = text.count(old) if old else 0
+        if not count:
+            msg = (
+                f"No replacement was performed, old_str `{_named(old)}` did not appear "
+                f"verbatim in {path}."
+            )
+            raise FileError(msg)
+        at = text.find(old)
+        if count > 1:
+            msg = (
+                "No replacement was performed. Multiple occurrences of old_str "
+                f"`{_named(old)}` in lines: {_lines_with(text, old)}. Please ensure it "
+                "is unique"
+            )
+            raise FileError(msg)
+        changed = text.replace(old, new)
+        self._write(file, changed)
+        line = text.count("\n", 0, at)
+        first = max(0, line - 2)
+        shown = _with_numbers(changed.split("\n")[first : line + 3], first + 1)
+        return (
+            "The memory file has been edited. Here is the snippet showing the change "
+            f"(with line numbers):\n{shown}"
+        )
+
+    def _insert(self, path: str, line: int, text: str) -> str:
+        file = self._existing(path)
+        lines = file.value.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        if not 0 <= line <= len(lines):
+            msg = (
+                f"Invalid `insert_line` parameter: {line}. It should be within the "
+                f"range [0, {len(lines)}]."
+            )
+            raise FileError(msg)
+        lines.insert(line, text.rstrip("\n"))
+        changed = "\n".join(lines)
+        self._write(file, changed if changed.endswith("\n") else changed + "\n")
+        return f"The file {path} has been edited."
+
+    def _delete(self, path: str) -> str:
+        names = _names(path)
+        if not names:
+            msg = "Cannot delete the /memories directory itself"
+            raise FileError(msg)
+        tree = self._tree_version()
+        found = self._files_at(names, path)
+        self._change([Drop(item.namespace, item.key) for item in found], tree)
+        return f"Successfully deleted {path}"
+
+    def _rename(self, old_path: str, new_path: str) -> str:
+        old, new = _names(old_path), _names(new_path)
+        if not old:
+            msg = "Cannot rename the /memories directory itself"
+            raise FileError(msg)
+        tree = self._tree_version()
+        if not new or self._exists(new):
+            msg = f"The destination {new_path} already exists"
+            raise FileError(msg)
+        found = self._files_at(old, old_path)
+        if new[: len(old)] == old:
+            msg = f"The destination {new_path} is below {old_path}"
+            raise FileError(msg)
+        self._require_directories(new, new_path)
+        operations: list[Put | Drop] = []
+        for item in found:
+            names = [*item.namespace[len(_FILES) :], item.key]
+            moved = [*new, *names[len(old) :]]
+            # An edit since then is moved too, by another attempt.
+            operations.append(Drop(item.namespace, item.key, if_version=item.version))
+            operations.append(Put(_space(moved), moved[-1], item.value))
+        self._change(operations, tree)
+        return f"Successfully renamed {old_path} to {new_path}"
+
+    def _write(self, file: Item, text: str) -> None:
+        _check_text(text)
+        put = Put(file.namespace, file.key, text, if_version=file.version)
+        self._items.write([put], **self._whose)
+
+    def _change(self, operations: Sequence[Put | Drop], tree: int) -> None:
+        """Change the tree, if nobody else has changed it since `tree` was read."""
+        guard = Put(_TREE, "tree", None, if_version=tree)
+        self._items.write([guard, *operations], **self._whose)
+
+    def _tree_version(self) -> int:
+        (item,) = self._items.get([(_TREE, "tree")], **self._whose)
+        return 0 if item is None else item.version
+
+    def _file(self, names: Sequence[str]) -> Item | None:
+        (item,) = self._items.get([(_space(names), names[-1])], **self._whose)
+        return item
+
+    def _below(self, names: Sequence[str]) -> list[Item]:
+        found = self._items.find(
+            (*_FILES, *names), limit=_MOST_FILES + 1, **self._whose
+        )
+        if len(found) > _MOST_FILES:
+            msg = f"There are more than {_MOST_FILES} files; name one below."
+            raise FileError(msg)
+        return found
+
+    def _exists(self, names: Sequence[str]) -> bool:
+        if self._file(names) is not None:
+            return True
+        return bool(self._items.find((*_FILES, *names), limit=1, **self._whose))
+
+    def _existing(self, path: str) -> Item:
+        names = _names(path)
+        file = self._file(names) if names else None
+        if file is not None:
+            return file
+        if not names or self._exists(names):
+            msg = f"The path {path} is not a file."
+        else:
+            msg = f"The path {path} does not exist. Please provide a valid path."
+        raise FileError(msg)
+
+    def _files_at(self, names: Sequence[str], path: str) -> list[Item]:
+        """Return a file, or all files below a directory."""
+        file = self._file(names)
+        found = [file] if file is not None else self._below(names)
+        if not found:
+            msg = f"The path {path} does not exist"
+            raise FileError(msg)
+        return found
+
+    def _require_directories(self, names: Sequence[str], path: str) -> None:
+        """Refuse a path below a file."""
+        above = [names[:count] for count in range(1, len(names))]
+        places = [(_space(each), each[-1]) for each in above]
+        if any(item is not None for item in self._items.get(places, **self._whose)):
+            msg = f"A part of the path {path} is a file, not a directory"
+            raise FileError(msg)
+
+
+def _check_fields(command: Any) -> None:
+    """Check the types of a command's fields, which the SDK takes from the model."""
+    for name in _TEXTS[command.command]:
+        if not isinstance(getattr(command, name, None), str):
+            msg = f"Invalid `{name}` parameter. It should be a string."
+            raise FileError(msg)
+    if command.command == "insert" and not _is_line(command.insert_line):
+        msg = "Invalid `insert_line` parameter. It should be an integer."
+        raise FileError(msg)
+    lines = command.view_range if command.command == "view" else None
+    if lines is not None and not (
+        isinstance(lines, list | tuple) and all(map(_is_line, lines))
+    ):
+        msg = "Invalid `view_range` parameter. It should be a list of two integers."
+        raise FileError(msg)
+
+
+def _lines_with(text: str, old: str) -> str:
+    """Return the numbers of the first lines in which a text occurs."""
+    numbers: list[str] = []
+    line, counted = 1, 0
+    at = text.find(old)
+    while at >= 0 and len(numbers) < _MOST_NAMED:
+        line += text.count("\n", counted, at)
+        counted = at
+        numbers.append(str(line))
+        at = text.find(old, at + 1)
+    return ", ".join([*numbers, "..."] if at >= 0 else numbers)
+
+
+def _named(text: str) -> str:
+    """Return a text as a message repeats it, cut if it is long."""
+    return text if len(text) <= _LONGEST_NAMED else text[:_LONGEST_NAMED] + "..."
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _names(path: str) -> list[str]:
+    """Return the names of a path below the root."""
+    first, *names = path.removeprefix("/").split("/")
+    if not path.startswith("/") or "/" + first != ROOT:
+        msg = f"Path must start with /memories, got: {path}"
+        raise FileError(msg)
+    found: list[str] = []
+    for name in names:
+        if name == ".." and not found:
+            msg = f"Path {path} would escape /memories directory"
+            raise FileError(msg)
+        if name == "..":
+            found.pop()
+        elif name not in ("", "."):
+            found.append(name)
+    return found
+
+
+def _space(names: Sequence[str]) -> tuple[str, ...]:
+    return (*_FILES, *names[:-1])
+
+
+def _numbered(path: str, text: str, lines: Sequence[int] | None) -> str:
+    shown = text.split("\n")
+    if len(shown) > _MOST_LINES:
+        msg = f"File {path} exceeds maximum line limit of 999,999 lines."
+        raise FileError(msg)
+    first = 1
+    if lines and len(lines) == 2:
+        first = max(1, lines[0])
+        shown = shown[first - 1 : None if lines[1] == -1 else lines[1]]
+    numbered = _with_numbers(shown, first)
+    return f"Here's the content of {path} with line numbers:\n{numbered}"
+
+
+def _with_numbers(lines: Sequence[str], first: int) -> str:
+    numbered = enumerate(lines, first)
+    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in numbered)
+
+
+def _listed(path: str, depth: int, items: Sequence[Item]) -> str:
+    """Return the files and directories below a path, hidden ones left out."""
+    sizes: dict[tuple[str, ...], int] = {}
+    files: dict[tuple[str, ...], bool] = {}
+    total = 0
+    for item in items:
+        names = (*item.namespace[depth:], item.key)
+        size = len(item.value.encode())
+        total += size
+        if any(name.startswith(".") for name in names):
+            continue
+        for count in range(1, min(_LEVELS, len(names)) + 1):
+            sizes[names[:count]] = sizes.get(names[:count], 0) + size
+            files[names[:count]] = count == len(names)
+    lines = [f"{_size(total)}\t{path}"]
+    for names in sorted(sizes):
+        end = "" if files[names] else "/"
+        lines.append(f"{_size(sizes[names])}\t{path}/{'/'.join(names)}{end}")
+    text = "\n".join(lines)
+    return (
+        f"Here're the files and directories up to {_LEVELS} levels deep in {path}, "
+        f"excluding hidden items:\n{text}"
+    )
+
+
+def _size(size: int) -> str:
+    """Return a number of bytes with a unit, such as 1.5K."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < 3:
+        number, unit = number / 1024, unit + 1
+    shown = f"{int(number)}" if number == int(number) else f"{number:.1f}"
+    return f"{shown}{'BKMG'[unit]}"
+
+
+class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
+    """The tool `memory_20250818`: files of one (app, user) in a vecall file.
+
+    Each command is one transaction. A path cannot leave the memories of its user.
+
+    Args:
+        memory: A service, or the path of a file, which this object opens.
+        app_name: The app. Name app and user in code, never by a model.
+        user_id: The user.
+        cache_control: As in Anthropic's SDK.
+
+    Raises:
+        InvalidArgumentError: An invalid name; no file is opened.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService | str | Path,
+        *,
+        app_name: str,
+        user_id: str,
+        cache_control: Any = None,
+    ) -> None:
+        """Open the file, if a path is given."""
+        super().__init__(cache_control=cache_control)
+        self._owned: MemoryService | None = None
+        if isinstance(memory, MemoryService):
+            service = memory
+            service.user(app_name, user_id)  # checks the names
+        else:
+            checked_owner(app_name, user_id)
+            service = self._owned = MemoryService(memory, embedder=None)
+        self._files = Files(service.items.sync, app_name, user_id)
+
+    def close(self) -> None:
+        """Close the file, if this object opened it."""
+        if self._owned is not None:
+            self._owned.sync.close()
+
+    def view(self, command: Any) -> str:
+        """Return the lines of a file, or the files of a directory."""
+        return _run(self._files, command)
+
+    def create(self, command: Any) -> str:
+        """Write a new file."""
+        return _run(self._files, command)
+
+    def str_replace(self, command: Any) -> str:
+        """Replace a text that occurs once in a file."""
+        return _run(self._files, command)
+
+    def insert(self, command: Any) -> str:
+        """Insert a text after a line of a file."""
+        return _run(self._files, command)
+
+    def delete(self, command: Any) -> str:
+        """Delete a file, or a directory with all files below it."""
+        return _run(self._files, command)
+
+    def rename(self, command: Any) -> str:
+        """Rename a file or a directory."""
+        return _run(self._files, command)
+
+    def clear_all_memory(self) -> str:
+        """Delete all files of the user."""
+        return self._files.clear()
+
+
+class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
+    """As `VecallMemoryTool`, for `AsyncAnthropic`.
+
+    Args:
+        memory: As in `VecallMemoryTool`.
+        app_name: As in `VecallMemoryTool`.
+        user_id: As in `VecallMemoryTool`.
+        cache_control: As in `VecallMemoryTool`.
+
+    Raises:
+        InvalidArgumentError: As in `VecallMemoryTool`.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService | str | Path,
+        *,
+        app_name: str,
+        user_id: str,
+        cache_control: Any = None,
+    ) -> None:
+        """Open the file, if a path is given."""
+        super().__init__(cache_control=cache_control)
+        self._tool = VecallMemoryTool(memory, app_name=app_name, user_id=user_id)
+
+    async def aclose(self) -> None:
+        """Close the file, if this object opened it."""
+        await asyncio.to_thread(self._tool.close)
+
+    async def view(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.view, command)
+
+    async def create(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.create, command)
+
+    async def str_replace(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.str_replace, command)
+
+    async def insert(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.insert, command)
+
+    async def delete(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.delete, command)
+
+    async def rename(self, command: Any) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.rename, command)
+
+    async def clear_all_memory(self) -> str:
+        """As in `VecallMemoryTool`."""
+        return await asyncio.to_thread(self._tool.clear_all_memory)
+
+
+def _run(files: Files, command: Any) -> str:
+    """Run a command; raise its failures as the errors that the model sees."""
+    try:
+        return files.run(command)
+    except FileError as error:
+        raise ToolError(str(error)) from None
+    except VecallError as error:
+        msg = f"The memory cannot do that: {error}"
+        raise ToolError(msg) from error

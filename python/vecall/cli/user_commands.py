@@ -1,0 +1,280 @@
+"""Commands about one user: `vecall consolidate` and `vecall erase`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vecall.cli.console import counted, dim, naming, one_line, print_json
+from vecall.cli.options import (
+    add_file,
+    add_json,
+    add_path,
+    opened,
+    require_file,
+    shown_path,
+)
+from vecall.errors import ConfigError, NotFoundError
+from vecall.limits import SHARED_APP, Scopes
+from vecall.operations.options import WritePolicy
+from vecall.service.memory_service import MemoryService
+from vecall.store import forget_hidden, name_traces, names_of
+from vecall.summaries import SummaryProvider
+from vecall.types import DuplicateGroup
+from vecall.validation import is_database_url
+
+# `vecall consolidate`: merges duplicate memories and summarizes old ones.
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "consolidate",
+        help="merge a user's duplicates, sum up what is old",
+        description="Merge memories that say the same, and with --similarity those "
+        "that mean the same; with --older-than and --summarizer sum up what is old. "
+        "Without --yes nothing is changed, and what would be merged is shown. What is "
+        "merged or summed up is archived, and restore_memory brings it back.",
+    )
+    command.add_argument("--app", required=True, help="the app")
+    command.add_argument("--user", required=True, help="the user")
+    command.add_argument(
+        "--similarity",
+        type=float,
+        metavar="COSINE",
+        help="also merge facts whose vectors have at least this cosine, such as 0.95",
+    )
+    command.add_argument(
+        "--older-than", metavar="TIME", help='sum up what is older, such as "30d"'
+    )
+    command.add_argument(
+        "--fold",
+        default="sessions",
+        metavar="WHAT",
+        help="what is summed up: comma-separated sessions, summaries, facts "
+        "(%(default)s)",
+    )
+    command.add_argument(
+        "--summarizer",
+        metavar="MODULE:NAME",
+        help="a function from a prompt to a text, or an object with get_summaries",
+    )
+    command.add_argument("--yes", action="store_true", help="do it")
+    add_json(command)
+    add_file(command)
+    command.set_defaults(run=run_consolidate)
+    add_erase_command(commands)
+
+
+def run_consolidate(options: argparse.Namespace) -> int:
+    """Consolidate, or show the planned changes."""
+    require_file(options.path)
+    summarizer = _summarizer(options.summarizer)
+    only_shown = not options.yes
+    with opened(options.path, options.embedder, read_only=only_shown) as memory:
+        done = memory.sync.consolidate(
+            app_name=options.app,
+            user_id=options.user,
+            older_than=options.older_than,
+            summarizer=summarizer,
+            similarity=options.similarity,
+            fold=tuple(name.strip() for name in options.fold.split(",")),
+            dry_run=only_shown,
+        )
+        if options.json:
+            print_json(dataclasses.asdict(done))
+            return 0
+        if not options.yes:
+            texts = _texts(memory, options.app, options.user, done.groups)
+            for group in done.groups:
+                how = "the same words"
+                if group.similarity is not None:
+                    how = f"cosine {group.similarity:.3f} or more"
+                print(f"{_line(texts, group.kept)}  {dim(how)}")
+                for id_ in group.merged:
+                    print(f"  = {_line(texts, id_)}")
+    verb = "" if options.yes else "would be "
+    made = f" into {len(done.summaries)} summaries" if options.yes else ""
+    print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
+    if not options.yes:
+        print("nothing was changed; --yes does it")
+    return 0
+
+
+def _texts(
+    memory: MemoryService, app: str, user: str, groups: Sequence[DuplicateGroup]
+) -> dict[str, str]:
+    """The texts of the groups' memories by their ids."""
+    ids = [id_ for group in groups for id_ in (group.kept, *group.merged)]
+    entries = memory.sync.get_memories(app_name=app, user_id=user, memory_ids=ids)
+    return {
+        id_: entry.text
+        for id_, entry in zip(ids, entries, strict=True)
+        if entry is not None
+    }
+
+
+def _line(texts: dict[str, str], id_: str) -> str:
+    text = " ".join(texts.get(id_, "").split())
+    shown = "".join(char for char in text if char.isprintable())
+    return shown if len(shown) <= 80 else f"{shown[:79]}…"
+
+
+def _summarizer(name: str | None) -> SummaryProvider | None:
+    """Import the summarizer that --summarizer names; None without the option.
+
+    Raises:
+        ConfigError: The name cannot be imported, or is not a summarizer.
+    """
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        msg = "--summarizer: expected MODULE:NAME"
+        raise ConfigError(msg)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        msg = f"--summarizer: {type(error).__name__}: {error}"
+        raise ConfigError(msg) from None
+    if isinstance(found, SummaryProvider):
+        return found
+    if not callable(found):
+        msg = "--summarizer: expected a function, or an object with get_summaries"
+        raise ConfigError(msg)
+    from vecall.summaries import LlmSummaryProvider
+
+    return LlmSummaryProvider(found)
+
+
+# `vecall erase`: removes all data of a user, and the user's name.
+
+
+HIDDEN = "an app that a purge has hidden"
+"""The label of an app that holds only tombstones of the user."""
+
+SHARED = "the shared scope"
+"""The label of the user's memories that all apps share."""
+
+NOT_REACHED = (
+    "deleted rows in the files of the server, until VACUUM has removed them and others "
+    "have overwritten them; VACUUM FULL rewrites the files",
+    "statistics of the planner, until ANALYZE; logs of the server",
+    "the write-ahead log and its archive, until they are recycled",
+    "replicas, until they have applied the deletion",
+    "backups, dumps and exports: delete them yourself",
+    "the memory of running servers, until their next call for the user, or their end",
+    "tables outside of the schema, or that vecall_keeper may not read",
+)
+"""Where a database may still have the user's data, and no program of vecall sees it."""
+
+
+def add_erase_command(commands: Any) -> None:
+    """Add the command."""
+    erase = commands.add_parser(
+        "erase",
+        help="erase a person: memories, tombstones and the name",
+        description="Delete all memories of a user in every app, and the name, and "
+        "rewrite the file so that no trace is left; in a database, delete the rows and "
+        "VACUUM. Then search for the name, and return 1 if it remains somewhere. "
+        "Backups and exports are not changed: delete them yourself. If an old session "
+        "of the user is ingested later, it is stored again, because its tombstones are "
+        "gone too.",
+    )
+    erase.add_argument("--user", required=True, help="user_id")
+    erase.add_argument("--app", help="only in this app")
+    erase.add_argument("--yes", action="store_true", help="do not ask")
+    add_path(erase)
+    add_json(erase)
+    erase.set_defaults(run=run_erase)
+
+
+def run_erase(options: argparse.Namespace) -> int:
+    """Erase the user; return 1 if another user or app still has the name."""
+    is_database = is_database_url(options.path)
+    require_file(options.path)
+    path, user = shown_path(options.path), options.user
+    place = options.path if is_database else Path(options.path)
+    with naming(path):
+        found, hidden, parts = names_of(place, user, options.app)
+    apps = [app for app in found if options.app in (None, app)]
+    if not (apps or hidden):
+        msg = f"user: the {'database' if is_database else 'file'} has no such user"
+        raise NotFoundError(msg)
+    where = [SHARED if app == SHARED_APP else app for app in apps]
+    where += [HIDDEN] * len(hidden)
+    _confirm(options, where)
+    if hidden:
+        with naming(path):
+            forget_hidden(place, hidden)
+    writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
+    with (
+        naming(path),
+        MemoryService(options.path, embedder="none", writes=writes) as memory,
+    ):
+        erased = sum(_erase(memory, app, user) for app in apps)
+        memory.sync.admin.purge()
+    with naming(path):
+        places = name_traces(place, user, parts)
+    _report(options, where, erased, places)
+    return int(bool(places) and len(apps) == len(found))
+
+
+def _erase(memory: MemoryService, app: str, user: str) -> int:
+    if app != SHARED_APP:
+        return memory.sync.delete_user(app_name=app, user_id=user, forget=True)
+    # The shared scope belongs to the user; any app name selects it.
+    return memory.sync.delete_user(
+        app_name="any", user_id=user, forget=True, scope="shared"
+    )
+
+
+def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        msg = "--yes: is required when standard input is not a terminal"
+        raise ConfigError(msg)
+    where = ", ".join(one_line(app) for app in apps)
+    print(f"Erase {one_line(options.user)} in {where}? This cannot be undone. [y/N] ")
+    if input().strip().lower() not in ("y", "yes"):
+        msg = "nothing was erased"
+        raise ConfigError(msg)
+
+
+def _report(
+    options: argparse.Namespace,
+    apps: list[str],
+    erased: int,
+    places: list[tuple[Path | str, str]],
+) -> None:
+    files = list(dict.fromkeys(one_line(file) for file, _ in places))
+    told = [f"{one_line(file)}: {place}" for file, place in places]
+    is_database = is_database_url(options.path)
+    if options.json:
+        facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
+        print_json({**facts, "not_reached": NOT_REACHED} if is_database else facts)
+        return
+    memories = counted(erased, "memory", "memories")
+    where = counted(sum(app != SHARED for app in apps), "app")
+    if SHARED in apps:
+        where += f" and {SHARED}"
+    print(f"erased {memories} of {one_line(options.user)} in {where}")
+    if places:
+        print(
+            "the name is still in another app, or in a name or a text of another "
+            "user, or rows of the user remain:\n"
+            + "\n".join(f"  {each}" for each in told)
+        )
+    elif is_database:
+        print("no row of the database has the name any more")
+    else:
+        print("the file no longer has the name")
+    if is_database:
+        print("what this command cannot reach:")
+        print("\n".join(f"  {each}" for each in NOT_REACHED))

@@ -1,0 +1,208 @@
+"""Locks by key, and work that several callers share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from vecall.concurrency.executor import InterruptibleFuture
+from vecall.errors import EmbedderError
+
+# One lock per key. A lock exists only while a thread holds it or waits for it.
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class _Counted:
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0  # threads that hold the lock or wait for it
+
+
+class KeyLocks(Generic[Key]):
+    """Locks by key. Not reentrant. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Create the object without locks."""
+        self._mutex = threading.Lock()
+        self._locks: dict[Key, _Counted] = {}
+
+    @contextmanager
+    def held(self, key: Key) -> Iterator[None]:
+        """Hold a key's lock in the block; wait for the lock first."""
+        counted = self._enter(key)
+        try:
+            with counted.lock:
+                yield
+        finally:
+            self._leave(key, counted)
+
+    @contextmanager
+    def held_if_free(self, key: Key) -> Iterator[bool]:
+        """Hold a key's lock in the block if it is free; never wait.
+
+        Yields:
+            Whether the block holds the lock.
+        """
+        counted = self._enter(key)
+        try:
+            free = counted.lock.acquire(blocking=False)
+            try:
+                yield free
+            finally:
+                if free:
+                    counted.lock.release()
+        finally:
+            self._leave(key, counted)
+
+    def __len__(self) -> int:
+        """Return the number of keys that have a lock now."""
+        return len(self._locks)
+
+    def _enter(self, key: Key) -> _Counted:
+        with self._mutex:
+            counted = self._locks.get(key)
+            if counted is None:
+                counted = self._locks[key] = _Counted()
+            counted.users += 1
+            return counted
+
+    def _leave(self, key: Key, counted: _Counted) -> None:
+        with self._mutex:
+            counted.users -= 1
+            if not counted.users:
+                del self._locks[key]
+
+
+# Single flight of embeddings: concurrent calls embed the same text only once.
+
+
+FlightKey = tuple[str, str, bytes]
+"""App, user and the identifier of a text."""
+
+
+class Claim:
+    """The right and the duty of one caller to embed a text.
+
+    Attributes:
+        promise: The future of the vector; None while no other caller waits for it,
+            since most texts have one caller.
+    """
+
+    __slots__ = ("promise",)
+
+    def __init__(self) -> None:
+        """Create a claim for whose text no other caller waits."""
+        self.promise: Future[bytes | None] | None = None
+
+    def awaited(self) -> Future[bytes | None]:
+        """Return the future of the vector. The caller holds the lock."""
+        if self.promise is None:
+            promise: Future[bytes | None] = InterruptibleFuture()
+            # A running future cannot be cancelled by one of its waiters.
+            promise.set_running_or_notify_cancel()
+            self.promise = promise
+        return self.promise
+
+
+class SingleFlight:
+    """Shares the embedding of a text between concurrent callers. Thread-safe.
+
+    A caller claims the texts that no other caller is embedding, and waits for the rest.
+    """
+
+    def __init__(self) -> None:
+        """Create the object without claims."""
+        self._coming: dict[FlightKey, Claim] = {}
+        self._lock = threading.Lock()
+
+    def claim(
+        self, keys: Sequence[FlightKey], mine: dict[int, Claim]
+    ) -> dict[int, Future[bytes | None]]:
+        """Claim the texts that no other caller is embedding.
+
+        Args:
+            keys: The keys of the texts.
+            mine: Receives the claims, by index in `keys`. The caller must embed these
+                texts, then pass their keys to `sent` or `dropped`. On any interrupt,
+                even one before this call returns, it must pass `mine` to `abandoned`.
+
+        Returns:
+            The futures of the texts that other callers are embedding, by index in
+            `keys`.
+        """
+        others: dict[int, Future[bytes | None]] = {}
+        with self._lock:
+            for at, key in enumerate(keys):
+                coming = self._coming.get(key)
+                if coming is None:
+                    mine[at] = self._coming[key] = Claim()
+                else:
+                    others[at] = coming.awaited()
+        return others
+
+    def sent(
+        self, keys: Sequence[FlightKey], batch: Future[list[bytes | None]]
+    ) -> None:
+        """Give up the claims and resolve their futures when the batch is done.
+
+        A done callback does this, so it does not depend on the caller's event loop,
+        which may be blocked meanwhile.
+
+        Args:
+            keys: The keys of the batch's texts, in order.
+            batch: The future of the vectors, one for each key; None for a zero vector,
+                which has no direction.
+        """
+        batch.add_done_callback(lambda done: self._arrived(keys, done))
+
+    def dropped(self, keys: Sequence[FlightKey]) -> None:
+        """Give up claims: the futures of these keys fail with `EmbedderError`."""
+        for key in keys:
+            promise = self._take(key)
+            if promise is not None:
+                promise.set_exception(_failed())
+
+    def abandoned(
+        self, keys: Sequence[FlightKey], claimed: Mapping[int, Claim]
+    ) -> None:
+        """Give up the unresolved claims of a caller that was interrupted.
+
+        Args:
+            keys: The keys of the texts, as in `claim`.
+            claimed: The `mine` of that call.
+        """
+        for at, claim in claimed.items():
+            with self._lock:
+                if self._coming.get(keys[at]) is claim:
+                    del self._coming[keys[at]]
+            promise = claim.promise  # no caller can begin to wait for it now
+            if promise is not None and not promise.done():
+                promise.set_exception(_failed())
+
+    def _arrived(
+        self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
+    ) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self.dropped(keys)
+            return
+        for key, vector in zip(keys, done.result(), strict=True):
+            promise = self._take(key)
+            if promise is not None:
+                promise.set_result(vector)
+
+    def _take(self, key: FlightKey) -> Future[bytes | None] | None:
+        """Give up a claim; return its future if another caller waits for it."""
+        with self._lock:
+            claim = self._coming.pop(key, None)
+            return None if claim is None else claim.promise
+
+
+def _failed() -> EmbedderError:
+    return EmbedderError("another call that embedded the same text failed")

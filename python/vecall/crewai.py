@@ -1,0 +1,526 @@
+"""CrewAI: memories of a crew in a vecall file. Needs vecall[crewai]."""
+
+from __future__ import annotations
+
+try:
+    from crewai.memory.storage.backend import (
+        EmbeddingDimensionMismatchError,
+    )
+    from crewai.memory.storage.factory import set_memory_storage_factory
+except ImportError as error:
+    msg = 'vecall.crewai needs crewai 1.15.30 or newer: pip install "vecall[crewai]"'
+    raise ImportError(msg) from error
+
+import asyncio
+import base64
+import hashlib
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
+from crewai.memory.types import MemoryRecord, ScopeInfo
+
+from vecall.errors import (
+    ConflictError,
+    DimensionError,
+    InvalidTypeError,
+)
+from vecall.limits import Owner
+from vecall.service._items_sync import SyncItems
+from vecall.service.memory_service import MemoryService
+from vecall.types import Drop, Item, Put
+from vecall.validation import checked_owner
+
+__all__ = ["VecallStorage", "install"]
+
+
+# CrewAI's records as items.
+
+
+T = TypeVar("T")
+
+RECORDS = ("crewai", "records")  # and the names of the scope
+SCOPES = ("crewai", "scopes")  # the scope of a record, by its id
+TOUCHED = ("crewai", "touched")  # the time of the last access, by the id of a record
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_BATCH = 3_000  # records; each takes up to four operations of a transaction
+
+HAS_VECTOR = {"embedding": {"$exists": True}}
+
+
+class Condition:
+    """A condition on categories and metadata.
+
+    Attributes:
+        where: The part of it that `Items.find` can decide.
+        is_exact: Whether that is all of it.
+    """
+
+    def __init__(
+        self, categories: Sequence[str] | None, metadata: dict[str, Any] | None
+    ) -> None:
+        """Use the conditions of a call."""
+        self._categories = set(categories or ())
+        self._metadata = metadata or {}
+        self.is_exact = True
+        conditions: list[dict[str, Any]] = []
+        if self._categories:
+            names = map(_tag, sorted(self._categories))
+            conditions.append({"$or": [{f"tags.{name}": True} for name in names]})
+        for key, value in self._metadata.items():
+            is_plain = isinstance(value, str) and _PLAIN_KEY.fullmatch(key)
+            self.is_exact &= bool(is_plain)
+            if is_plain:
+                conditions.append({f"metadata.{key}": value})
+        self.where = {"$and": conditions} if conditions else {}
+
+    def holds(self, value: dict[str, Any]) -> bool:
+        """Whether a stored record meets the condition."""
+        if self._categories and self._categories.isdisjoint(value["categories"]):
+            return False
+        metadata = value["metadata"]
+        return all(metadata.get(key) == each for key, each in self._metadata.items())
+
+
+def _tag(category: str) -> str:
+    """Return a name for a category without dots, which would separate keys."""
+    return hashlib.sha256(category.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def in_batches(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield values in lists, each for one transaction."""
+    rest = iter(values)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
+
+
+def labels_of(scope: str | None) -> list[str]:
+    """Return the names of a scope."""
+    return [label for label in (scope or "").split("/") if label]
+
+
+def seconds(time: datetime) -> float:
+    """Return a time in seconds since 1970; a time without a zone is UTC."""
+    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def put_of(record: MemoryRecord) -> Put:
+    """Return the write of a record."""
+    value = {
+        "content": record.content,
+        "scope": record.scope,
+        "categories": list(record.categories),
+        "tags": {_tag(each): True for each in record.categories},
+        "metadata": record.metadata,
+        "importance": record.importance,
+        "created_at": record.created_at.isoformat(),
+        "created": seconds(record.created_at),
+        "last_accessed": record.last_accessed.isoformat(),
+        "source": record.source,
+        "private": record.private,
+    }
+    vector = None
+    if record.embedding and any(record.embedding):
+        vector = np.asarray(record.embedding, np.float32)
+        value["embedding"] = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return Put((*RECORDS, *labels_of(record.scope)), record.id, value, vector)
+
+
+def embedding_of(item: Item) -> list[float] | None:
+    """Return the embedding of a stored record, if it has one."""
+    text = item.value.get("embedding")
+    if text is None:
+        return None
+    numbers: list[float] = np.frombuffer(base64.b64decode(text), "<f4").tolist()
+    return numbers
+
+
+def record_of(item: Item, touched: Item | None) -> MemoryRecord:
+    """Return a stored record.
+
+    Args:
+        item: Its item.
+        touched: The item with the time of its last access, if it was set later.
+    """
+    value = item.value
+    last = value["last_accessed"] if touched is None else touched.value
+    return MemoryRecord(
+        id=item.key,
+        content=value["content"],
+        scope=value["scope"],
+        categories=value["categories"],
+        metadata=value["metadata"],
+        importance=value["importance"],
+        created_at=datetime.fromisoformat(value["created_at"]),
+        last_accessed=datetime.fromisoformat(last),
+        embedding=embedding_of(item),
+        source=value["source"],
+        private=value["private"],
+    )
+
+
+# The storage backend of CrewAI's memory.
+
+
+_PAGE = 10_000  # items of one call of `find`, and its maximum offset
+_ATTEMPTS = 50  # of a write that meets writes of the same records
+_PAUSE_S = 0.01  # at most, between two attempts
+_UNTIL = 1e12  # seconds since 1970, above those of every datetime
+
+
+class VecallStorage:
+    """A storage backend of CrewAI's memory: `Memory(storage=VecallStorage(path))`.
+
+    Records are items (`MemoryService.items`) of one (app, user). A scope is a
+    namespace: "/company/team" contains "/company/team/alice", not "/company/team2".
+    Scores are cosines, at least 0. A record without an embedding, or with one of
+    zeros, is stored, but no search finds it. Embeddings are stored as float32.
+
+    A call is one transaction for up to 3,000 records. Instances are thread-safe.
+
+    Args:
+        memory: A service, or the path of a file, which this object opens.
+        app_name: The app. Name app and user in code, never by a model.
+        user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService | str | Path,
+        *,
+        app_name: str = "crewai",
+        user_id: str = "crew",
+    ) -> None:
+        """Check the names; the first call opens the file, if a path is given."""
+        limits = memory.limits if isinstance(memory, MemoryService) else None
+        self._given = memory
+        self._owned: MemoryService | None = None
+        self._opening = threading.Lock()
+        self._whose: Owner = checked_owner(app_name, user_id, limits)
+
+    @property
+    def _items(self) -> SyncItems:
+        if isinstance(self._given, MemoryService):
+            return self._given.items.sync
+        with self._opening:
+            if self._owned is None:
+                self._owned = MemoryService(self._given, embedder=None)
+            return self._owned.items.sync
+
+    def close(self) -> None:
+        """Close the file, if this object opened it; the next call opens it again."""
+        with self._opening:
+            if self._owned is not None:
+                self._owned.sync.close()
+            self._owned = None
+
+    def save(self, records: Sequence[MemoryRecord]) -> None:
+        """Store records; one with the id of a stored record replaces it.
+
+        Raises:
+            EmbeddingDimensionMismatchError: An embedding has another dimension than
+                those of the stored records, or of the other records.
+            TypeError: The metadata are not JSON.
+        """
+        new = {record.id: record for record in records}
+        self._check_dimensions(new.values())
+        rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
+        for batch in in_batches(rows):
+            self._repeated(partial(self._replace, rows, batch), new.values())
+
+    def update(self, record: MemoryRecord) -> None:
+        """Store a record, in place of the one with its id. Raises as `save`."""
+        self.save([record])
+
+    def _replace(
+        self, rows: dict[str, tuple[list[str], Put]], ids: Sequence[str]
+    ) -> None:
+        operations: list[Put | Drop] = []
+        for id_, old in zip(ids, self._get(SCOPES, ids), strict=True):
+            labels, put = rows[id_]
+            if old is not None and old.value != labels:
+                operations.append(Drop((*RECORDS, *old.value), id_))
+            # Two writers of one record must not leave it in two scopes.
+            version = 0 if old is None else old.version
+            operations.append(Put(SCOPES, id_, labels, if_version=version))
+            operations.append(put)
+            operations.append(Drop(TOUCHED, id_))
+        self._items.write(operations, **self._whose)
+
+    def _repeated(
+        self, work: Callable[[], T], records: Iterable[MemoryRecord] = ()
+    ) -> T:
+        """Do work again if it met another write; translate an error of dimensions."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return work()
+            except ConflictError:
+                time.sleep(random.uniform(0.0, _PAUSE_S))  # let the other one end
+            except InvalidTypeError as error:
+                msg = "metadata: a value is not JSON serializable"
+                raise InvalidTypeError(msg) from error
+            except DimensionError as error:
+                new = max(len(record.embedding or ()) for record in records)
+                raise self._mismatch(new) from error
+        return work()
+
+    def _mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
+        stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1, **self._whose)
+        dim = len(embedding_of(stored[0]) or ()) if stored else 0
+        return EmbeddingDimensionMismatchError(dim, new)
+
+    def _check_dimensions(self, records: Iterable[MemoryRecord]) -> None:
+        dims = [len(each.embedding) for each in records if each.embedding]
+        for dim in dims:
+            if dim != dims[0]:
+                raise EmbeddingDimensionMismatchError(dims[0], dim)
+
+    def search(
+        self,
+        query_embedding: Sequence[float],
+        scope_prefix: str | None = None,
+        categories: Sequence[str] | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+        limit: int = 10,
+        min_score: float = 0.0,
+    ) -> list[tuple[MemoryRecord, float]]:
+        """Return the records next to an embedding, and their cosines, best first.
+
+        Args:
+            query_embedding: Numbers (dim,).
+            scope_prefix: Only records in this scope and below it.
+            categories: Only records with at least one of these categories.
+            metadata_filter: Only records with these metadata.
+            limit: Maximum number of records.
+            min_score: Minimum of the cosine.
+
+        Raises:
+            EmbeddingDimensionMismatchError: The stored embeddings have another
+                dimension.
+        """
+        if limit < 1 or not any(query_embedding):
+            return []
+        condition = Condition(categories, metadata_filter)
+        size = min(_PAGE, limit if condition.is_exact else 4 * limit + 50)
+        found: list[tuple[Item, float]] = []
+        for offset in range(0, _PAGE + 1, size):
+            try:
+                page = self._items.find(
+                    (*RECORDS, *labels_of(scope_prefix)),
+                    vector=np.asarray(query_embedding, np.float32),
+                    where=condition.where or None,
+                    limit=size,
+                    offset=offset,
+                    only_with_vector=True,
+                    **self._whose,
+                )
+            except DimensionError as error:
+                mismatch = self._mismatch(len(query_embedding))
+                if not mismatch.stored_dim:  # they were all deleted
+                    return []
+                raise mismatch from error
+            scored = [(item, max(0.0, min(1.0, item.score or 0.0))) for item in page]
+            good = [each for each in scored if each[1] >= min_score]
+            found += [each for each in good if condition.holds(each[0].value)]
+            if len(found) >= limit or len(good) < size:
+                break
+        best = found[:limit]
+        records = self._records([item for item, _ in best])
+        return list(zip(records, [score for _, score in best], strict=True))
+
+    def get_record(self, record_id: str) -> MemoryRecord | None:
+        """Return a record; None if there is none with this id."""
+        return next(iter(self._records(self._by_id([record_id]))), None)
+
+    def list_records(
+        self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
+    ) -> list[MemoryRecord]:
+        """Return the records in a scope and below it, the latest created first."""
+        if limit <= 0 or offset < 0:
+            return []
+        items = sorted(
+            self._scan(scope_prefix), key=lambda item: -float(item.value["created"])
+        )
+        return self._records(items[offset : offset + limit])
+
+    def count(self, scope_prefix: str | None = None) -> int:
+        """Return the number of records in a scope and below it."""
+        return self._items.count((*RECORDS, *labels_of(scope_prefix)), **self._whose)
+
+    def list_scopes(self, parent: str = "/") -> list[str]:
+        """Return the scopes that are directly below a scope and have records."""
+        labels = labels_of(parent)
+        depth = len(RECORDS) + len(labels)
+        spaces = self._items.namespaces((*RECORDS, *labels), **self._whose)
+        below = sorted({each[depth] for each in spaces if len(each) > depth})
+        return ["/" + "/".join([*labels, label]) for label in below]
+
+    def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
+        """Return the number of records of each category in a scope and below it."""
+        found = self._scan(scope_prefix)
+        return dict(
+            Counter(each for item in found for each in item.value["categories"])
+        )
+
+    def get_scope_info(self, scope: str) -> ScopeInfo:
+        """Return the number, the categories and the times of the records in a scope."""
+        found = self._scan(scope)
+        times = sorted(
+            (item.value["created"], item.value["created_at"]) for item in found
+        )
+        return ScopeInfo(
+            path=scope.rstrip("/") or "/",
+            record_count=len(found),
+            categories=sorted(self.list_categories(scope)),
+            oldest_record=datetime.fromisoformat(times[0][1]) if times else None,
+            newest_record=datetime.fromisoformat(times[-1][1]) if times else None,
+            child_scopes=self.list_scopes(scope),
+        )
+
+    def delete(
+        self,
+        scope_prefix: str | None = None,
+        categories: Sequence[str] | None = None,
+        record_ids: Sequence[str] | None = None,
+        older_than: datetime | None = None,
+        metadata_filter: dict[str, Any] | None = None,
+    ) -> int:
+        """Delete the records that meet all conditions; return their number.
+
+        Args:
+            scope_prefix: Only records in this scope and below it.
+            categories: Only records with at least one of these categories.
+            record_ids: Only these records.
+            older_than: Only records that were created before.
+            metadata_filter: Only records with these metadata.
+        """
+        condition = Condition(categories, metadata_filter)
+        space = (*RECORDS, *labels_of(scope_prefix))
+        if record_ids is None:
+            found = self._scan(scope_prefix)
+        else:
+            found = self._by_id(record_ids)
+        before = _UNTIL if older_than is None else seconds(older_than)
+
+        def is_meant(item: Item) -> bool:
+            return (
+                item.namespace[: len(space)] == space
+                and condition.holds(item.value)
+                and item.value["created"] < before
+            )
+
+        batches = in_batches(filter(is_meant, found))
+        return sum(self._drop(batch, is_meant) for batch in batches)
+
+    def _drop(self, items: Sequence[Item], is_meant: Callable[[Item], bool]) -> int:
+        """Delete records; one that was changed meanwhile, only if it is still meant."""
+        ids = [item.key for item in items]
+        chosen: Sequence[Item] | None = items
+
+        def drop() -> int:
+            nonlocal chosen
+            found = chosen if chosen is not None else filter(is_meant, self._by_id(ids))
+            chosen = None  # another attempt reads them again
+            operations: list[Put | Drop] = []
+            for item in found:
+                operations.append(Drop(item.namespace, item.key, item.version))
+                operations += [Drop(SCOPES, item.key), Drop(TOUCHED, item.key)]
+            return len(self._items.write(operations, **self._whose)) // 3
+
+        return self._repeated(drop)
+
+    def reset(self, scope_prefix: str | None = None) -> None:
+        """Delete the records in a scope and below it; None or "/": all records.
+
+        Afterwards, if no record is left, embeddings may have another dimension.
+        """
+        if labels_of(scope_prefix):
+            self.delete(scope_prefix)
+        else:
+            self._items.delete(RECORDS[:1], **self._whose)
+
+    def touch_records(self, record_ids: Sequence[str]) -> None:
+        """Set the time of the last access of records to now; others are ignored."""
+        now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
+        for batch in in_batches(dict.fromkeys(record_ids)):
+            there = [item.key for item in self._get(SCOPES, batch) if item is not None]
+            self._items.write(
+                [Put(TOUCHED, each, now) for each in there], **self._whose
+            )
+
+    async def asave(self, records: Sequence[MemoryRecord]) -> None:
+        """As `save`."""
+        await asyncio.to_thread(self.save, records)
+
+    async def asearch(
+        self, query_embedding: Sequence[float], *conditions: Any, **more: Any
+    ) -> list[tuple[MemoryRecord, float]]:
+        """As `search`."""
+        return await asyncio.to_thread(
+            self.search, query_embedding, *conditions, **more
+        )
+
+    async def adelete(self, *conditions: Any, **more: Any) -> int:
+        """As `delete`."""
+        return await asyncio.to_thread(self.delete, *conditions, **more)
+
+    def _get(self, namespace: Sequence[str], keys: Sequence[str]) -> list[Item | None]:
+        return self._items.get([(namespace, key) for key in keys], **self._whose)
+
+    def _by_id(self, ids: Sequence[str]) -> list[Item]:
+        found: list[Item] = []
+        for batch in in_batches(dict.fromkeys(ids)):
+            keys, seen = batch, set[tuple[str, int]]()
+            while keys:
+                scopes = [item for item in self._get(SCOPES, keys) if item is not None]
+                places = [((*RECORDS, *item.value), item.key) for item in scopes]
+                items = self._items.get(places, **self._whose)
+                found += [item for item in items if item is not None]
+                # One that moved in between is looked for where it is now.
+                gone = {
+                    (scope.key, scope.version)
+                    for scope, item in zip(scopes, items, strict=True)
+                    if item is None
+                }
+                keys = [key for key, _ in gone - seen]
+                seen |= gone
+        return found
+
+    def _scan(self, scope: str | None) -> list[Item]:
+        """Return all records in a scope and below it."""
+        space = (*RECORDS, *labels_of(scope))
+        return self._items.find_all(space, **self._whose)
+
+    def _records(self, items: Sequence[Item]) -> list[MemoryRecord]:
+        touched: list[Item | None] = []
+        for batch in in_batches([item.key for item in items]):
+            touched += self._get(TOUCHED, batch)
+        return [record_of(*each) for each in zip(items, touched, strict=True)]
+
+
+def install(scheme: str = "vecall") -> None:
+    """Let `Memory(storage="vecall:crew.db")` of CrewAI use a vecall file.
+
+    Args:
+        scheme: The text before the colon. Other storages are those of CrewAI.
+    """
+
+    def storage(spec: str) -> VecallStorage | None:
+        name, colon, path = spec.partition(":")
+        return VecallStorage(path) if (name, bool(colon)) == (scheme, True) else None
+
+    set_memory_storage_factory(storage)

@@ -1,0 +1,475 @@
+"""Collections over the items of a user: `ItemCollection`, `ItemLog`."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from vecall.errors import ConflictError, LimitExceededError
+from vecall.ingest.item_arguments import stored_value
+from vecall.limits import Owner
+from vecall.service._items_sync import SyncItems
+from vecall.service.memory_service import MemoryService
+from vecall.types import Drop, Item, Put
+from vecall.validation import checked_owner
+
+# Documents with embeddings as items, for the adapters of document stores.
+
+
+Test = Callable[[Item], bool]
+
+_PAGE = 10_000  # items of one call of `find`, and its maximum offset
+_BATCH = 5_000  # operations of one transaction
+_ATTEMPTS = 20  # of a change that meets other writes of the same documents
+
+
+class ItemCollection:
+    """The documents of one namespace of one (app, user). Thread-safe.
+
+    A document is an item: the value has the document under "document", and its
+    embedding in float64.
+
+    Args:
+        memory: The path of the file, or ":memory:", which the first call opens; or a
+            function that returns it; or a service, which stays open.
+        app_name: The app.
+        user_id: The user.
+        namespace: The namespace.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
+    """
+
+    def __init__(
+        self,
+        memory: str | Path | MemoryService | Callable[[], str],
+        app_name: str,
+        user_id: str,
+        namespace: tuple[str, ...],
+    ) -> None:
+        """Check the names; open nothing yet."""
+        limits = memory.limits if isinstance(memory, MemoryService) else None
+        self._given = memory
+        self._owned: MemoryService | None = None
+        self._opening = threading.Lock()
+        self._whose: Owner = checked_owner(app_name, user_id, limits)
+        self._namespace = namespace
+
+    @property
+    def _items(self) -> SyncItems:
+        if isinstance(self._given, MemoryService):
+            return self._given.items.sync
+        with self._opening:
+            if self._owned is None:
+                path = self._given() if callable(self._given) else self._given
+                self._owned = MemoryService(path, embedder=None)
+            return self._owned.items.sync
+
+    def close(self) -> None:
+        """Close the file, if this object opened it; the next call opens it again."""
+        with self._opening:
+            if self._owned is not None:
+                self._owned.sync.close()
+            self._owned = None
+
+    def put_of(
+        self,
+        key: str,
+        document: Mapping[str, Any],
+        embedding: Sequence[float] | None,
+        if_version: int | None = None,
+    ) -> Put:
+        """Return the write of a document.
+
+        A zero embedding is stored, but no search finds the document.
+        """
+        value: dict[str, Any] = {"document": document}
+        vector = None
+        if embedding is not None:
+            exact = np.asarray(embedding, "<f8")
+            value["embedding"] = base64.b64encode(exact.tobytes()).decode()
+            vector = exact.astype(np.float32) if exact.any() else None
+        return Put(self._namespace, key, value, vector, if_version=if_version)
+
+    def write(self, puts: Sequence[Put]) -> None:
+        """Write documents; up to 5,000 are one transaction."""
+        for start in range(0, len(puts), _BATCH):
+            self._items.write(puts[start : start + _BATCH], **self._whose)
+
+    def get(self, keys: Iterable[str]) -> list[Item | None]:
+        """Return documents by key."""
+        places = [(self._namespace, key) for key in keys]
+        found: list[Item | None] = []
+        for start in range(0, len(places), _BATCH):
+            found += self._items.get(places[start : start + _BATCH], **self._whose)
+        return found
+
+    def count(self) -> int:
+        """Return the number of documents."""
+        return self._items.count(self._namespace, **self._whose)
+
+    def clear(self) -> None:
+        """Delete all documents."""
+        self._items.delete(self._namespace, **self._whose)
+
+    def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
+        """Return the documents that meet conditions, in the order of their writes.
+
+        Args:
+            where: Conditions for `Items.find`.
+            test: A further condition.
+        """
+        found = self._items.find_all(self._namespace, where=where, **self._whose)
+        if test is not None:
+            found = [item for item in found if test(item)]
+        return found[::-1]
+
+    def nearest(
+        self,
+        vector: Sequence[float],
+        limit: int,
+        where: Mapping[str, Any] | None,
+        test: Test | None,
+    ) -> list[tuple[Item, float]]:
+        """Return the documents next to an embedding with their cosines, best first.
+
+        Args:
+            vector: Numbers (dim,).
+            limit: Maximum number of documents.
+            where: Conditions for `Items.find`.
+            test: A further condition.
+
+        Raises:
+            DimensionError: The documents have embeddings of another dimension.
+        """
+        if limit < 1 or not np.any(vector):
+            return []
+        size = min(_PAGE, limit if test is None else 4 * limit + 50)
+        found: list[Item] = []
+        for offset in range(0, _PAGE + 1, size):
+            page = self._items.find(
+                self._namespace,
+                vector=vector,
+                where=where,
+                limit=size,
+                offset=offset,
+                only_with_vector=True,
+                **self._whose,
+            )
+            found += [item for item in page if test is None or test(item)]
+            if len(found) >= limit or len(page) < size:
+                return [(item, item.score or 0.0) for item in found[:limit]]
+        return self._ranked(vector, limit, self.scan(where, test))
+
+    def _ranked(
+        self, vector: Sequence[float], limit: int, items: Iterable[Item]
+    ) -> list[tuple[Item, float]]:
+        """Rank documents that lie behind the last page of the search."""
+        query = np.asarray(vector, np.float64)
+        query = query / np.linalg.norm(query)
+        scored: list[tuple[Item, float]] = []
+        for item in items:
+            embedding = np.asarray(embedding_of(item) or 0.0)
+            if embedding.any():
+                cosine = float(query @ embedding / np.linalg.norm(embedding))
+                scored.append((item, cosine))
+        scored.sort(key=lambda each: (-each[1], -each[0].version))
+        return scored[:limit]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete documents by key; unknown keys are ignored."""
+        drops = [Drop(self._namespace, key) for key in keys]
+        for start in range(0, len(drops), _BATCH):
+            self._items.write(drops[start : start + _BATCH], **self._whose)
+
+    def change(
+        self,
+        where: Mapping[str, Any] | None,
+        test: Test | None,
+        changed: Callable[[Item], Put | Drop],
+    ) -> int:
+        """Change the documents that meet conditions; return their number.
+
+        A document that is written meanwhile is read again.
+
+        Args:
+            where: Conditions for `Items.find`.
+            test: A further condition.
+            changed: Returns the change of a document, with its version.
+        """
+        done: set[str] = set()
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._changed_once(where, test, changed, done)
+            except ConflictError:
+                continue
+        return self._changed_once(where, test, changed, done)
+
+    def _changed_once(
+        self,
+        where: Mapping[str, Any] | None,
+        test: Test | None,
+        changed: Callable[[Item], Put | Drop],
+        done: set[str],
+    ) -> int:
+        items = [item for item in self.scan(where, test) if item.key not in done]
+        for start in range(0, len(items), _BATCH):
+            batch = items[start : start + _BATCH]
+            self._items.write([changed(item) for item in batch], **self._whose)
+            done.update(item.key for item in batch)
+        return len(done)
+
+    def drop_of(self, item: Item) -> Drop:
+        """Return the deletion of a document in the version that was read."""
+        return Drop(self._namespace, item.key, if_version=item.version)
+
+
+def embedding_of(item: Item) -> list[float] | None:
+    """Return the embedding of a document, if it has one."""
+    text = item.value.get("embedding")
+    if text is None:
+        return None
+    numbers: list[float] = np.frombuffer(base64.b64decode(text), "<f8").tolist()
+    return numbers
+
+
+# A list of JSON values in items, such as the messages of a conversation.
+
+
+T = TypeVar("T")
+Call = Callable[[Any], Any]  # of a method of `Items` or of its blocking twin
+Steps = Generator[Call, Any, T]
+
+_STATE = "state"
+_MOST = 9_000  # operations of one transaction
+
+
+class _State(NamedTuple):
+    """The numbers of the values: from `first` to `next`, exclusive.
+
+    Items with numbers from `oldest` to `first` belong to values that were removed.
+    """
+
+    oldest: int
+    first: int
+    next: int
+    version: int  # of the item that holds the state; 0 if there is none
+
+
+class ItemLog:
+    """A durable list of JSON values of one user. Several processes may use one list.
+
+    `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
+    them without an event loop. Every call changes the list in one transaction, and
+    returns when it is durable. `clear` deletes the items of more than 9,000 values in
+    further transactions. If it is interrupted, the list is empty, and the next
+    `extend` or `clear` deletes the rest of the items.
+
+    Args:
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+        namespace: The namespace of the list, which has no other items.
+
+    Raises:
+        InvalidArgumentError: An invalid app or user.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: str,
+        user_id: str,
+        namespace: tuple[str, ...],
+    ) -> None:
+        """Bind the list to one user; reads and writes nothing."""
+        user = memory.user(app_name, user_id)
+        self._items = memory.items
+        self._limits = memory.limits
+        self._owner = Owner(app_name=user.app_name, user_id=user.user_id)
+        self._place = namespace
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Await steps."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    value = await call(self._items)
+                except Exception as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(value)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
+
+    def block(self, steps: Steps[T]) -> T:
+        """Run steps; block the calling thread meanwhile."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    value = call(self._items.sync)
+                except Exception as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(value)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
+
+    def read(self, last: int | None = None) -> Steps[list[Any]]:
+        """Return the values in order.
+
+        Args:
+            last: Only the last ones, at most so many; None or below 0 is all.
+        """
+        while True:
+            state = yield from self._state()
+            found = yield from self._last(state, last)
+            if found is not None:
+                return found
+
+    def extend(
+        self,
+        values: Sequence[Any],
+        *,
+        new: Callable[[list[Any]], Sequence[Any]] | None = None,
+        window: int = 0,
+    ) -> Steps[None]:
+        """Add values at the end, all or none but those that are too large.
+
+        Args:
+            values: The values.
+            new: Returns those of the values to add, given the last stored ones.
+            window: How many of the last stored values `new` is given.
+
+        Raises:
+            InvalidTypeError: A value that JSON does not have; nothing was added.
+            LimitExceededError: A value is too large; the others were added. Or there
+                are more than 9,999; nothing was added.
+        """
+        failure: LimitExceededError | None = None
+        while True:
+            state = yield from self._state()
+            if state.oldest < state.first:  # before adding, so that an error adds none
+                yield from self._drop(state)
+                continue
+            added = values
+            if new is not None:
+                stored = yield from self._last(state, window)
+                if stored is None:
+                    continue
+                added = new(stored)
+            if failure is not None:
+                added = [value for value in added if not self._is_too_large(value)]
+            if not added:
+                break
+            puts = [
+                Put(self._place, _key(state.next + at), value)
+                for at, value in enumerate(added)
+            ]
+            after = state._replace(next=state.next + len(added))
+            try:
+                if (yield from self._write(after, puts)):
+                    break
+            except LimitExceededError as error:
+                if failure is not None or not any(map(self._is_too_large, added)):
+                    raise
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _is_too_large(self, value: Any) -> bool:
+        try:
+            stored_value(value, "value", self._limits)
+        except LimitExceededError:
+            return True
+        return False
+
+    def pop(self) -> Steps[Any]:
+        """Remove the last value and return it; None if there is none."""
+        while True:
+            state = yield from self._state()
+            if state.first == state.next:
+                return None
+            found = yield from self._last(state, 1)
+            last = state.next - 1
+            if found and (
+                yield from self._write(
+                    state._replace(next=last), [Drop(self._place, _key(last))]
+                )
+            ):
+                return found[0]
+
+    def clear(self) -> Steps[None]:
+        """Remove all values, and delete their items."""
+        is_empty = False
+        while True:
+            state = yield from self._state()
+            if not is_empty:
+                # The numbers are not used again: a reader never mixes old and new
+                # values. Those that others add meanwhile stay.
+                state = state._replace(first=state.next)
+            if state.oldest == state.first:
+                return
+            if (yield from self._drop(state)):
+                is_empty = True
+
+    def _call(self, method: str, argument: Any) -> Call:
+        return lambda items: getattr(items, method)(argument, **self._owner)
+
+    def _state(self) -> Steps[_State]:
+        (item,) = yield self._call("get", [(self._place, _STATE)])
+        return _state_of(item)
+
+    def _last(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
+        """Return the last values; None if the list changed meanwhile."""
+        first = state.first
+        if last is not None and last >= 0:
+            first = max(first, state.next - last)
+        keys = [(self._place, _key(number)) for number in range(first, state.next)]
+        values: list[Any] = []
+        for start in range(0, len(keys), _MOST):
+            wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
+            *found, head = yield self._call("get", wanted)
+            if _state_of(head).version != state.version or None in found:
+                return None
+            values += [item.value for item in found]
+        return values
+
+    def _drop(self, state: _State) -> Steps[bool]:
+        """Write a state and delete removed items; False if the list changed."""
+        end = min(state.oldest + _MOST, state.first)
+        gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
+        return (yield from self._write(state._replace(oldest=end), gone))
+
+    def _write(self, after: _State, operations: Sequence[Put | Drop]) -> Steps[bool]:
+        """Write in one transaction; False if the list changed meanwhile."""
+        value = {"first": after.first, "next": after.next}
+        if after.oldest < after.first:
+            value["oldest"] = after.oldest
+        head = Put(self._place, _STATE, value, if_version=after.version)
+        try:
+            yield self._call("write", [head, *operations])
+        except ConflictError:
+            return False
+        return True
+
+
+def _key(number: int) -> str:
+    return f"{number:012d}"
+
+
+def _state_of(item: Item | None) -> _State:
+    if item is None:
+        return _State(0, 0, 0, 0)
+    first = item.value["first"]
+    oldest = item.value.get("oldest", first)
+    return _State(oldest, first, item.value["next"], item.version)

@@ -1,0 +1,840 @@
+"""LangGraph's long-term memory store over vecall's items: `VecallStore`."""
+
+from __future__ import annotations
+
+try:
+    import langgraph.store.base  # noqa: F401
+except ImportError as error:
+    msg = 'vecall.langgraph needs langgraph-checkpoint: pip install "vecall[langgraph]"'
+    raise ImportError(msg) from error
+
+import asyncio
+import json
+import logging
+import math
+import re
+import threading
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from datetime import date, datetime, time, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    ensure_embeddings,
+    get_text_at_path,
+    tokenize_path,
+)
+
+from vecall.embedders import LocalEmbedder
+from vecall.errors import ClosedError, ConfigError, EmbedderError, InvalidArgumentError
+from vecall.operations.options import StorageOptions
+from vecall.service._items_sync import SyncItems
+from vecall.service.items import Items
+from vecall.service.memory_service import MemoryService
+from vecall.store import Durability
+from vecall.types import Drop, Put
+from vecall.types import Item as StoredItem
+from vecall.validation import checked_owner
+
+__all__ = ["VecallStore"]
+
+
+# Calls items and the embedding function, blocking or awaiting.
+
+
+class Blocking:
+    """Calls items and the embedding function, and blocks."""
+
+    def __init__(
+        self, items: SyncItems, owner: dict[str, str], embeddings: Any
+    ) -> None:
+        """Call the items of an owner."""
+        self._items = items
+        self._embeddings = embeddings
+        self._owner = owner
+
+    async def items(self, method: str, *args: Any, **named: Any) -> Any:
+        """Call a method of the items."""
+        return getattr(self._items, method)(*args, **named, **self._owner)
+
+    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that takes long."""
+        return function(*args)
+
+    async def embed_documents(self, texts: list[str]) -> Any:
+        """Call the embedding function."""
+        return self._embeddings.embed_documents(texts)
+
+    async def embed_query(self, text: str) -> Any:
+        """Call the embedding function."""
+        return self._embeddings.embed_query(text)
+
+
+class Awaiting:
+    """Calls items and the embedding function, and awaits them."""
+
+    def __init__(self, items: Items, owner: dict[str, str], embeddings: Any) -> None:
+        """Call the items of an owner."""
+        self._items = items
+        self._embeddings = embeddings
+        self._owner = owner
+
+    async def items(self, method: str, *args: Any, **named: Any) -> Any:
+        """Call a method of the items."""
+        return await getattr(self._items, method)(*args, **named, **self._owner)
+
+    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that takes long, on another thread."""
+        return await asyncio.to_thread(function, *args)
+
+    async def embed_documents(self, texts: list[str]) -> Any:
+        """Call the embedding function."""
+        return await self._embeddings.aembed_documents(texts)
+
+    async def embed_query(self, text: str) -> Any:
+        """Call the embedding function."""
+        return await self._embeddings.aembed_query(text)
+
+
+def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
+    """Run a coroutine that never waits."""
+    try:
+        steps.send(None)
+    except StopIteration as stop:
+        result: list[Any] = stop.value
+        return result
+    finally:
+        steps.close()
+    msg = "embed: an asynchronous function needs the asynchronous methods of the store"
+    raise ConfigError(msg)
+
+
+# The embedding function of a store: what `index["embed"]` may be.
+
+
+_KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
+_DISTANCES = ("cosine", "inner_product", "l2")
+_NORM_ERROR = 1e-3  # of a vector of length 1, also in half precision
+
+
+class _Local:
+    """vecall's offline model with the methods of LangChain's Embeddings."""
+
+    def __init__(self) -> None:
+        self._model = LocalEmbedder()
+        self.name = f"local {self._model.dimensions}"
+
+    def embed_documents(self, texts: list[str]) -> Any:
+        return self._model.embed(texts)
+
+    def embed_query(self, text: str) -> Any:
+        return self._model.embed_queries([text])[0]
+
+    async def aembed_documents(self, texts: list[str]) -> Any:
+        return await asyncio.to_thread(self.embed_documents, texts)
+
+    async def aembed_query(self, text: str) -> Any:
+        return await asyncio.to_thread(self.embed_query, text)
+
+
+class StoreEmbedding:
+    """Embeds the texts of values and queries, as an IndexConfig says."""
+
+    def __init__(self, index: dict[str, Any]) -> None:
+        """Check a configuration; the embedding function is not called.
+
+        Raises:
+            ConfigError: The configuration is unusable.
+        """
+        unknown = set(index) - _KNOWN
+        if unknown:
+            msg = f"index: expected keys of {sorted(_KNOWN)}"
+            raise ConfigError(msg)
+        self._distance = index.get("distance_type", "cosine")
+        if self._distance not in _DISTANCES:
+            msg = f'index: expected "distance_type" to be one of {_DISTANCES}'
+            raise ConfigError(msg)
+        embed = index.get("embed")
+        if embed is None:
+            msg = 'index: needs "embed"'
+            raise ConfigError(msg)
+        self.embeddings: Any
+        self.name: str | None = embed if isinstance(embed, str) else None
+        if embed == "local":
+            self.embeddings = _Local()
+        else:
+            self.embeddings = ensure_embeddings(embed)
+        self._dims = index.get("dims")
+        fields = index.get("fields") or index.get("text_fields") or ["$"]
+        if isinstance(fields, str):
+            fields = [fields]
+        if not all(isinstance(field, str) for field in fields):
+            msg = 'index: expected "fields" to be a list of paths'
+            raise ConfigError(msg)
+        self._paths = [_tokens(field) for field in fields]
+
+    def texts_of(self, value: Any, index: Any) -> list[str]:
+        """Return the texts of a value that get a vector each."""
+        if index is False:
+            return []
+        paths = self._paths if index is None else [_tokens(path) for path in index]
+        return [
+            text for path in paths for text in get_text_at_path(value, path) if text
+        ]
+
+    def checked(self, found: Any, count: int) -> list[Any]:
+        """Return the embedding function's vectors; None for one that is zero.
+
+        Raises:
+            EmbedderError: Another number of vectors, or of another length; or a norm
+                that is not 1, where the distance needs it.
+        """
+        matrix = np.asarray(found, np.float32)
+        dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
+        if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
+            msg = f"embed: expected finite vectors of shape ({count}, {dims})"
+            raise EmbedderError(msg)
+        if self._distance != "cosine":
+            norms = np.linalg.norm(matrix, axis=1)
+            # Only over vectors of norm 1 does the cosine determine the other distances.
+            if np.any((norms != 0) & (np.abs(norms - 1) > _NORM_ERROR)):
+                msg = f"embed: the distance {self._distance} needs vectors of norm 1"
+                raise EmbedderError(msg)
+        return [row if row.any() else None for row in matrix]
+
+    def score(self, cosine: float | None) -> float | None:
+        """Return the score of a cosine between vectors of norm 1; larger is nearer."""
+        if cosine is None or self._distance != "l2":
+            return cosine
+        return -math.sqrt(max(0.0, 2.0 - 2.0 * cosine))
+
+
+def _tokens(path: str) -> Any:
+    return path if path == "$" else tokenize_path(path)
+
+
+def distinct(texts: Sequence[str]) -> list[str]:
+    """Return each text once, in order."""
+    return list(dict.fromkeys(texts))
+
+
+# Checks and matches LangGraph's namespaces.
+
+
+Labels = tuple[str, ...]
+
+
+def check_operation(op: Any) -> None:
+    """Check the labels of an operation.
+
+    Raises:
+        InvalidNamespaceError: A label is empty, is no string, or has "." or NUL.
+        ValueError: Not one of LangGraph's operations.
+    """
+    if isinstance(op, GetOp | PutOp):
+        check_item_namespace(op.namespace)
+    elif isinstance(op, SearchOp):
+        _check_labels(op.namespace_prefix)
+    elif isinstance(op, ListNamespacesOp):
+        for condition in op.match_conditions or ():
+            _check_labels(condition.path)
+            if condition.match_type not in ("prefix", "suffix"):
+                msg = "match_type: must be prefix or suffix"
+                raise ValueError(msg)
+    else:
+        msg = f"unknown operation: {type(op).__name__}"
+        raise ValueError(msg)
+
+
+def check_item_namespace(labels: Sequence[Any]) -> None:
+    """Check the namespace of an item.
+
+    Raises:
+        InvalidNamespaceError: It has no label, or one that LangGraph does not allow.
+    """
+    _check_labels(labels)
+    if not labels:
+        msg = "namespace: must have a label"
+        raise InvalidNamespaceError(msg)
+
+
+def _check_labels(labels: Sequence[Any]) -> None:
+    for label in labels:
+        if not isinstance(label, str) or not label or "." in label or "\0" in label:
+            msg = "namespace: labels are non-empty strings without a period or NUL"
+            raise InvalidNamespaceError(msg)
+
+
+def listed(names: Iterable[Labels], op: Any) -> list[Labels]:
+    """Return the namespaces that a ListNamespacesOp asks for."""
+    conditions = op.match_conditions
+    found = list(names)
+    if conditions:
+        found = [name for name in found if _matches(name, conditions)]
+    if op.max_depth is not None:
+        found = list(dict.fromkeys(name[: op.max_depth] for name in found))
+    found.sort()
+    return found[op.offset : op.offset + op.limit]
+
+
+def known_prefix(op: Any) -> Labels:
+    """Return the labels with which every wanted namespace begins."""
+    best: Labels = ()
+    for condition in op.match_conditions or ():
+        if condition.match_type == "prefix":
+            known: Labels = ()
+            for label in condition.path:
+                if label == "*":
+                    break
+                known = (*known, label)
+            best = max(best, known, key=len)
+    return best
+
+
+def _matches(name: Labels, conditions: Iterable[Any]) -> bool:
+    for condition in conditions:
+        path = tuple(condition.path)
+        if len(name) < len(path):
+            return False
+        part = name[: len(path)]
+        if condition.match_type == "suffix":
+            part = name[len(name) - len(path) :]
+        if any(w not in ("*", label) for w, label in zip(path, part, strict=True)):
+            return False
+    return True
+
+
+# Keys and values that LangGraph's own stores take and items do not.
+
+
+_MARK = "\x1bkey:"
+"""The beginning of a stored key that is JSON."""
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_TEXTS = (date, datetime, time)
+_MOST = 5_000
+
+
+class ManyValuesError(Exception):
+    """A value has more values inside than an event loop should look at."""
+
+
+def stored_key(key: Any) -> Any:
+    """Return the key of the item: a key that is empty or has NUL as JSON.
+
+    Also one with a lone surrogate, or that looks like the JSON of another key.
+    """
+    if type(key) is str and key and key.isprintable():
+        return key  # most keys
+    if not isinstance(key, str):
+        return key
+    odd = not key or "\0" in key or key.startswith(_MARK)
+    if odd or key != key.encode("utf-8", "replace").decode():
+        return _MARK + json.dumps(key)
+    return key
+
+
+def shown_key(key: str) -> str:
+    """Return the key of an item as it was given."""
+    if not key.startswith(_MARK):
+        return key
+    try:
+        given: object = json.loads(key[len(_MARK) :])
+    except ValueError:
+        return key
+    return given if isinstance(given, str) else key
+
+
+def plain(value: Any, most: float = _MOST) -> Any:
+    """Return a value with dates, times and UUIDs as texts; itself if it has none.
+
+    Args:
+        value: The value. What else JSON does not have stays, and items refuse it.
+        most: How many values inside to look at.
+
+    Raises:
+        ManyValuesError: There are more.
+    """
+    try:
+        return _Texts(most).of(value)
+    except RecursionError:
+        return value  # items refuse it
+
+
+class _Texts:
+    __slots__ = ("left",)
+
+    def __init__(self, left: float) -> None:
+        self.left = left
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is dict or kind is list or kind is tuple:
+            self.left -= len(value)
+            if self.left < 0:
+                raise ManyValuesError
+        if kind is dict:
+            made = {key: self.of(each) for key, each in value.items()}
+            same = all(made[key] is each for key, each in value.items())
+            return value if same else made
+        if kind is list or kind is tuple:
+            items = [self.of(each) for each in value]
+            same = all(a is b for a, b in zip(items, value, strict=True))
+            return value if same else items
+        if isinstance(value, _TEXTS):
+            return value.isoformat()
+        return str(value) if isinstance(value, UUID) else value
+
+
+# Checks the filters of LangGraph's searches.
+
+
+_FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
+_WHOLE = ("$and", "$or", "$not")
+
+
+def where_of(op: SearchOp) -> Any:
+    """Return the conditions of a search for `Items.find`; None for none.
+
+    Raises:
+        InvalidArgumentError: A key that LangGraph does not allow.
+    """
+    for key in op.filter or ():
+        if key not in _WHOLE and not (
+            isinstance(key, str) and _FILTER_KEY.fullmatch(key)
+        ):
+            msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
+            raise InvalidArgumentError(msg)
+    return plain(op.filter, math.inf) if op.filter else None
+
+
+# Converts items to those of LangGraph.
+
+
+def to_item(item: StoredItem) -> Item:
+    """Return an item as LangGraph's `get` returns it."""
+    created_at, updated_at = _times(item)
+    return Item(
+        value=item.value,
+        key=shown_key(item.key),
+        namespace=item.namespace,
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+
+
+def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
+    """Return an item as LangGraph's `search` returns it."""
+    created_at, updated_at = _times(item)
+    return SearchItem(
+        value=item.value,
+        key=shown_key(item.key),
+        namespace=item.namespace,
+        score=item.score if embedding is None else embedding.score(item.score),
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+
+
+def _times(item: StoredItem) -> tuple[datetime, datetime]:
+    created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
+    if item.updated_at == item.created_at:
+        return created_at, created_at
+    return created_at, datetime.fromtimestamp(item.updated_at, timezone.utc)
+
+
+# VecallStore: LangGraph's `BaseStore` over items.
+
+
+_log = logging.getLogger("vecall")
+_MINUTE_S = 60.0
+_SWEEP_MINUTES = 5.0
+
+
+class VecallStore(BaseStore):
+    """Long-term memory of LangGraph agents in one file.
+
+    A namespace is a namespace of items, a key is a key, and a value is a JSON value.
+    Dates, times and UUIDs in a value, or in a filter, are stored and compared as the
+    texts of their `isoformat` and `str`. A search by a query returns the items that
+    have vectors by cosine, best first, then the others, latest write first, with the
+    score None. Without `index`, queries are ignored. An expired item is never returned.
+
+    Safe to share between threads and event loops. A batch reads first, then writes all
+    or nothing in one transaction; of several writes of one key, the last one counts.
+
+    Args:
+        memory: The path of the file, or ":memory:"; or a service, which stays open when
+            the store is closed.
+        app_name: The app whose items these are.
+        user_id: The user whose items these are. Namespaces do not select it.
+        index: LangGraph's IndexConfig: "embed" is an Embeddings, a function from texts
+            to vectors, awaitable or not, "provider:model", or "local" for vecall's
+            offline model. "distance_type" is "cosine", or "inner_product" or "l2" for
+            vectors of norm 1. "dims" is checked if it is there. "fields" are paths of
+            texts; default: the whole value. The first write with vectors calls it.
+        ttl: LangGraph's TTLConfig; TTLs are in minutes.
+        durability: What an acknowledged write survives: "full" is a power cut,
+            "process" is the end of the process. Only for a path.
+
+    Raises:
+        ConfigError: An unusable path or configuration.
+        InvalidArgumentError: An invalid name; no file was opened.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: str | Path | MemoryService | None = None,
+        *,
+        app_name: str = "langgraph",
+        user_id: str = "default",
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        durability: Durability = "full",
+    ) -> None:
+        """Open the file, or use a service."""
+        self._owns = not isinstance(memory, MemoryService)
+        self._embedding = None if index is None else StoreEmbedding(dict(index))
+        self.index_config = None if index is None else dict(index)
+        self.ttl_config: Any = None if ttl is None else dict(ttl)
+        if isinstance(memory, MemoryService):
+            self._memory = memory
+        else:
+            checked_owner(app_name, user_id)
+            options = StorageOptions(durability=durability)
+            self._memory = MemoryService(memory, embedder=None, storage=options)
+        self._memory.user(app_name, user_id)  # checks the names
+        self._owner = {"app_name": app_name, "user_id": user_id}
+        self._sweeper: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._swept: Future[None] | None = None
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(
+        cls, conn_string: str, **options: Any
+    ) -> Iterator[VecallStore]:
+        """Open a store for a `with` block.
+
+        Args:
+            conn_string: The path of the file.
+            **options: As for the class.
+        """
+        with cls(conn_string, **options) as store:
+            yield store
+
+    @classmethod
+    @asynccontextmanager
+    async def afrom_conn_string(
+        cls, conn_string: str, **options: Any
+    ) -> AsyncIterator[VecallStore]:
+        """Open a store for an `async with` block; see `from_conn_string`."""
+        opening = asyncio.ensure_future(asyncio.to_thread(cls, conn_string, **options))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            async with await opening:  # which closes it
+                raise
+        async with opened as store:
+            yield store
+
+    @property
+    def embeddings(self) -> Any:
+        """The embedding function; None without an index."""
+        return None if self._embedding is None else self._embedding.embeddings
+
+    def setup(self) -> None:
+        """Do nothing: the file is ready when the store is."""
+
+    def get(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        *,
+        refresh_ttl: bool | None = None,
+    ) -> Any:
+        """Return an item, as `BaseStore.get`; not by a batch of one."""
+        check_item_namespace(namespace)
+        if refresh_ttl is None:
+            refresh_ttl = (self.ttl_config or {}).get("refresh_on_read", True)
+        (item,) = self._memory.items.sync.get(
+            [(namespace, stored_key(str(key)))],
+            refresh=bool(refresh_ttl),
+            **self._owner,
+        )
+        return None if item is None else to_item(item)
+
+    def batch(self, ops: Iterable[Any]) -> list[Any]:
+        """Execute operations; see `BaseStore.batch`.
+
+        Raises:
+            InvalidNamespaceError: A label that LangGraph does not allow.
+            InvalidTypeError: A value that JSON does not have.
+            InvalidArgumentError: Another invalid argument. Nothing was written.
+            EmbedderError: The embedding function failed. Nothing was written.
+        """
+        return finished(
+            self._execute(
+                list(ops),
+                Blocking(self._memory.items.sync, self._owner, self.embeddings),
+            )
+        )
+
+    async def abatch(self, ops: Iterable[Any]) -> list[Any]:
+        """Execute operations without blocking the event loop; as `batch`."""
+        return await self._execute(
+            list(ops), Awaiting(self._memory.items, self._owner, self.embeddings)
+        )
+
+    async def _execute(self, ops: list[Any], through: Any) -> list[Any]:
+        for op in ops:
+            check_operation(op)
+        if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
+            return [await self._read(ops[0], through)]
+        ops = [
+            await _stored(op, through) if isinstance(op, PutOp) else op for op in ops
+        ]
+        filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
+        vectors = await self._vectors(ops, through)
+        puts = self._puts(ops, vectors)
+        queries = await self._queries(ops, through)
+        results: list[Any] = [None] * len(ops)
+        gets: dict[bool, list[int]] = {True: [], False: []}
+        for at, op in enumerate(ops):
+            if isinstance(op, GetOp):
+                gets[bool(op.refresh_ttl)].append(at)
+        for refresh, places in gets.items():
+            keys = [(ops[at].namespace, stored_key(ops[at].key)) for at in places]
+            if keys:
+                items = await through.items("get", keys, refresh=refresh)
+                for at, item in zip(places, items, strict=True):
+                    results[at] = None if item is None else to_item(item)
+        for at, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                results[at] = await self._search(
+                    op, filters[at], queries.get(op.query or ""), through
+                )
+            elif isinstance(op, ListNamespacesOp):
+                results[at] = await self._read(op, through)
+        if puts:
+            name = None if self._embedding is None else self._embedding.name
+            await through.items("write", puts, embedder=name)
+        return results
+
+    async def _read(self, op: Any, through: Any) -> Any:
+        """Execute an operation that writes nothing."""
+        if isinstance(op, GetOp):
+            keys = [(op.namespace, stored_key(op.key))]
+            refresh = bool(op.refresh_ttl)
+            (item,) = await through.items("get", keys, refresh=refresh)
+            return None if item is None else to_item(item)
+        if isinstance(op, ListNamespacesOp):
+            names = await through.items("namespaces", known_prefix(op))
+            return listed(names, op)
+        where = where_of(op)
+        vectors = await self._queries([op], through)
+        return await self._search(op, where, vectors.get(op.query or ""), through)
+
+    async def _search(
+        self, op: SearchOp, where: Any, vector: Any, through: Any
+    ) -> list[SearchItem]:
+        if op.limit <= 0:
+            return []
+        named = None if vector is None or not self._embedding else self._embedding.name
+        found = await through.items(
+            "find",
+            op.namespace_prefix,
+            vector=vector,
+            where=where,
+            limit=op.limit,
+            offset=op.offset,
+            embedder=named,
+            refresh=bool(op.refresh_ttl),
+        )
+        return [to_search_item(item, self._embedding) for item in found]
+
+    async def _vectors(self, ops: list[Any], through: Any) -> dict[str, Any]:
+        """Embed the texts of all values in one call."""
+        if self._embedding is None:
+            return {}
+        wanted = {
+            (op.namespace, op.key): op for op in ops if isinstance(op, PutOp)
+        }.values()
+        texts = distinct(
+            [
+                text
+                for op in wanted
+                if op.value is not None
+                for text in self._embedding.texts_of(op.value, op.index)
+            ]
+        )
+        if not texts:
+            return {}
+        found = await through.embed_documents(texts)
+        checked = self._embedding.checked(found, len(texts))
+        return dict(zip(texts, checked, strict=True))
+
+    async def _queries(self, ops: list[Any], through: Any) -> dict[str, Any]:
+        if self._embedding is None:
+            return {}
+        asked = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
+        found = {}
+        for query in distinct(asked):
+            vector = np.asarray(await through.embed_query(query), np.float32)
+            found[query] = self._embedding.checked(vector[None], 1)[0]
+        return found
+
+    def _puts(self, ops: list[Any], vectors: Mapping[str, Any]) -> list[Put | Drop]:
+        last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        puts: list[Put | Drop] = []
+        for (namespace, key), op in last.items():
+            if op.value is None:
+                puts.append(Drop(namespace, key))
+                continue
+            texts = []
+            if self._embedding is not None:
+                texts = self._embedding.texts_of(op.value, op.index)
+            found = [vectors[text] for text in texts]
+            rows = [vector for vector in found if vector is not None]
+            ttl = None if op.ttl is None else op.ttl * _MINUTE_S
+            matrix = np.stack(rows) if rows else None
+            puts.append(Put(namespace, key, op.value, matrix, ttl))
+        return puts
+
+    def sweep_ttl(self) -> int:
+        """Delete the expired items; return their number."""
+        return self._memory.items.sync.sweep(**self._owner)
+
+    def start_ttl_sweeper(
+        self, sweep_interval_minutes: float | None = None
+    ) -> Future[None]:
+        """Delete expired items regularly, in a thread of its own.
+
+        If a sweep fails, the logger "vecall" has a warning without content, and the
+        next sweep tries again.
+
+        Args:
+            sweep_interval_minutes: Minutes between two sweeps; default: that of the
+                TTLConfig, else 5.
+
+        Returns:
+            A future that is done when the sweeper has stopped. `cancel` stops it. It
+            has a `ClosedError` if the service was closed before the sweeper stopped.
+        """
+        if not self.ttl_config:
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+        if self._swept is not None and not self._swept.done():
+            return self._swept
+        minutes = (
+            sweep_interval_minutes
+            or self.ttl_config.get("sweep_interval_minutes")
+            or _SWEEP_MINUTES
+        )
+        self._stopping = stopping = threading.Event()
+        ended: Future[None] = Future()
+        self._swept = ended
+        ended.add_done_callback(lambda _: stopping.set())
+
+        def sweep() -> None:
+            try:
+                while not stopping.wait(float(minutes) * _MINUTE_S):
+                    try:
+                        self.sweep_ttl()
+                    except ClosedError:
+                        raise
+                    except Exception as error:
+                        name = type(error).__name__
+                        _log.warning("expired items were not deleted: %s", name)
+            except BaseException as error:
+                if not ended.done():
+                    ended.set_exception(error)
+            else:
+                if not ended.done():
+                    ended.set_result(None)
+
+        self._sweeper = threading.Thread(
+            target=sweep, name="vecall-ttl-sweeper", daemon=True
+        )
+        self._sweeper.start()
+        return ended
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the sweeper; return whether it has ended.
+
+        Args:
+            timeout: Seconds to wait; None waits until it has ended.
+        """
+        sweeper = self._sweeper
+        if sweeper is None or not sweeper.is_alive():
+            return True
+        self._stopping.set()
+        sweeper.join(timeout)
+        return not sweeper.is_alive()
+
+    def close(self) -> None:
+        """Stop the sweeper, and close the file if the store opened it."""
+        self.stop_ttl_sweeper()
+        if self._owns:
+            self._memory.close()
+
+    def __enter__(self) -> VecallStore:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    async def __aenter__(self) -> VecallStore:
+        """Return the store."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store on another thread."""
+        await asyncio.to_thread(self.close)
+
+
+async def _stored(op: PutOp, through: Any) -> PutOp:
+    """Return a write with a key and a value that items take."""
+    try:
+        value = plain(op.value)
+    except ManyValuesError:
+        value = await through.apart(plain, op.value, math.inf)
+    return op._replace(key=stored_key(op.key), value=value)

@@ -1,0 +1,514 @@
+"""Exporting and importing users and items as JSON lines."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from vecall.concurrency.join import run_sync
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    LimitExceededError,
+    StorageError,
+    VecallError,
+)
+from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
+from vecall.ingest.import_validation import LineReader
+from vecall.ingest.passages import SUMMARY
+from vecall.limits import APP_WIDE, SHARED_APP, Limits
+from vecall.operations.runtime import WriteReviewer
+from vecall.store import (
+    BufferedTurn,
+    Change,
+    Draft,
+    EmbeddingModel,
+    ImportLines,
+    Storage,
+    UserQuota,
+    free_lines,
+    require_same,
+    stored_object,
+)
+from vecall.summaries import compaction_of
+from vecall.types import Imported
+
+# Export: one JSON object per line, the header first.
+
+
+class LineTarget(Protocol):
+    """A target for text, such as a file opened in text mode."""
+
+    def write(self, text: str, /) -> object:
+        """Write text."""
+
+
+def export(
+    storage: Storage,
+    target: Path | LineTarget,
+    *,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+    quarantined: bool = True,
+) -> int:
+    """Export memories to a new file or a stream; return the number of memories.
+
+    The export is a snapshot: it does not contain concurrent writes.
+
+    Args:
+        storage: The file.
+        target: The path of a new file, or a stream.
+        vectors: Whether to export vectors.
+        app: The only app to export; None exports all apps.
+        user: The only user to export; None exports all users.
+        quarantined: Whether to export quarantined memories.
+
+    Raises:
+        ConfigError: A file with the target's path exists.
+        StorageError: The target cannot be written.
+    """
+    if not isinstance(target, Path):
+        return _export(storage, target, vectors, app, user, quarantined)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(target, flags, 0o600)
+    except FileExistsError:
+        msg = "path: there is a file of that name already"
+        raise ConfigError(msg) from None
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            count = _export(storage, file, vectors, app, user, quarantined)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        target.unlink(missing_ok=True)  # remove the incomplete export
+        if isinstance(error, OSError) and not isinstance(error, VecallError):
+            msg = f"path: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+        raise
+    return count
+
+
+def _export(
+    storage: Storage,
+    file: LineTarget,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+    quarantined: bool,
+) -> int:
+    count = 0
+    with storage.read() as reads:
+        _write(file, reads.export_header(vectors))
+        model = reads.active_model() if vectors else None
+        number = None if model is None else model.id
+        for part, in_app, of_user, made in reads.export_partitions(app, user):
+            header = {"app": in_app, "user": of_user, "created_at": made}
+            _write(file, {"part": header})
+            lines = reads.export_lines(part, number)
+            shown = lines if quarantined else free_lines(lines)
+            for kind, values in in_slices(shown, gives_way=True):
+                _write(file, {kind: values})
+                count += kind == "mem"
+            for values in in_slices(reads.export_items(part, vectors), gives_way=True):
+                _write(file, {"item": values})
+    return count
+
+
+def _write(file: LineTarget, line: dict[str, Any]) -> None:
+    # A stream may be a terminal or use another encoding than UTF-8.
+    is_stream = getattr(file, "encoding", None) != "utf-8"
+    text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate in an item
+            text = json.dumps(line, separators=(",", ":"))
+    try:
+        file.write(text.replace("\x7f", "\\u007f"))
+        file.write("\n")
+    except BrokenPipeError:
+        raise  # the reader closed the pipe
+    except Exception as error:
+        # A ValueError of the caller's stream does not mean that the file's data is bad.
+        msg = f"path: it cannot be written: {_reason(error)}"
+        raise StorageError(msg) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why a stream failed, without the written text."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__
+
+
+# Calls a service's write hook with the memories of an import.
+
+
+Lines = Sequence[tuple[str, dict[str, Any]]]
+
+_SAME = (
+    "author kind source trust content meta importance ts session event valid_until "
+    "supersedes"
+).split()
+_REVIEWED = ("author", "kind", "source", "trust", "content", "ts")
+
+
+class ImportReviewer:
+    """Reviews the lines of one import, on one thread without a running event loop.
+
+    Args:
+        gate: The reviewer with the hook.
+
+    Attributes:
+        rejected: The number of rejected lines.
+        quarantined: The number of lines that the hook quarantined.
+    """
+
+    def __init__(self, gate: WriteReviewer) -> None:
+        """Copy the caller's context, which detects nested calls of the hook."""
+        self._gate = gate
+        self._context = contextvars.copy_context()
+        self._owner: tuple[str, str] | None = None
+        self._refused: set[str] = set()
+        self.rejected = self.quarantined = 0
+
+    def review(self, app: str, user: str, lines: Lines) -> Lines:
+        """Return the lines that the hook accepts, with its changes.
+
+        The former versions of a rejected memory are omitted too. A rejected buffered
+        turn is kept as a turn that makes no memory.
+
+        Args:
+            app: The app of the partition.
+            user: The user of the partition.
+            lines: The lines in order: memories before their former versions.
+
+        Raises:
+            WriteHookError: The hook failed.
+            ClosedError: The service was closed.
+        """
+        if self._owner != (app, user):
+            self._owner, self._refused = (app, user), set()
+        drafts = [_draft(kind, values) for kind, values in lines]
+        present = [draft for draft in drafts if draft is not None]
+        scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
+        work = self._gate.review_each(app, user, present, scope=scope)
+        verdicts = iter(self._context.run(run_sync, work))
+        passed: list[tuple[str, dict[str, Any]]] = []
+        for (kind, values), draft in zip(lines, drafts, strict=True):
+            if draft is not None:
+                reviewed = next(verdicts)
+                self.rejected += reviewed is None
+                held = reviewed is not None and reviewed.quarantined
+                self.quarantined += held and not draft.quarantined
+                if reviewed is None and kind == "mem":
+                    self._refused.add(values["id"])
+                if reviewed is None and kind != "told":
+                    continue
+                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
+            else:
+                passed.append((kind, values))
+        return [line for line in passed if not self._is_past_of_refused(line)]
+
+    def _is_past_of_refused(self, line: tuple[str, dict[str, Any]]) -> bool:
+        kind, values = line
+        return kind == "hist" and values["id"] in self._refused
+
+
+def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
+    """Return the draft of a line; None for a line without text."""
+    if kind == "mem":
+        fields: dict[str, Any] = {name: values.get(name) for name in _SAME}
+        held = values["state"] == "quarantined"
+        ordered = values.get("pos") is not None
+        return Draft(
+            values["id"], values["text"], **fields, ordered=ordered, quarantined=held
+        )
+    if kind == "hist":
+        old = stored_object(values["old"])
+        if "text" not in old:
+            return None
+        fields = {name: old.get(name) for name in (*_REVIEWED, "meta", "importance")}
+        return Draft(
+            values["id"],
+            old["text"],
+            **fields,
+            quarantined=old.get("state") is not None,
+        )
+    if kind == "told" and values.get("event") is not None:
+        event = stored_object(values["event"])
+        summary = compaction_of(event)
+        if "content" in event:
+            return drafts_of([BufferedTurn(values["id"], event)], values["session"])[0]
+        if summary is not None:
+            session = values["session"]
+            return Draft(values["id"], summary.summary, session=session, kind=SUMMARY)
+    return None
+
+
+def _as_reviewed(
+    kind: str, values: dict[str, Any], original: Draft, reviewed: Draft | None
+) -> dict[str, Any]:
+    if reviewed == original:
+        return values
+    if kind == "told":
+        event = reviewed and json.dumps(_event(values, reviewed))
+        return {**values, "event": event}
+    assert reviewed is not None
+    redacted = reviewed.text != original.text
+    changed = {
+        "text": reviewed.text,
+        "content": reviewed.content,
+        "trust": reviewed.trust,
+    }
+    if reviewed.quarantined:
+        changed["state"] = "quarantined"
+    if kind == "hist":
+        old = {**stored_object(values["old"]), **changed}
+        return {**values, "old": json.dumps(old)}
+    if redacted:
+        changed["vec"] = None  # the vector belongs to the text before the redaction
+    return {k: v for k, v in {**values, **changed}.items() if v is not None}
+
+
+def _event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
+    summary = compaction_of(stored_object(values["event"]))
+    if summary is not None:
+        return compaction_event(replace(summary, summary=reviewed.text))
+    return event_of(reviewed)
+
+
+# Import of an export: one JSON object per line, the header first.
+
+
+T = TypeVar("T")
+
+_LINES_AT_ONCE = 500
+_JOBS_AHEAD = 64
+_BYTES_AT_ONCE = 8 << 20  # of lines
+_LINE_TEXTS = 16  # the limit of a line, in multiples of max_text_bytes
+_LINE_ITEMS = 6  # of an item's, in multiples of max_item_bytes; escapes are long
+_ITEM = b'{"item"'
+
+
+class LineSource(Protocol):
+    """A source of lines, such as a file opened in binary mode."""
+
+    def readline(self, limit: int, /) -> bytes:
+        """Return at most `limit` bytes of the next line; b"" at the end."""
+
+
+class ImportOptions(NamedTuple):
+    """The options of an import.
+
+    Attributes:
+        vectors: Import the vectors.
+        restore: Restore memories that were deleted in this file.
+        app: The only app whose memories may be written; None allows any app.
+        user: The only user whose memories may be written; None allows any user.
+        gate: Call the write hook with every imported memory.
+    """
+
+    vectors: bool = True
+    restore: bool = False
+    app: str | None = None
+    user: str | None = None
+    gate: bool = False
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Check that a partition of an export may be written.
+
+        Args:
+            values: The values of the partition's line.
+
+        Raises:
+            InvalidArgumentError: The partition is not of `app` or not of `user`.
+        """
+        for name, only in (("app", self.app), ("user", self.user)):
+            if only is not None and values[name] != only:
+                msg = f"part.{name}: is another one than this import is confined to"
+                raise InvalidArgumentError(msg)
+
+
+def import_(
+    storage: Storage,
+    source: Path | LineSource,
+    limits: Limits,
+    quota: UserQuota | None,
+    how: ImportOptions,
+    gate: ImportReviewer | None,
+) -> Imported:
+    """Import an export into the file; return the counts of memories.
+
+    A memory that the file already has is overwritten only by a newer version. The
+    import is idempotent: repeating it, also after an interruption, duplicates nothing.
+    An update time in the future becomes the current time; otherwise the imported line
+    would win against every later change.
+
+    Args:
+        storage: The file.
+        source: The export.
+        limits: The limits on texts, names and metadata.
+        quota: The quota of each user; None is unlimited.
+        how: The options of the import.
+        gate: Calls the write hook; None imports memories without review.
+
+    Raises:
+        InvalidArgumentError: A line is invalid, or belongs to a partition outside
+            `how.app` and `how.user`. The lines before it are imported.
+        LimitExceededError: A line is too long. The lines before it are imported.
+        EmbeddingMismatchError: The vectors and the file have different models.
+        WriteHookError: The write hook failed. The lines before it are imported.
+        ConfigError: The file at the path cannot be read.
+    """
+    if isinstance(source, Path):
+        storage.maintenance.require_unrelated(source)
+        try:
+            opened = source.open("rb")
+        except OSError as error:
+            msg = f"path: the file cannot be read: {error.strerror}"
+            raise ConfigError(msg) from error
+    with opened if isinstance(source, Path) else nullcontext(source) as file:
+        reader = LineReader(limits, storage.expiry_clock.wall())
+        lines = _Lines(file, limits)
+        export_model = lines.read(reader.header) if lines.next() else reader.header({})
+        model = None
+        if how.vectors and export_model is not None:
+            model = _agree(storage, export_model)
+        count = 0
+        waiting: deque[Future[Change]] = deque()
+        for job in _jobs(lines, reader, model, how):
+            if gate is not None:
+                try:
+                    job.lines = gate.review(job.app, job.user, job.lines)
+                except VecallError as error:
+                    lines.error = error
+                    break
+            job.bounds = quota
+            waiting.append(storage.submit(job))  # several jobs share one sync
+            if len(waiting) == _JOBS_AHEAD:
+                count += len(waiting.popleft().result().ids)
+        count += sum(len(future.result().ids) for future in waiting)
+    if lines.error is not None:
+        raise lines.error
+    if gate is None:
+        return Imported(count)
+    return Imported(count, gate.rejected, gate.quarantined)
+
+
+def _agree(storage: Storage, export_model: EmbeddingModel) -> int:
+    with storage.read() as reads:
+        stored = reads.active_model()
+    if stored is None:
+        stored = storage.adopt_model(export_model)
+    require_same(stored, export_model)
+    return stored.id
+
+
+class _Lines:
+    """The lines of a file, up to the first invalid line."""
+
+    def __init__(self, file: LineSource, limits: Limits) -> None:
+        self._file = file
+        self._limit = _LINE_TEXTS * limits.max_text_bytes
+        self._item_limit = max(self._limit, _LINE_ITEMS * limits.max_item_bytes)
+        self.size = 0  # of the current line
+        self._number = 0
+        self._item: Any = None
+        self._is_long = False
+        self.error: VecallError | None = None
+
+    def next(self) -> bool:
+        """Go to the next line; return False at the end."""
+        limit = self._limit
+        line = self._file.readline(limit + 1)
+        if len(line) > limit and line.startswith(_ITEM):
+            limit = self._item_limit
+            line += self._file.readline(limit + 1 - len(line))
+        self._number += 1
+        self.size = len(line)
+        self._is_long = len(line) > limit
+        try:
+            readable = line and not self._is_long
+            self._item = json.loads(line) if readable else None
+        except (ValueError, RecursionError):
+            self._item = None
+        return bool(line)
+
+    def read(self, take: Callable[[dict[str, Any]], T]) -> T:
+        """Parse the current line; add its number to an error."""
+        try:
+            if self._is_long:
+                msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
+                raise LimitExceededError(msg)
+            if not isinstance(self._item, dict):
+                msg = "expected a JSON object"
+                raise InvalidArgumentError(msg)
+            return take(self._item)
+        except InvalidArgumentError as error:
+            msg = f"line {self._number}: {error}"
+            raise type(error)(msg) from None
+
+
+def _jobs(
+    lines: _Lines,
+    reader: LineReader,
+    model: int | None,
+    how: ImportOptions,
+) -> Iterator[ImportLines]:
+    job: ImportLines | None = None
+    batch: list[tuple[str, dict[str, Any]]] = []
+    size = 0
+    while lines.next():
+        try:
+            kind, several = lines.read(reader.line)
+            values = several[0]
+            if job is None and kind != "part":
+                lines.read(_too_early)
+            if kind == "part":
+                lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
+        except InvalidArgumentError as error:
+            lines.error = error  # raised after the lines before it are imported
+            break
+        if kind == "part":
+            if job is not None:
+                yield job
+            batch, size = [], 0
+            job = ImportLines(
+                values["app"],
+                values["user"],
+                values["created_at"],
+                batch,
+                model,
+                how.restore,
+            )
+        elif job is not None:
+            batch += [(kind, each) for each in several]
+            size += lines.size
+            if len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
+                yield job
+                batch, size = [], 0
+                job = ImportLines(
+                    job.app, job.user, job.created_at, batch, model, how.restore
+                )
+    if job is not None:
+        yield job
+
+
+def _too_early(_: dict[str, Any]) -> None:
+    msg = "comes before any partition"
+    raise InvalidArgumentError(msg)

@@ -1,0 +1,439 @@
+"""From the scores of the engine to probabilities and an order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vecall.concurrency.executor import PluginExecutor
+from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
+from vecall.embedders.base import is_async
+from vecall.errors import (
+    ClosedError,
+    InvalidMemoryError,
+    ReentrantCallError,
+    RerankerError,
+    VecallError,
+)
+from vecall.lexical import content_words
+from vecall.ranking.calibration import (
+    LEAST_FACTOR,
+    Calibration,
+    Weights,
+    places,
+    size_signal,
+)
+from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
+from vecall.store import Row
+from vecall.types import MemoryEntry, SearchMemoryResponse
+
+# Confidence and importance of search results.
+
+
+Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
+"""(memory with default scores, query) -> (confidence or None, importance). It runs on
+the caller's thread for every memory of every search, so it must be fast."""
+
+
+class QueryStats(NamedTuple):
+    """The engine's statistics of a query.
+
+    Attributes:
+        coverage: Share of the query's total IDF that the best row covers.
+        vector_weight: The weight of the vectors, in [0, 1]: how well they agree with
+            the words.
+        rows: The number of rows that passed the filter.
+        best: The best score.
+        has_vector: Whether the query had a vector other than zero.
+        scale: The factor that converts the vector parts of scores to the scale of the
+            default ranking.
+    """
+
+    coverage: float
+    vector_weight: float
+    rows: float
+    best: float
+    has_vector: bool
+    scale: float = 1.0
+
+
+@dataclass(slots=True)
+class Hit:
+    """A row that the engine found, with its scores."""
+
+    rid: int
+    row: Row | None
+    score: float
+    similarity: float
+    lexical: float
+    score_parts: list[float]  # coverage, words, vectors, neighbours, session, factor
+    rank: int  # in the engine's result, from 0
+    engine_score: float
+    ranked_by: dict[str, float] | None = None  # parts added by ranking options
+    # Set by `rate`:
+    place: float = 0.0  # see `vecall.ranking.calibration.places`
+    confidence: float = 0.0
+
+    def explanation(self, answer: QueryStats) -> dict[str, float]:
+        """Return the parts of the score, by name."""
+        covered, words, vectors, neighbours, session, factor = self.score_parts
+        parts = {
+            "words": words,
+            "vectors": vectors,
+            "neighbours": neighbours,
+            "session": session,
+            "factor": factor,
+            "bm25": self.lexical,
+            "query_coverage": covered,
+            "relative": self.relative(answer),
+            "rank": float(self.rank),
+            "place": self.place,
+            "coverage": answer.coverage,
+            "vector_weight": answer.vector_weight,
+            "rows": answer.rows,
+        }
+        return {**parts, **(self.ranked_by or {})}
+
+    def relative(self, answer: QueryStats) -> float:
+        """Return the engine's score as a share of its best one."""
+        return self.engine_score / answer.best if answer.best > 0.0 else 0.0
+
+    def signals(self, answer: QueryStats, size: int) -> tuple[float, ...]:
+        """Return the inputs of the confidence model, in the order of `Signals`.
+
+        Args:
+            answer: The statistics of the query.
+            size: The number of characters of the memory's text.
+        """
+        relative = self.relative(answer)
+        covered, _, vectors, _, _, factor = self.score_parts
+        seen, similarity = covered > 0.0, self.similarity
+        root = math.sqrt(covered)
+        return (
+            root,
+            math.log1p(self.place),
+            relative,
+            1.0 if seen else 0.0,
+            math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+            size_signal(root, size),
+            vectors * answer.scale if answer.has_vector else 0.0,
+            0.0 if seen or math.isnan(similarity) else similarity,
+        )
+
+
+def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]:
+    """Return confidences that agree with the order of a result.
+
+    A memory has at most the confidence of the one before it, and exactly that one if
+    their scores are equal. A confidence depends on the memories before it only, so
+    `top_k` does not change it up to 50, the number of the engine's candidates.
+
+    Args:
+        chances: The probability of each memory by itself.
+        scores: The score of each memory.
+    """
+    found: list[float] = []
+    confidence, before = 1.0, None
+    for chance, score in zip(chances, scores, strict=True):
+        if chance < confidence and score != before:
+            confidence = chance
+        before = score
+        found.append(confidence)
+    return found
+
+
+def prior_of(row: Row) -> float:
+    """Return the stored importance of a memory; 0.5 if it has none."""
+    return DEFAULT_PRIOR if row.importance is None else row.importance
+
+
+def importance_of(row: Row, now: float) -> float:
+    """Return the current importance of a memory, in [0, 1]; see `weight_of`."""
+    # Age counts from the middle of the day, so rounding does not change the day.
+    days = (now - row.time) // DAY
+    return _weight_after(row.importance, row.uses, days)
+
+
+@lru_cache(4_096)  # few distinct ages in days and use counts occur
+def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
+    return weight_of(prior, uses, (days + 0.5) * DAY)
+
+
+class Scoring:
+    """Scores the hits of searches with one embedding model, or with words only."""
+
+    def __init__(
+        self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
+    ) -> None:
+        """Select the weights of a model; None selects those of words only."""
+        self._words = calibration.words
+        self._matches = calibration.of_matches()
+        self.known_model = False
+        """Whether the model's vectors count in full."""
+        self._hybrid: Weights | None = None
+        if model_id is not None:
+            self.known_model = calibration.counts_in_full(model_id)
+            self._hybrid = calibration.of_model(model_id)
+        self._scorer = scorer
+        self.is_custom = scorer is not None
+        """Whether a scorer replaces the confidences."""
+
+    def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
+        """Set the confidences of hits that are in the engine's order."""
+        hybrid = self._hybrid if answer.has_vector else None
+        probability = (self._words if hybrid is None else hybrid).probability
+        scores = [hit.engine_score for hit, _ in found]
+        chances = []
+        for place, (hit, row) in zip(places(scores), found, strict=True):
+            hit.place = place
+            chances.append(probability(hit.signals(answer, len(row.text))))
+        confidences = descending(chances, scores)
+        for confidence, (hit, _) in zip(confidences, found, strict=True):
+            hit.confidence = confidence
+
+    def confidence_of_match(
+        self, share: float, best: float, place: float, size: int
+    ) -> float:
+        """Return the probability that a text that matches the query is relevant.
+
+        Args:
+            share: Share of the query's words that the text contains, in (0, 1].
+            best: The best share in the result.
+            place: The place in the result, of `places`.
+            size: The number of characters of the text.
+        """
+        relative = share / best
+        root = math.sqrt(share)
+        long = size_signal(root, size)
+        signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
+        return self._matches.probability(signals)
+
+    def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
+        """Return a memory with the scores of the user's scorer.
+
+        Raises:
+            InvalidMemoryError: The scorer did not return two scores.
+        """
+        if self._scorer is None:
+            return memory
+        try:
+            scores: object = self._scorer(memory, query)
+        except Exception as error:
+            # The error's message may contain the memory's text; its type does not.
+            msg = f"scorer: failed with {type(error).__name__}"
+            raise InvalidMemoryError(msg) from None
+        if not isinstance(scores, tuple) or len(scores) != 2:
+            msg = "scorer: must return a pair (confidence, importance)"
+            raise InvalidMemoryError(msg)
+        confidence, importance = scores
+        return replace(
+            memory,
+            confidence=None if confidence is None else _share(confidence),
+            importance=_share(importance),
+        )
+
+
+def _share(value: Any) -> float:
+    is_number = isinstance(value, float | int | np.floating)
+    if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+        msg = "scorer: confidence and importance must be numbers within [0, 1]"
+        raise InvalidMemoryError(msg)
+    return float(value)
+
+
+# Calls the functions of a `Ranking`: query rewriters and rerankers.
+
+
+async def call_of_ranking(
+    thread: PluginExecutor,
+    name: str,
+    failed: type[VecallError],
+    function: Callable[..., Any],
+    *arguments: object,
+) -> Any:
+    """Return the result of a function of the ranking.
+
+    Args:
+        thread: The thread that runs the function.
+        name: The option that holds the function.
+        failed: The class of the error to raise if the function fails.
+        function: The function, or coroutine function.
+        arguments: Its arguments.
+
+    Raises:
+        ClosedError: The service was closed.
+        ReentrantCallError: The caller is itself such a function.
+    """
+    thread.refuse_nested()
+    work = partial(function, *arguments)
+    try:
+        return await Join(thread.run(work, concurrent=is_async(function)))
+    except ClosedError:
+        raise
+    except ReentrantCallError:
+        msg = (
+            f"{name} searched its own memory service with the same ranking; it can "
+            "only search another service"
+        )
+        raise failed(msg) from None
+    except Exception as error:
+        # The error's message may contain a memory's text; its type does not.
+        msg = f"{name} failed with {type(error).__name__}"
+        raise failed(msg) from None
+
+
+# Applies the options of `Ranking` to the engine's hits.
+
+
+_RRF = 60.0  # Cormack et al., "Reciprocal rank fusion …", 2009
+
+
+def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
+    """Score by reciprocal rank fusion of the ranking by words and that by vectors."""
+    scores = dict.fromkeys([hit.rid for hit, _ in found], 0.0)
+    for side in (_by_words, _by_vectors):
+        known = [(hit, row) for hit, row in found if side(hit) is not None]
+        # Ties, as everywhere: the newer memory, then the smaller id.
+        known.sort(key=partial(_order, side))
+        for rank, (hit, _) in enumerate(known, 1):
+            scores[hit.rid] += 1.0 / (_RRF + rank)
+    for hit, _ in found:
+        hit.score = scores[hit.rid]
+        _note(hit, "rrf", hit.score)
+
+
+def _order(
+    side: Callable[[Hit], float | None], pair: tuple[Hit, Row]
+) -> tuple[float, float, str]:
+    hit, row = pair
+    return (-(side(hit) or 0.0), -row.time, row.id)
+
+
+def _by_words(hit: Hit) -> float | None:
+    return hit.lexical or None  # no rank without a common word
+
+
+def _by_vectors(hit: Hit) -> float | None:
+    return None if math.isnan(hit.similarity) else hit.similarity
+
+
+def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:
+    """Halve scores per half-life of age. A timestamp in the future counts as now."""
+    for hit, row in zip(hits, rows, strict=True):
+        factor = 0.5 ** (max(now - row.time, 0.0) / half_life)
+        hit.score *= factor
+        _note(hit, "decay", factor)
+
+
+def apply_reranker(hits: list[Hit], numbers: object) -> None:
+    """Replace the scores by the reranker's.
+
+    Raises:
+        RerankerError: The result is not one finite number per hit.
+    """
+    try:
+        scores = [float(number) for number in numbers]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        scores = []
+    if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
+        msg = f"ranking.reranker: must return {len(hits)} finite numbers, one per text"
+        raise RerankerError(msg)
+    for hit, score in zip(hits, scores, strict=True):
+        hit.score = score
+        _note(hit, "reranker", score)
+
+
+def choose(
+    ordered: Sequence[tuple[Hit, Row]], ranking: Ranking, top_k: int
+) -> list[tuple[Hit, Row]]:
+    """Return the first top_k hits after collapsing duplicates, or diversified."""
+    words = {
+        hit.rid: frozenset(content_words(row.text)) for hit, row in in_slices(ordered)
+    }
+    left = list(ordered)
+    if ranking.collapse is not None:
+        left = _collapsed(left, words, ranking.collapse)
+    if ranking.diversity:
+        return _diverse(left, words, ranking.diversity, top_k)
+    return left[:top_k]
+
+
+def _collapsed(
+    ordered: list[tuple[Hit, Row]], words: dict[int, frozenset[int]], share: float
+) -> list[tuple[Hit, Row]]:
+    distinct: list[tuple[Hit, Row]] = []
+    for hit, row in in_slices(ordered):
+        mine = words[hit.rid]
+        if all(_overlap(mine, words[other.rid]) < share for other, _ in distinct):
+            distinct.append((hit, row))
+    return distinct
+
+
+def _diverse(
+    ordered: list[tuple[Hit, Row]],
+    words: dict[int, frozenset[int]],
+    diversity: float,
+    top_k: int,
+) -> list[tuple[Hit, Row]]:
+    scores = [hit.score for hit, _ in ordered]
+    low = min(scores, default=0.0)
+    width = (max(scores, default=0.0) - low) or 1.0
+    left = list(ordered)
+    likeness = dict.fromkeys(words, 0.0)
+    chosen: list[tuple[Hit, Row]] = []
+    for _ in in_slices(range(min(top_k, len(left)))):
+        worth = [
+            (1.0 - diversity) * (hit.score - low) / width
+            - diversity * likeness[hit.rid]
+            for hit, _ in left
+        ]
+        at = worth.index(max(worth))
+        hit, row = left.pop(at)
+        _note(hit, "marginal_relevance", worth[at])
+        chosen.append((hit, row))
+        for other, _ in left:
+            alike = _overlap(words[hit.rid], words[other.rid])
+            likeness[other.rid] = max(likeness[other.rid], alike)
+    return chosen
+
+
+def _overlap(a: frozenset[int], b: frozenset[int]) -> float:
+    """Jaccard similarity of two sets of words; 0 for two empty sets."""
+    either = len(a | b)
+    return len(a & b) / either if either else 0.0
+
+
+def _note(hit: Hit, name: str, value: float) -> None:
+    if hit.ranked_by is None:
+        hit.ranked_by = {}
+    hit.ranked_by[name] = value
+
+
+# Merges the results of several scopes.
+
+
+def merge_scopes(
+    answers: Mapping[str, SearchMemoryResponse], top_k: int
+) -> SearchMemoryResponse:
+    """Return the best memories of several responses to one query.
+
+    Scores of different scopes are not comparable; confidences are. Memories without
+    a confidence are ordered by their rank in their response.
+
+    Args:
+        answers: The responses by scope, the user's own first.
+        top_k: Maximum number of memories.
+    """
+    ranked: list[tuple[float, int, int, MemoryEntry]] = []
+    for turn, (scope, answer) in enumerate(answers.items()):
+        for place, memory in enumerate(answer.memories):
+            confidence = -1.0 if memory.confidence is None else memory.confidence
+            ranked.append((-confidence, place, turn, replace(memory, scope=scope)))
+    ranked.sort(key=lambda entry: entry[:3])
+    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]])

@@ -1,0 +1,396 @@
+"""The names of apps and users: their partitions, and how an erased name is hidden."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+from vecall.errors import CorruptFileError
+from vecall.store.results import PartitionState, Version
+from vecall.store.sql import execute_in, in_statements, select_in
+from vecall.store.transaction import Statement, Transaction
+from vecall.store.values import require_counts
+
+# Keyed digests that replace the names and ids of deleted data.
+#
+# A purge replaces the ids of deleted memories by digests under a random key of their
+# user. It replaces the names of a user without memories by digests under a random
+# secret of the file. A later ingest still skips deleted turns, and the file contains
+# neither their text nor their user's name. Both keys are in the file: a reader of the
+# file who guesses a name, or all parts of an id, can verify the guess.
+
+
+HIDDEN_APP = ""
+"""The app of users whose names are digests. Callers cannot use this name."""
+
+Why = Literal["expired", "evicted"]
+"""Why vecall deleted a memory. A fact that is added again is stored. A session turn
+that is ingested again is not."""
+
+_MARK = "\0"  # the prefix of digests; no caller's id starts with it
+_KEY_MARK = "\0!"  # the prefix of keys in `tomb`; sorts before all digests
+_KEY_END = '\0"'
+IS_KEY = "(id >= char(0, 33) AND id < char(0, 34))"
+"""The SQL condition that a row of `tomb` holds a key."""
+
+_KEY_BYTES = 16
+_ID_BYTES = 12  # length of an id's digest; collisions within one user are negligible
+_NAME_BYTES = 16
+_KEY = re.compile(_KEY_MARK + f"[0-9a-f]{{{2 * _KEY_BYTES}}}", re.ASCII)
+_ID = re.compile(_MARK + f"[0-9A-Za-z_-]{{{_ID_BYTES * 4 // 3}}}", re.ASCII)
+_MOST_KEYS = 16  # keys of one user: the user's own, and one of each import
+
+
+def is_hidden(id_: str) -> bool:
+    """Whether an id of the file is a digest or a key, not a caller's id."""
+    return id_.startswith(_MARK)
+
+
+def is_key(id_: str) -> bool:
+    """Whether an id of `tomb` is a key."""
+    return id_.startswith(_KEY_MARK)
+
+
+def is_well_formed(id_: str) -> bool:
+    """Whether a digest or a key has the format that vecall writes."""
+    return (_KEY if is_key(id_) else _ID).fullmatch(id_) is not None
+
+
+def hide(key: bytes, name: str) -> str:
+    """Return the digest that replaces an id or another name."""
+    digest = blake2b(name.encode(), digest_size=_ID_BYTES, key=key).digest()
+    return _MARK + urlsafe_b64encode(digest).decode("ascii")
+
+
+def keys_statement(part: int) -> Statement:
+    """Return the query of `keys_of`."""
+    query = "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?"
+    return query, (part, _KEY_MARK, _KEY_END, _MOST_KEYS)
+
+
+def keys_of(connection: Transaction, part: int) -> list[bytes]:
+    """Return the keys of a user's digests; most users have no key."""
+    found = connection.execute(*keys_statement(part)).fetchall()
+    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
+
+
+def make_key(connection: Transaction, part: int, now: float) -> bytes:
+    """Return a key of a user; create it if the user has none."""
+    for key in keys_of(connection, part):
+        return key
+    key = secrets.token_bytes(_KEY_BYTES)
+    connection.execute(
+        "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?)",
+        (part, _KEY_MARK + key.hex(), now),
+    )
+    return key
+
+
+def add_key(connection: Transaction, part: int, id_: str, at: float) -> None:
+    """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
+    if len(keys_of(connection, part)) < _MOST_KEYS:
+        connection.execute(
+            "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            (part, id_, at),
+        )
+
+
+def forms_of(
+    connection: Transaction,
+    part: int,
+    names: Iterable[str],
+    keys: Sequence[bytes] | None = None,
+) -> dict[str, str]:
+    """Return the names by their forms in the file: the name itself and its digests.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        names: The names.
+        keys: What `keys_of` returned in this transaction; None asks the file.
+    """
+    names = list(names)
+    forms = {name: name for name in names}
+    for key in keys_of(connection, part) if keys is None else keys:
+        forms |= {hide(key, name): name for name in names}
+    return forms
+
+
+_TOMBSTONES = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
+
+
+def tombstone_reads(
+    connection: Transaction, part: int, ids: Sequence[str]
+) -> Iterator[Statement]:
+    """Yield what `tombstones` reads if no purge has hidden an id of the user."""
+    if ids:
+        yield keys_statement(part)
+        different = list(dict.fromkeys(ids))
+        yield from in_statements(connection, _TOMBSTONES, [part], different)
+
+
+def tombstones(
+    connection: Transaction,
+    part: int,
+    ids: Sequence[str],
+    keys: Sequence[bytes] | None = None,
+) -> Iterator[tuple[str, str, Why | None]]:
+    """Yield the ids that have a tombstone.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        ids: The ids.
+        keys: What `keys_of` returned in this transaction; None asks the file.
+
+    Yields:
+        The id, its form in the file, and why vecall deleted it; None: a caller did.
+    """
+    if not ids:
+        return
+    forms = forms_of(connection, part, ids, keys)
+    for form, why in select_in(connection, _TOMBSTONES, [part], list(forms)):
+        yield forms[form], form, why
+
+
+def drop_tombstone(connection: Transaction, part: int, id_: str) -> None:
+    """Delete the tombstone of a memory."""
+    execute_in(
+        connection,
+        "DELETE FROM tomb WHERE part = ? AND id IN",
+        [part],
+        list(forms_of(connection, part, [id_])),
+    )
+
+
+def _secret(connection: Transaction) -> bytes | None:
+    found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
+    return None if found is None else str(found[0]).encode()[:64]
+
+
+def make_secret(connection: Transaction) -> None:
+    """Create the file's secret for digests of names, if it has none."""
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO NOTHING",
+        (secrets.token_hex(_KEY_BYTES),),
+    )
+
+
+def copy_secret(source: Transaction, target: Transaction) -> None:
+    """Copy the secret of the source, so that its digests of names stay valid."""
+    secret = _secret(source)
+    if secret is not None:
+        target.execute(
+            "INSERT INTO meta (key, value) VALUES ('secret', ?) "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (secret.decode(),),
+        )
+
+
+def _digest(secret: bytes, name: str) -> str:
+    return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
+
+
+def hidden_app(connection: Transaction, app: str) -> str | None:
+    """Return the prefix of digests of an app's users; None if no name is hidden."""
+    secret = _secret(connection)
+    return None if secret is None else _digest(secret, f"app {app}")
+
+
+def _hidden_end(secret: bytes, user: str) -> str:
+    return _digest(secret, f"user {user}")
+
+
+def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
+    """Return the digest of a user's names; None if the file has no secret."""
+    secret = _secret(connection)
+    return None if secret is None else hidden_user_under(secret, app, user)
+
+
+def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
+    """Return the digest of a user's names under a secret; None for a digest."""
+    if app == HIDDEN_APP:
+        return None
+    return _digest(secret, f"app {app}") + _hidden_end(secret, user)
+
+
+def is_hidden_user(
+    connection: Transaction, names: tuple[str, str], app: str, user: str
+) -> bool:
+    """Whether the names of a partition are the digest of a user's names."""
+    return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
+
+
+USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ? LIMIT 1"
+"""The first query of `part_of`, and no other one: what a database knows of the user of
+its transaction answers it."""
+
+
+def part_of(connection: Transaction, app: str, user: str) -> int | None:
+    """Return the number of a user's partition, even if its names are digests."""
+    found = connection.execute(USERS_PART, (app, user)).fetchone()
+    if found is None:
+        hidden = hidden_user(connection, app, user)
+        found = connection.execute(USERS_PART, (HIDDEN_APP, hidden)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def hidden_in_app(connection: Transaction, app: str) -> list[str]:
+    """Return the digests of the names of an app's users."""
+    begin = hidden_app(connection, app)
+    if begin is None:
+        return []
+    found = connection.execute(
+        "SELECT user FROM part WHERE app = ? AND user >= ? AND user < ?",
+        (HIDDEN_APP, begin, begin + "g"),
+    )
+    return [user for (user,) in found]
+
+
+class UserNames(NamedTuple):
+    """The partitions of a user.
+
+    Attributes:
+        apps: The apps in which the user has one under the user's own name.
+        hidden: The digests that replaced the user's names in a purge.
+        parts: The numbers of all of them.
+    """
+
+    apps: list[str]
+    hidden: list[str]
+    parts: list[int]
+
+
+def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user.
+
+    Args:
+        connection: A transaction that sees all users.
+        user: The user.
+        app: Only digests of this app; None: of all apps. `apps` has all of them.
+    """
+    query = "SELECT app, id FROM part WHERE user = ? AND app <> ? ORDER BY app"
+    found = connection.execute(query, (user, HIDDEN_APP)).fetchall()
+    only = None if app is None else hidden_user(connection, app, user)
+    digests = hidden_of_user(connection, user)
+    hidden = [each for each in digests if only in (None, each)]
+    parts = [id_ for name, id_ in found if app in (None, name)]
+    for each in hidden:
+        parts += [id_ for (id_,) in connection.execute(USERS_PART, (HIDDEN_APP, each))]
+    return UserNames([name for name, _ in found], hidden, parts)
+
+
+def hidden_of_user(connection: Transaction, user: str) -> list[str]:
+    """Return the digests of a user's names in all apps."""
+    secret = _secret(connection)
+    if secret is None:
+        return []
+    found = connection.execute("SELECT user FROM part WHERE app = ?", (HIDDEN_APP,))
+    end = _hidden_end(secret, user)
+    return [hidden for (hidden,) in found if hidden.endswith(end)]
+
+
+# Looks up the partition of an (app, user), and checks it by two indexes.
+
+
+_FIND = "SELECT id, seq, coalesce(head, 0) FROM part WHERE app = ? AND user = ?"
+
+
+def partition_state(
+    connection: Transaction, part: int, app: str, user: str
+) -> PartitionState | None:
+    """Return the state of a partition, and check that it belongs to (app, user).
+
+    None if the partition was deleted, or a purge hid its names.
+
+    Raises:
+        CorruptFileError: The partition belongs to another user: the index that
+            returned the number is damaged.
+    """
+    found = connection.execute(
+        "SELECT seq, snap, live, coalesce(head, 0), app, user FROM part WHERE id = ?",
+        (part,),
+    ).fetchone()
+    if found is None:
+        return None
+    if found[4:] != (app, user):
+        if is_hidden_user(connection, found[4:], app, user):
+            return None
+        raise CorruptFileError(WRONG_USER)
+    require_counts(found[0], found[2], found[3])
+    return PartitionState(*found[:4])
+
+
+WRONG_USER = (
+    "the file is damaged: a user's index entry does not lead to the user; "
+    "`vecall doctor` says more"
+)
+
+
+def require_gone(connection: Transaction, app: str, user: str) -> None:
+    """Check that no index has an entry of a user whose partition is missing.
+
+    Raises:
+        CorruptFileError: An index has an entry of the user.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
+        "WHERE app = ? AND user = ?",
+        (app, user),
+    ).fetchone()
+    if found is not None:
+        raise CorruptFileError(WRONG_USER)
+    require_absent(connection, app, user)
+
+
+def find_part(connection: Transaction, app: str, user: str) -> Version | None:
+    """Look up a partition in a few microseconds."""
+    row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
+    row = row or find_surely(connection, app, user)
+    require_counts(*(row or ()))
+    return row
+
+
+def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
+    """Look up a user that was not found, by both indexes in one transaction.
+
+    Without the transaction, a writer could add the user between the two look-ups, and
+    the indexes would seem to differ.
+    """
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
+        if row is None:
+            require_absent(connection, app, user)
+    finally:
+        if own:
+            connection.execute("ROLLBACK")
+    return row
+
+
+def require_absent(connection: Transaction, app: str, user: str) -> None:
+    """Check that the second index has no entry of a user either.
+
+    Raises:
+        CorruptFileError: It has one, so the two indexes differ.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM part INDEXED BY part_user WHERE user = ? AND app = ?",
+        (user, app),
+    ).fetchone()
+    if found is not None:
+        raise CorruptFileError(WRONG_USER)
+
+
+def partition_names(connection: Transaction, part: int) -> tuple[str, str] | None:
+    """Return the app and the user of a partition; None if it does not exist."""
+    names: tuple[str, str] | None = connection.execute(
+        "SELECT app, user FROM part WHERE id = ?", (part,)
+    ).fetchone()
+    return names

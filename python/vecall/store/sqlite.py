@@ -1,0 +1,639 @@
+"""The storage protocol over one SQLite file, or a database in memory."""
+
+# ruff: noqa: D102 -- `StorageReads` documents the methods
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vecall.clock import Clock
+from vecall.concurrency.executor import InterruptibleFuture
+from vecall.errors import (
+    ClosedError,
+    CorruptFileError,
+    EmbeddingMismatchError,
+    StorageError,
+    StorageFullError,
+    VecallError,
+)
+from vecall.store.file.connections import as_typed
+from vecall.store.file.database import (
+    MIN_FREE_BYTES,
+    Database,
+    Durability,
+    open_database,
+)
+from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
+from vecall.store.maintenance.recover import backup, purge
+from vecall.store.names import (
+    find_surely,
+    partition_state,
+    require_gone,
+)
+from vecall.store.protocol.reads import StorageReads
+from vecall.store.protocol.storage import Storage
+from vecall.store.reads import item_reads, partition_reads
+from vecall.store.results import (
+    ChangedRows,
+    DraftLookup,
+    EmbeddingModel,
+    ExistingMemories,
+    PartitionState,
+    Version,
+)
+from vecall.store.rows import (
+    HEADER_BYTES,
+    NONCE_BYTES,
+    Change,
+    SnapshotTag,
+    recorded,
+)
+from vecall.store.sql import active_model, adopt, require_same
+from vecall.store.sql_reads import SqlReads
+from vecall.store.transaction import WriteJob
+from vecall.store.values import ItemRow, ItemState
+from vecall.store.writes import add
+from vecall.store.writes.history import (
+    RecordSnapshot,
+    newer_is_recorded,
+    purges,
+)
+from vecall.store.writes.model_migration import begin_migration
+
+# The read operations over one connection to a file.
+
+
+class SqliteReads(SqlReads[sqlite3.Connection]):
+    """Implements `StorageReads`; every method is documented there."""
+
+    __slots__ = ()
+
+    def version(self, app: str, user: str) -> Version | None:
+        return find_surely(self._connection, app, user)
+
+    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
+        return partition_state(self._connection, part, app, user)
+
+    def require_gone(self, app: str, user: str) -> None:
+        require_gone(self._connection, app, user)
+
+    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
+        return partition_reads.changed_since(self._connection, part, seq, head)
+
+    def item_state(self, app: str, user: str) -> ItemState | None:
+        found = item_reads.find_state(self._connection, app, user)
+        if found is None:
+            find_surely(self._connection, app, user)
+        return found
+
+
+# Maintenance of a whole SQLite file.
+
+
+class SqliteMaintenance:
+    """Implements `Maintenance`."""
+
+    def __init__(self, database: Database) -> None:
+        """Maintain the file of an open database."""
+        self._database = database
+
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes of the file, its WAL and its snapshots, in bytes."""
+        path = self._database.path
+        snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
+        return {**self._database.sizes(), "snapshot_bytes": snapshots}
+
+    def has_room(self, size: int) -> bool:
+        """Whether the disk has room for `size` more bytes of memories."""
+        return self._database.has_room(size)
+
+    def purge(self) -> int:
+        """Rewrite the file without deleted data."""
+        return purge(self._database)
+
+    def backup(self, target: Path) -> None:
+        """Copy one state of the file while it is in use."""
+        backup(self._database, target)
+
+    def require_unrelated(self, path: Path) -> None:
+        """Check that a file, such as one to import, is not one of the database's."""
+        require_unrelated(path, self._database.path)
+
+
+# Snapshots in a folder next to the file, which has a record of each.
+
+
+class SqliteSnapshots:
+    """Implements `Snapshots`."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: SnapshotFolder,
+        submit: Callable[[WriteJob], Future[Change]],
+    ) -> None:
+        """Put snapshots into a folder and on record in a file.
+
+        Args:
+            database: The file.
+            folder: The folder.
+            submit: Queues a write job for the file.
+        """
+        self._database = database
+        self._folder = folder
+        self._submit = submit
+
+    def generation(self) -> int:
+        """Return how often the file was purged."""
+        with self._database.read_transaction() as connection:
+            return purges(connection)
+
+    def read(self, part: int, record: bytes) -> bytes | None:
+        """Return the snapshot on record; see `Snapshots.read`."""
+        data = self._folder.read(part)
+        if data is None:
+            return None
+        nonce = record[:NONCE_BYTES]
+        if record == recorded(nonce, data):
+            return data
+        # Another process may just have replaced the snapshot. With the recorded nonce,
+        # it is the recorded snapshot, altered.
+        if nonce in data[:HEADER_BYTES]:
+            msg = f"snapshot {part} is damaged"
+            raise CorruptFileError(msg)
+        return None
+
+    def write(
+        self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
+    ) -> bool:
+        """Store a snapshot and put it on record; see `Snapshots.write`."""
+        header = self._folder.header(tag.part)
+        with self._database.read_transaction() as connection:
+            if newer_is_recorded(connection, tag, header):
+                return False
+        self._folder.write(tag.part, data)
+        record = recorded(tag.nonce, data)
+        job = RecordSnapshot(app, user, record, tag, generation)
+        self._submit(job).result()
+        if not job.is_recorded:
+            self._folder.remove(tag.part)
+        return job.is_recorded
+
+    def remove(self, part: int) -> None:
+        """Remove the snapshot of a partition, if it has one."""
+        self._folder.remove(part)
+
+
+# Runs jobs that share a transaction; each succeeds or fails by itself.
+
+
+def run_in_savepoint(
+    connection: sqlite3.Connection, job: WriteJob
+) -> Change | BaseException:
+    """Run a job in its own savepoint.
+
+    Returns:
+        Its change; or its error, after it was rolled back.
+
+    Raises:
+        sqlite3.Error: SQLite rolled the whole transaction back, as it does when the
+            disk is full, so the jobs before this one are undone too.
+    """
+    connection.execute("SAVEPOINT job")
+    try:
+        change = job.run(connection)
+    except BaseException as error:
+        if not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        return as_typed(error)
+    connection.execute("RELEASE job")
+    return change
+
+
+# The writer thread of a file: group commit, then publish.
+#
+# Each write is committed, then applied to the engine, then acknowledged. So an
+# acknowledged write is in the file, and the next search finds it. Queued writes share a
+# transaction, each under its own savepoint: a failed write does not affect the others,
+# and a hundred writes cost one sync. Users take turns, and a large write has a
+# transaction of its own, so that a user with many of them delays another by one or two.
+
+
+_log = logging.getLogger("vecall")
+
+_GROUP = 256  # writes in one transaction
+_GROUP_BYTES = 64 * 1024  # of one transaction with several writes: some 10 ms
+
+
+class _Pending:
+    """A queued job with its future."""
+
+    def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
+        self.job = job
+        self.then = then
+        self.size = 0
+        self.future: Future[Change] = InterruptibleFuture()
+        # Running from the start, so that a cancelled caller cannot cancel a job that
+        # may already be written.
+        self.future.set_running_or_notify_cancel()
+        self.outcome: Change | BaseException | None = None
+
+    def measure(self) -> bool:
+        """Set the size. A job that cannot tell it fails, and no other."""
+        try:
+            self.size = self.job.estimated_bytes
+        except BaseException as error:
+            self.future.set_exception(error)
+            return False
+        return True
+
+
+class _Lines:
+    """Queued jobs by user, in order; users take turns. For the writer's thread."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[object, object], deque[_Pending]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def add(self, pending: _Pending) -> None:
+        """Add a job behind those of its user. Jobs across users are one line."""
+        job = pending.job
+        user = getattr(job, "app", None), getattr(job, "user", None)
+        line = self._jobs.get(user)
+        if line is None:
+            self._jobs[user] = deque((pending,))
+        else:
+            line.append(pending)
+
+    def next_group(self) -> list[_Pending]:
+        """Remove and return the jobs of the next transaction, at least one."""
+        group: list[_Pending] = []
+        room = _GROUP_BYTES
+        while self._jobs and len(group) < _GROUP:
+            user = next(iter(self._jobs))
+            line = self._jobs[user]
+            if group and line[0].size > room:
+                break
+            del self._jobs[user]
+            pending = line.popleft()
+            if line:
+                self._jobs[user] = line  # the last one now
+            group.append(pending)
+            room -= pending.size
+        return group
+
+
+class _Abandoned:
+    """The queue item that ends the thread of a garbage-collected service."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+class Writer:
+    """Accepts write jobs from any thread and acknowledges each by its future."""
+
+    def __init__(self, database: Database) -> None:
+        """Start the thread."""
+        self._database = database
+        self.publish: Callable[[Change], None] = lambda _: None
+        """Applies a committed change to the engine."""
+        self._queue: queue.SimpleQueue[_Pending | _Abandoned | None] = (
+            queue.SimpleQueue()
+        )
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-writer", daemon=True
+        )
+        self._thread.start()
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job. The future resolves once it is committed and searchable.
+
+        Args:
+            job: The job.
+            then: Called on the writer's thread once the job is committed, before later
+                jobs are acknowledged.
+        """
+        pending = _Pending(job, then)
+        # The lock keeps jobs from being queued after the item that ends the thread.
+        with self._closing:
+            if self._closed:
+                msg = "the memory service is closed"
+                raise ClosedError(msg)
+            self._queue.put(pending)
+        return pending.future
+
+    def close(self) -> None:
+        """Finish the queued jobs and end the thread."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a finalizer that ends the thread and closes the file, not waiting.
+
+        The finalizer may be called anywhere, also during garbage collection. Queued
+        jobs are still written. It holds no reference to `publish`.
+        """
+        put, database = self._queue.put, self._database
+
+        def end() -> None:
+            put(_Abandoned(database))
+
+        return end
+
+    def _work(self) -> None:
+        lines = _Lines()
+        last: _Abandoned | None = None
+        ending = False
+        while lines or not ending:
+            group: list[_Pending] = []
+            # No other thread takes from the queue.
+            while not ending and not (lines and self._queue.empty()):
+                more = self._queue.get()
+                if not isinstance(more, _Pending):
+                    ending, last = True, more
+                elif not more.measure():
+                    continue
+                elif lines or not self._queue.empty():
+                    lines.add(more)
+                else:  # alone, as most are
+                    group.append(more)
+                    break
+            more = None  # hold no reference while waiting
+            if group or lines:
+                self._write_surely(group or lines.next_group())
+        if last is not None:
+            with suppress(VecallError):
+                last.database.close()
+
+    def _write_surely(self, group: list[_Pending]) -> None:
+        """Write a group and resolve every future, also after an unexpected error."""
+        try:
+            self._write(group)
+        except BaseException as error:
+            _log.critical(
+                "the writer failed with %s; it goes on with the next writes",
+                type(error).__name__,
+            )
+        for pending in group:
+            if not pending.future.done():
+                msg = "the write was interrupted; read the file to see what it holds"
+                pending.future.set_exception(StorageError(msg))
+
+    def _write(self, group: list[_Pending]) -> None:
+        try:
+            group = self._with_room(group)
+            try:
+                self._commit(group)
+            except StorageFullError as error:
+                # Jobs that only delete are retried, with the reserved space released.
+                self._fail([pending for pending in group if pending.size], error)
+                group = [pending for pending in group if not pending.size]
+                if group:
+                    self._commit_on_full_disk(group, error)
+        except BaseException as error:
+            self._fail(group, error)
+            return
+        for pending in group:
+            self._acknowledge(pending)
+
+    def _commit_on_full_disk(
+        self, group: list[_Pending], error: StorageFullError
+    ) -> None:
+        """Commit with the reserved space, and reserve again what is left of it."""
+        reserve, checkpoint = self._database.reserve, self._database.checkpoint
+        if reserve is None:
+            raise error
+        # A checkpoint gives the space of the log back. It comes first if it has room:
+        # one that fails leaves none for the commit.
+        is_first = reserve.covers_wal
+        reserve.release()
+        if is_first:
+            with suppress(VecallError):
+                checkpoint()
+        try:
+            self._commit(group)
+        except StorageFullError:
+            checkpoint()
+            self._commit(group)
+        reserve.fill(reserve.lacks())
+
+    def _with_room(self, group: list[_Pending]) -> list[_Pending]:
+        """Refuse the jobs that would fill the disk; return the others."""
+        estimated_bytes = sum(pending.size for pending in group)
+        if not estimated_bytes or self._database.has_room(estimated_bytes):
+            return group
+        with suppress(VecallError):
+            self._database.checkpoint()
+        msg = (
+            "the disk is nearly full (storage.min_free_bytes); nothing was written, "
+            "and deleting still works"
+        )
+        for pending in group:
+            if pending.size:
+                pending.future.set_exception(StorageFullError(msg))
+        return [pending for pending in group if not pending.size]
+
+    def _commit(self, group: list[_Pending]) -> None:
+        if not group:
+            return
+        for pending in group:
+            pending.outcome = None
+        with self._database.write_transaction() as connection:
+            for pending in group:
+                pending.outcome = run_in_savepoint(connection, pending.job)
+
+    def _fail(self, group: list[_Pending], error: BaseException) -> None:
+        """Fail all jobs of a group, none of which was committed."""
+        for pending in group:
+            outcome = pending.outcome
+            own = outcome if isinstance(outcome, BaseException) else error
+            if not pending.future.done():
+                pending.future.set_exception(own)
+
+    def _acknowledge(self, pending: _Pending) -> None:
+        change = pending.outcome
+        if not isinstance(change, Change):
+            pending.future.set_exception(change)
+            return
+        try:
+            self.publish(change)
+            if pending.then is not None:
+                pending.then(change)
+        except Exception as error:
+            # The write is in the file, even if the engine failed: the next search finds
+            # that the engine is behind and loads the change.
+            _log.error(
+                "a committed change was not applied (%s); it will be read back",
+                type(error).__name__,
+            )
+        pending.future.set_result(change)
+
+
+# A SQLite file as a storage: its connections, its writer thread, its snapshots.
+
+
+def open_file(
+    path: Path | None,
+    durability: Durability,
+    *,
+    read_only: bool = False,
+    min_free_bytes: int = MIN_FREE_BYTES,
+    allow_network_filesystem: bool = False,
+    clock: Clock | None = None,
+) -> Storage:
+    """Open or create the storage of a file.
+
+    Args:
+        path: A file; None for a storage in memory.
+        durability: What an acknowledged write survives.
+        read_only: Open read-only. This also opens files that cannot be written.
+        min_free_bytes: Free disk space, in bytes, below which writes are refused.
+        allow_network_filesystem: Also open files on a network file system.
+        clock: The source of the time; default: the machine's clock.
+
+    Raises:
+        ConfigError: The folder does not exist, or the path is a folder or a symbolic
+            link.
+        NetworkFilesystemError: The file is on a network file system.
+        StorageError: The file cannot be opened or written.
+        IncompatibleFileError: The file is another program's, or has a newer schema.
+        CorruptFileError: The file is damaged.
+    """
+    database = open_database(
+        path,
+        durability,
+        read_only=read_only,
+        min_free_bytes=min_free_bytes,
+        allow_network_filesystem=allow_network_filesystem,
+        clock=clock,
+    )
+    try:
+        return SqliteStorage(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+class SqliteStorage:
+    """Implements `Storage`. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        """Start the writer thread of an open database, and take over the database."""
+        self._database = database
+        self._writer = Writer(database)
+        self.maintenance = SqliteMaintenance(database)
+        self.claims = None
+        self.snapshots: SqliteSnapshots | None = None
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            self.snapshots = SqliteSnapshots(database, folder, self._writer.submit)
+        self.identity = database.uuid
+        self.expiry_clock = database.expiry_clock
+        self.in_memory = database.path is None
+        self.is_local = database.path is not None  # memory waits for the writer
+
+    @property
+    def publish(self) -> Callable[[Change], None]:
+        """Applies a committed change to the engine."""
+        return self._writer.publish
+
+    @publish.setter
+    def publish(self, publish: Callable[[Change], None]) -> None:
+        self._writer.publish = publish
+
+    @property
+    def closed_before_fork(self) -> bool:
+        """In a forked child: whether no connection was open at the fork."""
+        return self._database.closed_before_fork
+
+    def version(self, app: str, user: str) -> Version | None:
+        """Return the number and the newest change of a partition, as of now."""
+        return self._database.partition(app, user)
+
+    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
+        """Return None: `version` takes microseconds."""
+        del app, user
+        return None
+
+    @contextmanager
+    def read(
+        self, app: str | None = None, user: str | None = None
+    ) -> Iterator[StorageReads]:
+        """Read one committed state; a file has all users."""
+        del app, user
+        with self._database.read_transaction() as connection:
+            reads = SqliteReads(connection)
+            try:
+                yield reads
+            finally:
+                reads.end()
+
+    def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
+        """Return what is on record about drafts; None if the key was used."""
+        with self._database.read_transaction() as connection:
+            return add.lookup_existing(connection, asked, self.expiry_clock.now())
+
+    def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
+        """Return an item, without vectors."""
+        known, item = self._database.peek(item_reads.item_at, app, user, ns, key)
+        if not known:
+            self._database.peek(find_surely, app, user)
+        return item
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job for the writer thread."""
+        return self._writer.submit(job, then)
+
+    def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
+        """Make `model` the file's model, if it has none."""
+        with self._database.write_transaction() as connection:
+            return adopt(connection, model)
+
+    def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
+        """Begin or resume a migration; None if `model` is the active model."""
+        with self._database.write_transaction() as connection:
+            stored = active_model(connection)
+            if stored is None:
+                adopt(connection, model)
+                return None
+            try:
+                require_same(stored, model)
+            except EmbeddingMismatchError:
+                return begin_migration(connection, model)
+            return None
+
+    def end_writes(self) -> None:
+        """Finish all submitted jobs and end the writer thread."""
+        self._writer.close()
+
+    def close(self) -> None:
+        """End the writes and close all connections."""
+        self._writer.close()
+        self._database.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a finalizer that ends the thread and closes the file, not waiting."""
+        return self._writer.abandon()

@@ -1,1 +1,0 @@
-"""The storage protocol over one SQLite file, or a database in memory."""

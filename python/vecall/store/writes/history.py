@@ -1,0 +1,784 @@
+"""What is kept of a memory that is changed or deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from vecall.errors import ConflictError, NotFoundError
+from vecall.filters.rights import FULL, Rights
+from vecall.store.names import forms_of, tombstones
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import Change, Draft, Row, SnapshotTag, checksum, is_whole
+from vecall.store.sql import select_in
+from vecall.store.transaction import (
+    COMPARED,
+    SHORT,
+    Transaction,
+    above_floor,
+    digest_of_old,
+    visible,
+)
+from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
+from vecall.store.writes.partition_writer import (
+    PartitionWriter,
+    Reason,
+    State,
+    archive,
+    bring_back,
+    rewrite,
+    supersede,
+    with_passages,
+)
+from vecall.store.writes.quota import UserQuota, evict
+
+# Archives memories, restores them, and releases quarantined ones.
+
+
+_ROW_BYTES = 200  # of a state change, with its log entry
+
+
+@dataclass(slots=True)
+class ArchiveMemories:
+    """Archives live memories of one user: they are stored, but not found.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: The ids of the memories.
+        why: The reason.
+        rights: Other memories than those that the caller sees are unknown.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    why: Reason = "archived"
+    rights: Rights = FULL
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = (
+            "SELECT rid FROM mem WHERE part = ? AND state = 'live'"
+            f"{visible(self.rights)} AND id IN"
+        )
+        ids = with_passages(connection, partition.id, self.ids)
+        found = select_in(connection, query, [partition.id], ids)
+        removed = archive(partition, [rid for (rid,) in found], self.why)
+        partition.finish()
+        return partition.changed(removed=removed)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)
+
+
+@dataclass(slots=True)
+class RestoreMemory:
+    """Makes an archived or quarantined memory of one user live again.
+
+    If it is an archived summary, the memories that it summarizes are restored instead.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        id: Its id.
+        bounds: The user's quota.
+        state: The required state: "archived" or "quarantined".
+        seen: The `updated_at` that the caller has seen, in seconds; None skips the
+            check.
+        rights: Other memories than those that the caller sees are unknown.
+    """
+
+    app: str
+    user: str
+    id: str
+    bounds: UserQuota | None = None
+    state: State = "archived"
+    seen: float | None = None
+    estimated_bytes: int = _ROW_BYTES
+    rights: Rights = FULL
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction.
+
+        Raises:
+            NotFoundError: There is no such memory, or it has another state and is not
+                a summary.
+            ConflictError: The memory changed since `seen`.
+        """
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        doomed: list[RowToDelete] = []
+        self._check_seen(partition)
+        ids = [self.id]
+        if self.state == "archived":  # a reviewer releases each passage that was read
+            ids = with_passages(connection, partition.id, ids)
+        written = bring_back(partition, ids, self.state, self.rights)
+        if not written and self.state == "archived" and self._sees_summary(partition):
+            folded = select_in(
+                connection,
+                "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN",
+                [partition.id],
+                list(forms_of(connection, partition.id, [self.id])),
+            )
+            ids = [id_ for (id_,) in folded]
+            written = bring_back(partition, ids, "archived", self.rights)
+            if written:
+                doomed = self._summary(partition)
+        if not written:
+            msg = f"memory_id: this user has no {self.state} memory of that id"
+            raise NotFoundError(msg)
+        removed = [row.rid for row in doomed]
+        rows = [entry.row for entry in written]
+        newer = {row.supersedes: row.id for row in rows}
+        removed += supersede(partition, newer, self.rights)
+        if self.bounds is not None:
+            removed += evict(partition, self.bounds, written)
+        partition.finish()
+        gone = set(removed)
+        indexed = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(indexed, removed, [row.id for row in rows])
+
+    def _check_seen(self, partition: PartitionWriter) -> None:
+        if self.seen is None:
+            return
+        changed = partition.connection.execute(
+            "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = ? "
+            f"AND updated_at <> ?{visible(self.rights)}",
+            (partition.id, self.id, self.state, self.seen),
+        )
+        if changed.fetchone():
+            msg = "updated_at: the memory was changed since then; read it again"
+            raise ConflictError(msg)
+
+    def _sees_summary(self, partition: PartitionWriter) -> bool:
+        """Whether the id is not that of a memory that is hidden from the caller."""
+        if self.rights is FULL:
+            return True
+        found = partition.connection.execute(
+            "SELECT trust, state FROM mem WHERE part = ? AND id = ?",
+            (partition.id, self.id),
+        ).fetchone()
+        return found is None or self.rights.sees(*found)
+
+    def _summary(self, partition: PartitionWriter) -> list[RowToDelete]:
+        found = partition.connection.execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "WHERE part = ? AND id = ?",
+            (partition.id, self.id),
+        )
+        doomed = [RowToDelete(*row) for row in found]
+        delete_rows(partition, doomed)
+        write_tombstones(partition, [self.id], "evicted")  # it may be made again
+        return doomed
+
+
+@dataclass(slots=True)
+class MergeMemories:
+    """Archives duplicates of a memory, which takes over their uses.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        groups: Per group: the id of the memory that stays, and those of its duplicates.
+        hashes: The hashes of their texts. A group with a changed text is skipped.
+        merged: Set by `run`: of each group the ids that it archived.
+    """
+
+    app: str
+    user: str
+    groups: Sequence[tuple[str, Sequence[str]]]
+    hashes: Mapping[str, bytes]
+    merged: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = (
+            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        )
+        written, removed = [], []
+        self.merged = [()] * len(self.groups)
+        for at, (survivor, others) in enumerate(self.groups):
+            ids = [survivor, *others]
+            found = list(select_in(connection, query, [partition.id], ids))
+            if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
+                continue  # changed since the plan was made
+            rids = {id_: rid for id_, rid, _ in found}
+            if survivor not in rids or len(rids) < 2:
+                continue  # deleted since the plan was made
+            entries = load_rows(connection, rids.values())
+            (stays,) = (entry for entry in entries if entry.row.id == survivor)
+            rows = [entry.row for entry in entries]
+            uses = sum(row.uses or 0 for row in rows)
+            used = [row.last_used for row in rows if row.last_used is not None]
+            priors = [row.importance for row in rows if row.importance is not None]
+            # The latest end of the group counts, and none is later than any.
+            ends = [row.expires_at for row in rows if row.expires_at is not None]
+            until = [row.valid_until for row in rows if row.valid_until is not None]
+            row = stays.row._replace(
+                uses=uses or None,
+                last_used=max(used, default=None),
+                importance=max(priors, default=None),
+                expires_at=max(ends) if len(ends) == len(rows) else None,
+                valid_until=max(until) if len(until) == len(rows) else None,
+                updated_at=partition.after(stays.row.updated_at),
+            )
+            written.append(rewrite(partition, stays, row))
+            gone = [row.rid for row in rows if row.id != survivor]
+            removed += archive(partition, gone, "merged", survivor)
+            self.merged[at] = tuple(id_ for id_ in others if id_ in rids)
+        partition.finish()
+        return partition.changed(written, removed)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * sum(1 + len(others) for _, others in self.groups)
+
+
+# Puts snapshots on record, and invalidates all records on a purge.
+
+
+def _nothing(_: Transaction) -> bytes:
+    return b""
+
+
+@dataclass(slots=True)
+class RecordSnapshot:
+    """Puts a new snapshot on record.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        record: Its nonce and its digest.
+        tag: The state of the partition when the snapshot was taken.
+        purges: The purge count when the snapshot was taken.
+        header: Reads the first bytes of the snapshot that is in place.
+        is_recorded: Set by `run`: whether it is on record. If not, the partition was
+            replaced, its history went back, the snapshot may contain purged data, or
+            one that is at least as new is on record.
+    """
+
+    app: str
+    user: str
+    record: bytes
+    tag: SnapshotTag
+    purges: int
+    header: Callable[[Transaction], bytes] = _nothing
+    is_recorded: bool = False
+    estimated_bytes: int = 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        self.is_recorded = (
+            partition.id == self.tag.part
+            and purges(connection) == self.purges
+            and is_in_history(connection, self.tag, partition.seq, partition.head)
+            and not newer_is_recorded(connection, self.tag, self.header(connection))
+        )
+        if self.is_recorded:
+            connection.execute(
+                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
+            )
+        return partition.changed()
+
+
+def is_in_history(
+    connection: Transaction, tag: SnapshotTag, seq: int, head: int
+) -> bool:
+    """Whether the partition's newest change, or one in its log, is that of a tag.
+
+    A snapshot may wait to be recorded while a replica is promoted that lacks changes,
+    or a backup is restored.
+
+    Args:
+        connection: The transaction.
+        tag: The tag.
+        seq: The partition's newest change.
+        head: Its random bits.
+    """
+    if tag.seq >= seq:
+        return (tag.seq, tag.head) == (seq, head)
+    known = connection.execute(
+        "SELECT head FROM chg WHERE part = ? AND seq = ?", (tag.part, tag.seq)
+    ).fetchone()
+    return known is not None and known[0] == tag.head
+
+
+def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) -> bool:
+    """Whether the snapshot on record makes that of a tag superfluous.
+
+    Args:
+        connection: The transaction.
+        tag: The tag of the snapshot that is to be recorded.
+        header: The first bytes of the snapshot that is in place; empty without one.
+    """
+    known = SnapshotTag.of_snapshot(header)
+    if known is None or known.seq < tag.seq:
+        return False
+    found = connection.execute(
+        "SELECT seq, head, snap FROM part WHERE id = ?", (tag.part,)
+    ).fetchone()
+    if found is None or found[2] is None:
+        return False
+    return known.is_of(tag.uuid, tag.part, found[2], tag.model) and is_in_history(
+        connection, known, *found[:2]
+    )
+
+
+def purges(connection: Transaction) -> int:
+    """Return how many times the file was purged."""
+    found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def count_purge(connection: Transaction) -> None:
+    """Invalidate all snapshots, including those that are being written."""
+    connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('purges', ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (str(purges(connection) + 1),),
+    )
+
+
+# Compares a draft with the stored row of its id, and merges the two.
+
+
+class ExistingRow(NamedTuple):
+    """The stored row of an id: the columns of a `Row`, and some more."""
+
+    state: str
+    rid: int
+    pos: float | None
+    created_at: float
+    expires_at: float | None
+    vec: bytes | None
+    model: int | None
+    session: str | None
+    event: str | None
+    ts: float | None
+    author: str | None
+    kind: str | None
+    source: str | None
+    trust: str | None
+    text: str
+    content: str | None
+    meta: str | None
+    importance: float | None
+    uses: int | None
+    last_used: float | None
+    valid_until: float | None
+    supersedes: str | None
+    updated_at: float
+    crc: int
+
+    def is_whole(self, id_: str) -> bool:
+        """Whether the row passes its checksum."""
+        return is_whole(self.row(id_), self.vec, self.crc)
+
+    def row(self, id_: str) -> Row:
+        """Return it as a `Row`."""
+        fields = {name: getattr(self, name) for name in Row._fields if name != "id"}
+        return Row(id=id_, **fields)
+
+    def has_expired(self, now: float) -> bool:
+        """Whether its TTL is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+REST = "part, seq, hash, vec, model, crc"
+"""The columns of `mem` that a `Row` does not have, as `rest` gives them."""
+
+_compared = attrgetter(*COMPARED)
+_but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
+
+
+def rest(
+    partition: PartitionWriter,
+    row: Row,
+    draft: Draft,
+    vec: bytes | None,
+    model: int | None,
+) -> tuple[object, ...]:
+    """Return the values of the columns named by `REST`."""
+    return (
+        partition.id,
+        partition.seq,
+        draft.hash,
+        vec,
+        None if vec is None else model,
+        checksum(row, vec),
+    )
+
+
+# Right after a file changed its model, the new vectors are still in vec_next.
+STORED = (
+    "SELECT id, state, mem.rid, pos, created_at, expires_at, "
+    "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
+    "ts, author, kind, source, trust, text, content, meta, importance_prior, "
+    "uses, last_used, valid_until, supersedes, updated_at, "
+    "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
+    "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+    "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN"
+)
+"""The query of `find_stored`."""
+
+ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
+"""The first query of `corrected`."""
+
+
+def find_stored(
+    partition: PartitionWriter, ids: Sequence[str]
+) -> dict[str, ExistingRow]:
+    """Return the stored rows of drafts, by id."""
+    found = select_in(partition.connection, STORED, [partition.id], ids)
+    return {values[0]: ExistingRow(*values[1:]) for values in found}
+
+
+def changed_turns(
+    drafts: Mapping[str, Draft], stored: Mapping[str, ExistingRow]
+) -> set[str]:
+    """Return the ids of those drafts whose turns may have fewer passages than stored.
+
+    Args:
+        drafts: The drafts of a call, by id.
+        stored: Their stored rows, by id.
+    """
+    turns = {each.passage_of for each in drafts.values() if each.passage_of is not None}
+    if stored:
+        turns |= {
+            id_
+            for id_, old in stored.items()
+            if id_ in drafts and drafts[id_].text != old.text
+        }
+    return turns
+
+
+def expiry(
+    draft: Draft, old: ExistingRow | None, now: float, default: float | None
+) -> float | None:
+    """Return when a memory expires once the draft is written.
+
+    The draft's own TTL wins. Without one, a live memory keeps its expiry, and a new or
+    expired one gets the default TTL.
+
+    Args:
+        draft: The new version.
+        old: The stored row.
+        now: The time, in seconds.
+        default: TTL in seconds of memories without one of their own.
+    """
+    if draft.ttl is not None:
+        return now + draft.ttl
+    if old is None or old.has_expired(now):
+        return None if default is None else now + default
+    return old.expires_at
+
+
+def same_content(draft: Draft, old: ExistingRow) -> bool:
+    """Whether a draft has the stored content. A draft without trust matches any."""
+    new, old_fields = _compared(draft), _compared(old)
+    if new == old_fields:
+        return True
+    return draft.trust is None and _but_trust(draft) == _but_trust(old)
+
+
+def is_noop(
+    draft: Draft, old: ExistingRow, expires_at: float | None, *, exact: bool
+) -> bool:
+    """Whether writing the draft would change nothing.
+
+    An archived memory that is added again unchanged stays archived, and a quarantined
+    one stays quarantined. A damaged one is rewritten. With `exact`, a draft without
+    `valid_until` removes the stored one.
+    """
+    if old.state == "quarantined" and not old.is_whole(draft.id):
+        return False
+    news = (
+        draft.vec is not None and old.vec is None,
+        draft.has_own_vector and draft.vec != old.vec,
+        draft.ordered and old.pos is None,
+        expires_at != old.expires_at,
+        draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
+        draft.supersedes not in (old.supersedes, None),
+    )
+    return not any(news) and same_content(draft, old)
+
+
+def row_of(
+    draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
+) -> Row:
+    """Return the row of a new memory."""
+    return Row(
+        rid,
+        draft.id,
+        draft.session,
+        draft.event,
+        pos,
+        draft.ts,
+        now,
+        expires_at,
+        draft.author,
+        draft.kind,
+        draft.source,
+        draft.trust,
+        draft.text,
+        draft.content,
+        draft.meta,
+        draft.importance,
+        valid_until=draft.valid_until,
+        supersedes=draft.supersedes,
+        updated_at=now,
+    )
+
+
+def row_merged(
+    draft: Draft,
+    old: ExistingRow,
+    pos: float | None,
+    now: float,
+    expires_at: float | None,
+) -> Row:
+    """Return the row that results from writing a draft over a stored row."""
+    row = row_of(draft, old.rid, pos, now, expires_at)
+    row = row._replace(created_at=old.created_at)
+    if not old.is_whole(draft.id):  # its use count is not reliable
+        return row
+    if row.valid_until is None and old.state != "archived":
+        row = row._replace(valid_until=old.valid_until)
+    return row._replace(
+        uses=old.uses,
+        last_used=old.last_used,
+        trust=row.trust or old.trust,
+        supersedes=row.supersedes or old.supersedes,
+    )
+
+
+def append_history(
+    partition: PartitionWriter,
+    draft: Draft,
+    old: ExistingRow,
+    operation: str,
+    default_ttl: float | None,
+) -> None:
+    """Store the revision that an update overwrites, unless it is damaged.
+
+    Args:
+        partition: The partition.
+        draft: The new version.
+        old: The stored row.
+        operation: "update" by a later ingest, or "edit" by a correction.
+        default_ttl: TTL of the revision in seconds if the draft has none.
+    """
+    old_fields = {name: getattr(old, name) for name in COMPARED}
+    if old.state == "quarantined":
+        old_fields["state"] = old.state
+    if same_content(draft, old):
+        return
+    if old.state == "quarantined" and not old.is_whole(draft.id):
+        return
+    ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
+    partition.connection.execute(
+        "INSERT INTO hist (part, id, seq, at, op, old, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            partition.id,
+            draft.id,
+            partition.seq,
+            partition.now,
+            operation,
+            json.dumps({**old_fields, "updated_at": old.updated_at}),
+            None if ttl is None else partition.expiry_now + ttl,
+        ),
+    )
+
+
+def corrected(
+    connection: Transaction, part: int, ids: Sequence[str]
+) -> dict[str, set[str]]:
+    """Return digests of the revisions that corrections overwrote, by memory id."""
+    if not ids or connection.execute(ANY_CORRECTED, (part,)).fetchone() is None:
+        return {}
+    found: dict[str, set[str]] = {}
+    query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"
+    for id_, old in select_in(connection, query, [part], ids):
+        found.setdefault(id_, set()).add(digest_of_old(old))
+    return found
+
+
+def shorten_digests(connection: Transaction) -> None:
+    """Shorten the digests of expired revisions, so that they identify no text.
+
+    A short digest still prevents an older copy of a session from undoing a correction.
+    One in 65,536 other texts is refused with it.
+    """
+    rows = connection.execute(
+        "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
+        ('{"digest%',),
+    ).fetchall()
+    for *key, old in rows:
+        short = json.dumps({"digest": digest_of_old(old)[:SHORT]})
+        connection.execute(
+            "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
+            (short, *key),
+        )
+
+
+# Leaves out the drafts of a call that are not stored.
+
+
+Away = Literal["deleted", "expired", "evicted", "taken"]
+"""Why a draft is not stored."""
+
+
+def leave_out_deleted(
+    partition: PartitionWriter,
+    drafts: dict[str, Draft],
+    keys: Sequence[bytes],
+    restore: bool,
+    again: bool,
+) -> tuple[dict[str, Away], set[str]]:
+    """Remove the drafts that stay deleted.
+
+    Re-ingesting a session does not bring back turns that were deleted, evicted or
+    expired. A fact that expired or was evicted is stored again. A fact that was deleted
+    is stored again only with `again`.
+
+    Args:
+        partition: Their partition.
+        drafts: The drafts by id.
+        keys: What `keys_of` returned in this transaction.
+        restore: Store every draft.
+        again: Also store facts that were deleted.
+
+    Returns:
+        Why drafts are left out, by id; and the ids of those that are stored again.
+    """
+    back: set[str] = set()
+    left_out: dict[str, Away] = {}
+    connection = partition.connection
+    ids = list(drafts)
+    for id_, form, why in tombstones(connection, partition.id, ids, keys):
+        draft = drafts.get(id_)
+        if draft is None:
+            continue
+        if restore or (not draft.ordered and (again or why is not None)):
+            connection.execute(
+                "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
+            )
+            back.add(id_)
+        else:
+            left_out[id_] = why or "deleted"
+            del drafts[id_]
+    return left_out | leave_out_passages(drafts, left_out), back
+
+
+def leave_out_passages(
+    drafts: dict[str, Draft], left_out: Mapping[str, Away]
+) -> dict[str, Away]:
+    """Remove the passages of turns that are left out; return why, by id."""
+    if not left_out:
+        return {}
+    gone = {
+        id_: left_out[draft.passage_of]
+        for id_, draft in drafts.items()
+        if draft.passage_of is not None and draft.passage_of in left_out
+    }
+    for id_ in gone:
+        del drafts[id_]
+    return gone
+
+
+# What becomes of a write whose id belongs to a memory that the caller does not see.
+
+
+class HiddenRows(NamedTuple):
+    """The stored memories of drafts that a caller does not see.
+
+    Attributes:
+        same: Those that say what their draft says, by id. They stay as they are.
+        replaced: Quarantined ones whose draft is written as a new memory, by id. Their
+            text stays in the history.
+        taken: The ids of those below the floor that say something else. They stay as
+            they are, so their drafts cannot be stored; nor are those of their passages.
+        deleted: The rows of expired ones.
+    """
+
+    same: dict[str, ExistingRow]
+    replaced: dict[str, ExistingRow]
+    taken: list[str]
+    deleted: list[int]
+
+
+NONE = HiddenRows({}, {}, [], [])
+
+
+def set_aside(
+    partition: PartitionWriter,
+    drafts: dict[str, Draft],
+    stored: dict[str, ExistingRow],
+    rights: Rights,
+    edit: bool,
+    restore: bool,
+) -> HiddenRows:
+    """Remove the memories that a caller does not see from `stored`.
+
+    Drafts whose ids are taken are removed from `drafts`.
+
+    Args:
+        partition: Their partition.
+        drafts: The drafts by id.
+        stored: The stored rows by id.
+        rights: What the caller sees.
+        edit: The drafts correct memories: a hidden one does not exist.
+        restore: Turns that have expired are stored again.
+    """
+    hidden = HiddenRows({}, {}, [], [])
+    now = partition.expiry_now
+    for id_, old in list(stored.items()):
+        draft = drafts[id_]
+        if rights.sees(old.trust, old.state):
+            continue
+        if old.has_expired(now) and draft.ordered and not (edit or restore):
+            continue  # it is left out as any expired turn is
+        del stored[id_]
+        if edit:
+            continue
+        if old.has_expired(now):
+            size = len(old.text.encode())
+            delete_rows(partition, [RowToDelete(old.rid, id_, size, old.state)])
+            hidden.deleted.append(old.rid)
+        elif same_content(draft, old):
+            hidden.same[id_] = old
+        elif rights.trusts(old.trust):
+            hidden.replaced[id_] = old
+        else:
+            hidden.taken.append(id_)
+            del drafts[id_]
+    gone = leave_out_passages(drafts, dict.fromkeys(hidden.taken, "taken"))
+    hidden.taken.extend(gone)
+    return hidden
+
+
+def taken_ids(
+    partition: PartitionWriter, ids: Sequence[str], rights: Rights
+) -> list[str]:
+    """Return those of `ids` that memories below the caller's floor have."""
+    if not rights.has_floor:
+        return []
+    found = select_in(
+        partition.connection,
+        "SELECT id FROM mem WHERE part = ? AND coalesce(expires_at, 9e99) > ? "
+        f"AND NOT coalesce(1 = 1{above_floor(rights)}, 1 = 0) AND id IN",
+        [partition.id, partition.expiry_now],
+        ids,
+    )
+    return [id_ for (id_,) in found]

@@ -1,0 +1,411 @@
+"""Writing what was exported or copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vecall.errors import CorruptFileError
+from vecall.store.names import (
+    add_key,
+    drop_tombstone,
+    forms_of,
+    is_hidden,
+    is_key,
+    tombstones,
+)
+from vecall.store.reads.listing import EXPORTED_TABLES, ROW_FIELDS
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import (
+    COLUMNS,
+    TABLES,
+    Change,
+    PartitionCopy,
+    Row,
+    RowWithVector,
+    checksum,
+    text_hash,
+)
+from vecall.store.sql import insert_many, require_active
+from vecall.store.transaction import Transaction, enter, leave
+from vecall.store.values import ItemRow, item_checksum, with_checksum
+from vecall.store.writes.delete import RowToDelete, delete_partition, delete_rows
+from vecall.store.writes.items import ImportedItems
+from vecall.store.writes.partition_writer import (
+    PartitionWriter,
+    Waits,
+    add_waits,
+    waits_of,
+)
+from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.sessions import seen_turn_ids_of_partition
+
+# Writes exported lines of one partition.
+
+
+_ONLY_IF = {
+    "replaced": (
+        "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = 'archived'",
+        ("part", "id"),
+    ),
+    "trig": (
+        "SELECT 1 FROM told WHERE part = ? AND session = ? AND event IS NOT NULL "
+        "LIMIT 1",
+        ("part", "session"),
+    ),
+}
+"""Per table, the query that finds a row if a line is inserted, and the line's values in
+it. Without it, an older line could bring back a state that ended in this file."""
+
+
+@dataclass(slots=True)
+class ImportLines:
+    """Writes exported lines of one partition; of each memory the newer version wins.
+
+    A memory that was deleted in this file stays deleted. A memory that was deleted in
+    the exported file is deleted here, unless it was changed here afterwards.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        created_at: When the partition was created, in seconds.
+        lines: Kind and values of each line, validated; vectors as float32 bytes.
+        model: Number of the model of the vectors; None leaves them out.
+        restore: Also store memories that were deleted in this file.
+        bounds: The user's quota.
+        items: After the job: the number of items that it wrote.
+    """
+
+    app: str
+    user: str
+    created_at: float
+    lines: Sequence[tuple[str, dict[str, Any]]]
+    model: int | None
+    restore: bool
+    estimated_bytes: int = 1
+    bounds: UserQuota | None = None
+    items: int = 0
+    _written: list[RowWithVector] = field(default_factory=list)
+    _removed: list[int] = field(default_factory=list)
+    _ids: list[str] = field(default_factory=list)
+    _known: dict[str, str] | None = None
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        self._written, self._removed, self._ids = [], [], []
+        self._known = None
+        require_active(connection, self.model)
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        partition.reveal()
+        if not partition.seq:
+            connection.execute(
+                "UPDATE part SET created_at = ? WHERE id = ?",
+                (self.created_at, partition.id),
+            )
+        if self.bounds is not None:
+            waits_of(partition)  # what waits is counted before it grows
+        sizes = []
+        take = {"mem": self._memory, "tomb": self._tombstone, "hist": _past}
+        items = ImportedItems(partition)
+        for kind, values in self.lines:
+            if kind == "item":
+                items.take(values)
+                continue
+            if kind in take:
+                take[kind](partition, values)
+                continue
+            if kind == "told" and seen_turn_ids_of_partition(
+                connection, partition.id, values["session"], [values["id"]]
+            ):
+                continue  # deleted in this file, and its id possibly hidden since
+            names = ("part", *EXPORTED_TABLES[kind])
+            row = {**dict.fromkeys(names), **values, "part": partition.id}
+            if not self._is_wanted(partition, kind, row):
+                continue
+            came = connection.execute(
+                f"INSERT INTO {kind} ({', '.join(names)}) "
+                f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
+                [row[name] for name in names],
+            ).rowcount
+            if kind == "told" and came and values.get("event"):
+                sizes.append(len(values["event"].encode()))
+        self.items = items.finish()
+        more = Waits(len(sizes), sum(sizes))
+        add_waits(partition, more)
+        if self.bounds is not None:
+            self._removed += evict(partition, self.bounds, self._written, more)
+        partition.finish()
+        gone = set(self._removed)
+        indexed = [entry for entry in self._written if entry.row.rid not in gone]
+        return partition.changed(indexed, self._removed, self._ids)
+
+    @staticmethod
+    def _is_wanted(
+        partition: PartitionWriter, kind: str, row: Mapping[str, Any]
+    ) -> bool:
+        """Whether a line is inserted, by the condition of its table."""
+        if kind not in _ONLY_IF:
+            return True
+        query, names = _ONLY_IF[kind]
+        found = partition.connection.execute(query, [row[name] for name in names])
+        return found.fetchone() is not None
+
+    def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+        execute = partition.connection.execute
+        id_, state = values["id"], values["state"]
+        mine = (partition.id, id_)
+        if self.restore:
+            drop_tombstone(partition.connection, *mine)
+        elif any(tombstones(partition.connection, partition.id, [id_])):
+            return
+        old = execute(_KNOWN, mine).fetchone()
+        if old is not None and old[1] >= values["updated_at"]:
+            return
+        live, size = int(state == "live"), len(values["text"].encode())
+        if old is not None:  # subtract the old row from the counts, add the new one
+            was_live = int(old[3] == "live")
+            live, size = live - was_live, size * live - old[2] * was_live
+        else:
+            size *= live
+        rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
+        fields: list[Any] = [values.get(name) for name in ROW_FIELDS]
+        row = Row(rid, *fields)
+        if old is not None and old[4]:
+            row = _as_used_here(partition.connection, row)
+        vec = None if self.model is None else values.get("vec")
+        model = None if vec is None else self.model
+        columns: dict[str, Any] = {
+            **dict(zip(COLUMNS.split(", "), row, strict=True)),
+            "state": state,
+            "part": partition.id,
+            "seq": partition.seq,
+            "hash": text_hash(row.text),
+            "vec": vec,
+            "model": model,
+            "crc": checksum(row, vec),
+        }
+        execute(
+            f"INSERT INTO mem ({', '.join(columns)}) "
+            f"VALUES ({', '.join('?' * len(columns))}) ON CONFLICT (rid) DO UPDATE SET "
+            + ", ".join(f"{name} = excluded.{name}" for name in columns),
+            list(columns.values()),
+        )
+        execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
+        self._ids.append(id_)
+        if state == "live":
+            self._written.append(RowWithVector(row, vec, model))
+        else:
+            self._removed.append(rid)
+
+    def _tombstone(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+        execute = partition.connection.execute
+        if is_key(values["id"]):
+            add_key(partition.connection, partition.id, values["id"], values["at"])
+            self._known = None
+            return
+        mine = (partition.id, values["id"])
+        id_ = self._id_of(partition, values["id"])
+        old = execute(_KNOWN, (partition.id, id_)).fetchone()
+        if old is not None:
+            if old[1] > values["at"]:
+                return
+            delete_rows(partition, [RowToDelete(old[0], id_, old[2], old[3])])
+            self._removed.append(old[0])
+        execute(
+            "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (part, id) DO UPDATE SET at = max(tomb.at, excluded.at), "
+            "why = CASE WHEN tomb.why IS NULL THEN NULL ELSE excluded.why END",
+            (*mine, values["at"], values.get("why")),
+        )
+
+    def _id_of(self, partition: PartitionWriter, id_: str) -> str:
+        """Return the id that a hidden id stands for, if this file has the memory."""
+        if not is_hidden(id_):
+            return id_
+        if self._known is None:
+            query = "SELECT id FROM mem WHERE part = ?"
+            found = partition.connection.execute(query, (partition.id,)).fetchall()
+            ids = [known for (known,) in found]
+            self._known = forms_of(partition.connection, partition.id, ids)
+        return self._known.get(id_, id_)
+
+
+_KNOWN = (
+    "SELECT rid, updated_at, length(CAST(text AS BLOB)), state, uses IS NOT NULL "
+    "FROM mem WHERE part = ? AND id = ?"
+)
+
+
+def _as_used_here(connection: Transaction, row: Row) -> Row:
+    """An imported row, with the larger use count and later last use of both rows."""
+    try:
+        known = load_rows(connection, [row.rid], any_state=True)
+    except CorruptFileError:
+        return row  # it replaces a damaged row
+    for here, *_ in known:
+        uses = max(row.uses or 0, here.uses or 0)
+        times = [at for at in (row.last_used, here.last_used) if at is not None]
+        row = row._replace(uses=uses, last_used=max(times, default=None))
+    return row
+
+
+def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+    """Store an entry of a memory's history, unless the file has it."""
+    entry = [values.get(name) for name in EXPORTED_TABLES["hist"]]
+    known = partition.connection.execute(
+        "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "
+        "AND old IS ?",
+        (partition.id, *entry[:4]),
+    )
+    if known.fetchone() is None:
+        partition.seq += 1
+        partition.connection.execute(
+            "INSERT INTO hist (part, seq, id, at, op, old, expires_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (partition.id, partition.seq, *entry),
+        )
+
+
+# Writes all rows of a user that come from another storage.
+
+
+_WIDTH = len(COLUMNS.split(", "))
+
+
+@dataclass(slots=True)
+class CopyPartition:
+    """Writes all rows of a user, unless the storage has rows of the user.
+
+    Attributes:
+        copied: The rows, with times on this storage's expiry clock.
+        model: The number of the model of the vectors in this storage; None for none.
+        replace: Delete what the storage has of the user.
+        estimated_bytes: Their size.
+        part: The number of the new partition.
+        is_written: Whether the rows were written.
+    """
+
+    copied: PartitionCopy
+    model: int | None
+    replace: bool
+    estimated_bytes: int = 0
+    part: int = 0
+    is_written: bool = False
+
+    @property
+    def app(self) -> str:
+        """The app."""
+        return self.copied.names.app
+
+    @property
+    def user(self) -> str:
+        """The user."""
+        return self.copied.names.user
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        self.is_written = False
+        names = self.copied.names
+        known = self._enter(connection)
+        if _has_rows(connection, known.id):
+            if not self.replace:
+                return Change(
+                    self.app, self.user, known.id, known.seq, known.seq,
+                    head_before=known.head, head=known.head,
+                )  # fmt: skip
+            delete_partition(connection, known.id)
+            known = self._enter(connection)
+        self.part = known.id
+        for table, rows in self.copied.tables.items():
+            columns = ("part", *TABLES[table].columns)
+            insert_many(
+                connection,
+                f"{table} ({', '.join(columns)})",
+                [(self.part, *self._stored(table, row)) for row in rows],
+            )
+        connection.execute(
+            "UPDATE part SET created_at = ?, item = ? WHERE id = ?",
+            (names.created_at, names.item, self.part),
+        )
+        head = leave(connection, self.part, names.seq, names.live, names.nbytes)
+        self.is_written = True
+        return Change(
+            self.app, self.user, self.part, 0, names.seq, head_before=0, head=head
+        )
+
+    def _enter(self, connection: Transaction) -> Any:
+        created_at = self.copied.names.created_at
+        return enter(connection, self.app, self.user, create=True, now=created_at)
+
+    def _stored(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row with its number in this storage, and with checksums."""
+        if TABLES[table].columns[0] != "rid":
+            return row
+        rid = (self.part << 32) | row[0]
+        if table == "mem":
+            values = Row(rid, *row[1:_WIDTH])
+            seq, state, hash_, vec, _, _ = row[_WIDTH:]
+            model = None if vec is None else self.model
+            return (*values, seq, state, hash_, vec, model, checksum(values, vec))
+        if table == "item":
+            item = ItemRow(rid, *row[1:8])
+            vecs = None if row[8] is None else with_checksum(rid, row[8])
+            return (*item[:8], vecs, item_checksum(item))
+        return (rid, *row[1:])
+
+
+def _has_rows(connection: Transaction, part: int) -> bool:
+    return any(
+        connection.execute(
+            f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1", (part,)
+        ).fetchone()
+        for table in TABLES
+    )
+
+
+# Gives an empty storage the identity of another one.
+
+
+IDENTITY = ("uuid", "secret")
+"""Facts of `meta`: the seed of the engines, and the key that hides names."""
+
+
+@dataclass(slots=True)
+class AdoptIdentity:
+    """Writes the identity of another storage, unless a user or a model is there.
+
+    With the same identity both storages give equal scores, to the last bit, and digests
+    of names stay valid.
+
+    Attributes:
+        facts: The facts of `IDENTITY` that the other storage has.
+        estimated_bytes: The file's growth.
+        is_adopted: Whether a fact was changed.
+    """
+
+    facts: Mapping[str, str]
+    estimated_bytes: int = 256
+    is_adopted: bool = False
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        self.is_adopted = False
+        taken = "SELECT EXISTS (SELECT 1 FROM part), EXISTS (SELECT 1 FROM model)"
+        if not any(connection.execute(taken).fetchone()):
+            known = identity_facts(connection)
+            for key, value in self.facts.items():
+                if known.get(key) != value:
+                    connection.execute(
+                        "INSERT INTO meta (key, value) VALUES (?, ?) "
+                        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                        (key, value),
+                    )
+                    self.is_adopted = True
+        return Change("", "", 0, 0, 0)
+
+
+def identity_facts(connection: Transaction) -> dict[str, str]:
+    """Return the facts of `IDENTITY` that a storage has."""
+    rows = connection.execute("SELECT key, value FROM meta").fetchall()
+    return {key: value for key, value in rows if key in IDENTITY}

@@ -1,0 +1,594 @@
+"""The turns of sessions: buffered, placed, split into passages."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
+from vecall.filters.rights import FULL, Rights
+from vecall.store.names import hide, keys_of, part_of, tombstones
+from vecall.store.results import BufferedTurn, DueSession
+from vecall.store.rows import Change, Draft
+from vecall.store.sql import execute_in, insert_many, select_in
+from vecall.store.transaction import Transaction
+from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.writes.history import ExistingRow, taken_ids
+from vecall.store.writes.partition_writer import (
+    PartitionWriter,
+    Waits,
+    add_waits,
+    waits_of,
+)
+from vecall.store.writes.quota import UserQuota, evict
+
+# Buffers the turns of observed sessions until they become memories.
+
+
+_ROW_BYTES = 200
+_MOST_DOUBLINGS = 64
+
+
+@dataclass(slots=True)
+class BufferTurns:
+    """Buffers the new turns of an observed session.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        turns: Turns by id, in order; None for a turn that makes no memory.
+        delay: The session is due after so many seconds; None keeps its due time.
+        count: The session is due at once if it has at least so many buffered turns.
+        bounds: The user's quota.
+        ends: The session is processed at once, so the quota is enforced on what was
+            buffered before, not on these turns.
+        rights: A turn with the id of a memory below the caller's floor makes no memory.
+    """
+
+    app: str
+    user: str
+    session: str
+    turns: Mapping[str, dict[str, Any] | None]
+    delay: float | None = None
+    count: int | None = None
+    bounds: UserQuota | None = None
+    ends: bool = False
+    rights: Rights = FULL
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction; the change has the ids of the new turns."""
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        own = [partition.id, self.session]
+        known = seen_turn_ids_of_partition(
+            connection, partition.id, self.session, list(self.turns)
+        )
+        new = {id_: event for id_, event in self.turns.items() if id_ not in known}
+        if not new:
+            return partition.unchanged([])
+        partition.reveal()
+        removed: list[int] = []
+        if self.bounds is not None and self.ends:
+            removed = evict(partition, self.bounds, [], waits_of(partition))
+        elif self.bounds is not None:
+            waits_of(partition)  # count the buffered turns before adding some
+        for id_, *_ in tombstones(connection, partition.id, list(new)):
+            new[id_] = None
+        for id_ in taken_ids(partition, list(new), self.rights):
+            new[id_] = None
+        (last,) = connection.execute(
+            "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
+        ).fetchone()
+        rows = [
+            (*own, id_, partition.now, last + place, event and json.dumps(event))
+            for place, (id_, event) in enumerate(new.items(), 1)
+        ]
+        insert_many(connection, "told (part, session, id, at, pos, event)", rows)
+        sizes = [len(event) for *_, event in rows if event]  # it is ASCII
+        more = Waits(len(sizes), sum(sizes))
+        add_waits(partition, more)
+        delay = self.delay
+        if self.count is not None and self._waiting(connection, own) >= self.count:
+            delay = 0.0
+        if delay is not None and any(new.values()):
+            # After a failure, new turns do not move the retry forward.
+            connection.execute(
+                "INSERT INTO trig (part, session, kind, due_at) "
+                "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
+                "SET due_at = CASE WHEN trig.state IS NULL THEN excluded.due_at "
+                "ELSE max(trig.due_at, excluded.due_at) END",
+                (*own, partition.expiry_now + delay),
+            )
+        if self.bounds is not None and not self.ends:
+            removed = evict(partition, self.bounds, [], more)
+        partition.finish()
+        return partition.changed(removed=removed, ids=list(new))
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by."""
+        return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
+
+    def _waiting(self, connection: Transaction, own: list[Any]) -> int:
+        query = (
+            "SELECT count(*) FROM told "
+            "WHERE part = ? AND session = ? AND event IS NOT NULL"
+        )
+        return int(connection.execute(query, own).fetchone()[0])
+
+
+@dataclass(slots=True)
+class ClaimSession:
+    """Claims a due session for this process, under a lease.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        lease: Seconds after which another process may claim it, if it is still due.
+    """
+
+    app: str
+    user: str
+    session: str
+    lease: float
+    estimated_bytes: int = 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction; the change has the session's id if claimed."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        _disarm(partition, self.session)
+        now = partition.expiry_now
+        claimed = connection.execute(
+            "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
+            (now + self.lease, partition.id, self.session, now),
+        ).rowcount
+        return partition.unchanged([self.session] if claimed else [])
+
+
+@dataclass(slots=True)
+class PostponeSession:
+    """Postpones a session whose processing failed, with exponential backoff.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        first: Seconds until the first retry; doubled for each further one.
+        most: The longest pause, in seconds.
+    """
+
+    app: str
+    user: str
+    session: str
+    first: float
+    most: float
+    estimated_bytes: int = 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        own = (partition.id, self.session)
+        row = connection.execute(
+            "SELECT state FROM trig WHERE part = ? AND session = ?", own
+        ).fetchone()
+        tries = _tries(row[0]) if row and row[0] else 0
+        pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
+        connection.execute(
+            "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
+            (partition.expiry_now + pause, json.dumps({"tries": tries + 1}), *own),
+        )
+        return partition.unchanged([])
+
+
+def mark_turns_done(
+    partition: PartitionWriter, session: str, ids: Sequence[str]
+) -> Waits:
+    """Remove turns from a session's buffer, and the due time of an empty buffer.
+
+    Returns:
+        The number of removed turns and their bytes.
+
+    Raises:
+        ConflictError: Some turns are no longer buffered: another call consumed or
+            deleted them.
+    """
+    own = [partition.id, session]
+    among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
+    size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
+    found = select_in(partition.connection, f"{size} {among}", own, ids)
+    sizes = [nbytes for (nbytes,) in found]
+    if len(sizes) < len(ids):
+        msg = "another call has already consumed or deleted these turns"
+        raise ConflictError(msg)
+    execute_in(
+        partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
+    )
+    _disarm(partition, session)
+    partition.connection.execute(
+        "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
+    )
+    add_waits(partition, Waits(-len(sizes), -sum(sizes)))
+    return Waits(len(sizes), sum(sizes))
+
+
+def _disarm(partition: PartitionWriter, session: str) -> None:
+    """Remove the due time of a session without buffered turns."""
+    partition.connection.execute(
+        "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
+        "FROM told WHERE part = trig.part AND session = trig.session "
+        "AND event IS NOT NULL)",
+        (partition.id, session),
+    )
+
+
+def buffered_turns(
+    connection: Transaction, app: str, user: str, session: str
+) -> list[BufferedTurn]:
+    """Return the buffered turns of a session, in order."""
+    found = connection.execute(
+        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
+        "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
+        (session, app, user),
+    )
+    return [_turn(id_, event) for id_, event in found]
+
+
+def _turn(id_: str, event: str) -> BufferedTurn:
+    """A buffered turn from its stored JSON.
+
+    Raises:
+        CorruptFileError: The JSON is not a valid turn.
+    """
+    fields = stored_object(event)
+    try:
+        check_turn(fields, "")
+    except InvalidArgumentError:
+        raise CorruptFileError(NO_VALUE) from None
+    return BufferedTurn(id_, fields)
+
+
+def _tries(state: str) -> int:
+    tries = stored_object(state).get("tries", 0)
+    return max(0, tries) if isinstance(tries, int) else 0
+
+
+def seen_turn_ids(
+    connection: Transaction,
+    app: str,
+    user: str,
+    session: str,
+    ids: Sequence[str],
+) -> set[str]:
+    """Return those of `ids` that a session has buffered before."""
+    part = part_of(connection, app, user)
+    return (
+        set()
+        if part is None
+        else seen_turn_ids_of_partition(connection, part, session, ids)
+    )
+
+
+def seen_turn_ids_of_partition(
+    connection: Transaction, part: int, session: str, ids: Sequence[str]
+) -> set[str]:
+    """Return those of `ids` that a partition has on record, plain or hidden."""
+    query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
+    known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
+    for key in keys_of(connection, part):
+        hidden = {hide(key, id_): id_ for id_ in ids}
+        own = [part, hide(key, session)]
+        found = select_in(connection, query, own, list(hidden))
+        known.update(hidden[id_] for (id_,) in found)
+    return known
+
+
+def due_sessions(connection: Transaction, now: float) -> list[DueSession]:
+    """Return the sessions whose buffered turns are due, earliest first."""
+    found = connection.execute(
+        "SELECT app, user, session FROM trig JOIN part ON part.id = trig.part "
+        "WHERE due_at <= ? ORDER BY due_at",
+        (now,),
+    )
+    return [DueSession(*row) for row in found]
+
+
+def next_due(connection: Transaction) -> float | None:
+    """Return the earliest due time of a session, in seconds; None if none."""
+    due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
+    return due
+
+
+# Computes positions between existing ones.
+
+
+def between(low: float | None, high: float | None, count: int) -> list[float]:
+    """Return `count` ascending numbers between `low` and `high`, both exclusive.
+
+    They are integers right before `high` if enough fit, or else evenly spaced. If `low`
+    is None, they are integers that end before `high`. If `high` is None, they are
+    integers that start after `low`, or at 0.
+    """
+    if high is None:
+        start = 0 if low is None else math.floor(low) + 1
+        return [start + i for i in range(count)]
+    start = math.ceil(high) - count
+    if low is None or start > low:
+        return [start + i for i in range(count)]
+    step = (high - low) / (count + 1)
+    return [as_stored(low + step * (i + 1)) for i in range(count)]
+
+
+def spread(
+    old: Sequence[float],
+    at: int,
+    count: int,
+    first: float | None,
+    last: float | None,
+    minimum: float,
+) -> list[float] | None:
+    """Return new, evenly spaced positions with a gap for `count` more; steps <= 1.
+
+    Args:
+        old: The current positions, ascending.
+        at: The index before which the gap is made.
+        count: The number of positions that must fit into the gap.
+        first: The fixed first position; None if it may decrease.
+        last: The fixed last position; None if it may increase.
+        minimum: The minimum step.
+
+    Returns:
+        As many positions as `old`; None if the step would be below `minimum`.
+    """
+    steps = len(old) - 1 + count
+    step = 1.0
+    if first is not None and last is not None:
+        step = min(1.0, (last - first) / steps)
+    if step < minimum:
+        return None
+    if first is not None:
+        begin = first
+    else:
+        begin = 0.0 if last is None else last - steps
+    new = [begin + step * (i if i < at else i + count) for i in range(len(old))]
+    if last is not None:
+        new[-1] = last
+    return [as_stored(number) for number in new]
+
+
+def as_stored(number: float) -> float:
+    """Return a number as SQLite returns it from a column of integers."""
+    return int(number) if number == math.floor(number) else number
+
+
+# Positions of turns in a session, which is ingested whole, in deltas or trimmed.
+#
+# Positions of neighbours are at most 1 apart. A turn between two others gets a position
+# between theirs, so no other turn has to be rewritten. If positions become too close,
+# the turns around are spread out.
+
+
+_LEAST = 2.0**-20  # minimum distance; a float64 near 2^32 is more precise
+_SPREAD = 2.0**-8  # minimum distance after spreading
+_AROUND = 32  # turns on each side in the first attempt to spread
+
+
+_Run = tuple[str | None, list[str], str | None]
+"""New turns in a row, with the positioned turn before and the one after them."""
+
+
+class Positions:
+    """The positions of a call's turns in one session.
+
+    New turns go to the end, unless the call has a known turn after them: then they are
+    placed right before it. If the call has known turns in another order, as few of them
+    as possible move. Turns without a session share one bucket, with a gap between
+    calls, so that only turns of the same call are neighbours.
+    """
+
+    def __init__(
+        self,
+        partition: PartitionWriter,
+        session: str | None,
+        ids: Sequence[str],
+        known: Mapping[str, float],
+    ) -> None:
+        """Compute the positions.
+
+        Args:
+            partition: The partition being written.
+            session: The session; None for the bucket.
+            ids: Memory ids of the call's turns, in order, without duplicates.
+            known: Positions of the turns that are already in the session, by id.
+        """
+        self.of: dict[str, float] = {}
+        self.moved: dict[str, float] = {}
+        self._connection = partition.connection
+        self._own = (partition.id, session)
+        new = [id_ for id_ in ids if id_ not in known]
+        if session is None or _in_order(ids, known):
+            if new:
+                gap = 2 if session is None else 1
+                self._append(new, gap)
+        elif _ascending([known[id_] for id_ in ids if id_ in known]):
+            self._insert(_runs(ids, known), known)
+        else:
+            self._reorder(ids)
+
+    def _append(self, new: Sequence[str], gap: int = 1) -> None:
+        start = _end_of(self._connection, self._own) + gap
+        self.of |= {id_: start + i for i, id_ in enumerate(new)}
+
+    def _insert(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
+        """Place each run of new turns right before the known turn that follows it."""
+        for _, run, follower in runs:
+            if follower is not None:
+                self._spread_around(known[follower], len(run))
+        for _, run, follower in runs:
+            if follower is None:
+                self._append(run)
+                continue
+            below, above = self._around(known[follower], 1)
+            low = self._now(below[-1]) if below else None
+            places = between(low, self._now(above[0]), len(run))
+            self.of |= dict(zip(run, places, strict=True))
+
+    def _spread_around(self, at: float, count: int) -> None:
+        """Spread turns out if `count` more right before `at` would be too close."""
+        width = 1
+        while True:
+            below, above = self._around(at, width)
+            first = None if len(below) < width else self._now(below[0])
+            last = None if len(above) < width else self._now(above[-1])
+            old = [self._now(row) for row in (*below, *above)]
+            if width == 1:
+                if not below or old[1] - old[0] >= _LEAST * (count + 1):
+                    return
+            else:
+                places = spread(old, len(below), count, first, last, _SPREAD)
+                if places is not None:
+                    self.moved |= {
+                        id_: place
+                        for (id_, _), was, place in zip(
+                            (*below, *above), old, places, strict=True
+                        )
+                        if place != was
+                    }
+                    return
+            width = max(_AROUND, 4 * width)
+
+    def _around(
+        self, at: float, width: int
+    ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+        """The nearest turns before a stored position and from it on, in order."""
+        query = "SELECT id, pos FROM mem WHERE part = ? AND session = ? AND pos"
+        values = (*self._own, at, width)
+        execute = self._connection.execute
+        below = execute(f"{query} < ? ORDER BY pos DESC LIMIT ?", values).fetchall()
+        above = execute(f"{query} >= ? ORDER BY pos LIMIT ?", values).fetchall()
+        return below[::-1], above
+
+    def _now(self, row: tuple[str, float]) -> float:
+        """The current position of a stored turn; this call may have moved it."""
+        return self.moved.get(*row)
+
+    def _reorder(self, ids: Sequence[str]) -> None:
+        """Bring known turns into the order of the call, and insert the new ones."""
+        rows = self._connection.execute(
+            "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
+            "AND pos IS NOT NULL ORDER BY pos",
+            self._own,
+        )
+        stored: dict[str, float] = dict(rows.fetchall())
+        merged = _merge(list(stored), ids)
+        stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
+        places: dict[str, float] = {}
+        for leader, run, follower in _runs(merged, stay):
+            low = None if leader is None else stored[leader]
+            high = None if follower is None else stored[follower]
+            found = between(low, high, len(run))
+            room = [value for value in (low, *found, high) if value is not None]
+            if any(b - a < _LEAST for a, b in pairwise(room)):
+                places = {id_: i for i, id_ in enumerate(merged)}
+                break
+            places |= dict(zip(run, found, strict=True))
+        for id_, place in places.items():
+            if id_ not in stored:
+                self.of[id_] = place
+            elif stored[id_] != place:
+                self.moved[id_] = place
+
+
+def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
+    """Whether the known turns are in stored order and all new ones follow them."""
+    first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
+    if any(id_ in known for id_ in ids[first_new:]):
+        return False
+    return _ascending([known[id_] for id_ in ids[:first_new]])
+
+
+def _ascending(places: Sequence[float]) -> bool:
+    return all(a < b for a, b in pairwise(places))
+
+
+LAST_POSITION = "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?"
+"""The query of the last position in a session."""
+
+
+def _end_of(connection: Transaction, own: tuple[int, str | None]) -> int:
+    last: float | None = connection.execute(LAST_POSITION, own).fetchone()[0]
+    return -1 if last is None else math.floor(last)
+
+
+def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
+    """The runs of turns without a position, each with its placed neighbours."""
+    runs: list[_Run] = []
+    leader: str | None = None
+    run: list[str] = []
+    for id_ in order:
+        if id_ not in placed:
+            run.append(id_)
+            continue
+        if run:
+            runs.append((leader, run, id_))
+            run = []
+        leader = id_
+    if run:
+        runs.append((leader, run, None))
+    return runs
+
+
+def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[str]:
+    """The longest subsequence already in stored order (Fredman, 1975)."""
+    ends: list[float] = []  # per length, the smallest last position of a subsequence
+    last: list[str] = []  # the turn at that position
+    before: dict[str, str | None] = {}
+    for id_ in order:
+        length = bisect_left(ends, places[id_])
+        before[id_] = last[length - 1] if length else None
+        ends[length : length + 1] = [places[id_]]
+        last[length : length + 1] = [id_]
+    stay: set[str] = set()
+    at = last[-1] if last else None
+    while at is not None:
+        stay.add(at)
+        at = before[at]
+    return stay
+
+
+def _merge(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Insert the stored turns that the call lacks after their old predecessors."""
+    ids_of_call = set(ids)
+    after: dict[str | None, list[str]] = {}
+    anchor: str | None = None
+    for id_ in stored:
+        if id_ in ids_of_call:
+            anchor = id_
+        else:
+            after.setdefault(anchor, []).append(id_)
+    merged = after.get(None, [])
+    for id_ in ids:
+        merged.append(id_)
+        merged.extend(after.get(id_, ()))
+    return merged
+
+
+def positions_of(
+    partition: PartitionWriter,
+    drafts: Iterable[Draft],
+    stored: Mapping[str, ExistingRow],
+) -> Positions:
+    """Return the positions of the turns among the drafts of a call."""
+    turns = [draft for draft in drafts if draft.ordered]
+    session = turns[0].session if turns else None
+    known = {
+        id_: old.pos
+        for id_, old in stored.items()
+        if old.pos is not None and old.session == session
+    }
+    return Positions(partition, session, [draft.id for draft in turns], known)
