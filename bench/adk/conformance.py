@@ -6,7 +6,7 @@ Every service runs with its default options, vecall's also with `embedder=None`.
 it behaves as the row says; "raises": it raised that error instead; "no": everything
 else. --short leaves out the reasons and the rows that all services pass, and joins rows
 with equal results. --page writes the short table and the versions into a page, which is
-docs/results/google-adk-conformance.md. The exit status is 1 if vecall fails a check
+bench/results/google-adk-conformance.md. The exit status is 1 if vecall fails a check
 without a model.
 """
 

@@ -1,6 +1,6 @@
 """Draw one picture from the JSON of bench.vector.compare: graphs left, scans right.
 
-    python -m bench.common.plot results.json docs/results/performance.svg
+    python -m bench.common.plot results.json bench/results/performance.svg
 
 Needs matplotlib. The background is transparent and every colour has a medium lightness,
 so the picture can be read on a light page and on a dark one.

@@ -1,7 +1,7 @@
 """vecall beside other vector libraries, the candidates taking turns.
 
     python -m bench.vector.compare --out results.json --tables tables.md \\
-        --picture docs/results/performance.svg
+        --picture bench/results/performance.svg
     python -m bench.vector.compare --out results.json --quick --only exact,graph
 
 The script measures, writes the figures as JSON and as Markdown tables, and draws two of

@@ -106,7 +106,7 @@ struct SearchQuery {
   Filter filter;
 };
 
-// How much each part of a score weighs; docs/results/recall.md has the measurements.
+// How much each part of a score weighs; bench/results/recall.md has the measurements.
 struct Ranking {
   float dense = 0.4F;           // convex weight of the vector side against the words
   float coverage_power = 0.5F;  // words count by (share of the query they cover)^this

@@ -21,7 +21,7 @@ struct SearchSize {
 
 namespace search_cost {
 
-// What a row costs when it is compared (measured, see docs/results/performance.md).
+// What a row costs when it is compared (measured, see bench/results/performance.md).
 inline constexpr double kGatheredRow = 2.0;
 inline constexpr double kTraversedRow = 5.0;
 // Rows that a traversal compares for each entry of its pool.

@@ -18,7 +18,7 @@
 namespace vecall {
 
 // Saturation and length normalisation. Short conversational texts want less of both
-// than the usual 1.2 and 0.75 (docs/results/recall.md has the measurement).
+// than the usual 1.2 and 0.75 (bench/results/recall.md has the measurement).
 inline constexpr float kBm25K1 = 0.9F;
 inline constexpr float kBm25B = 0.75F;
 

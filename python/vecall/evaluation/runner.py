@@ -369,7 +369,7 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
 NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0, "reply": 1.0}
 PREVIOUS = 0.4
-"""The default weight of the previous turn; see docs/results/recall.md."""
+"""The default weight of the previous turn; see bench/results/recall.md."""
 
 FIRST = {
     **NO_MARKS,

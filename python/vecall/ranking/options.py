@@ -58,7 +58,7 @@ _MOST_AUTHORS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How a search ranks memories. docs/results/recall.md measures the defaults.
+    """How a search ranks memories. bench/results/recall.md measures the defaults.
 
     The options process the engine's best `depth` memories in this order: fusion, decay,
     reranker, collapsing, diversity. The scores of a reranker replace the earlier ones.
