@@ -4,30 +4,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
-from vecall.filters.metadata import EVERY
-from vecall.filters.rights import FULL, Rights
-from vecall.store.names import hidden_in_app, partition_names
+from vecall.store import names, sql
 from vecall.store.reads import item_reads, listing, partition_reads
-from vecall.store.results import (
-    BufferedTurn,
-    DueSession,
-    EmbeddingModel,
-    RevisionRow,
-    Said,
-)
-from vecall.store.rows import PartitionCopy, PartitionNames, Row, RowWithVector
-from vecall.store.sql import active_model, has_memories
 from vecall.store.transaction import Transaction
-from vecall.store.values import ItemRow, ItemVectors
-from vecall.store.writes import add, consolidation, delete, model_migration, sessions
-from vecall.store.writes.imports import identity_facts
-from vecall.types import AppSummary, Filter, UserSummary
+from vecall.store.writes import (
+    add,
+    consolidation,
+    delete,
+    imports,
+    model_migration,
+    sessions,
+)
 
 T = TypeVar("T", bound=Transaction)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _read(
+    function: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[SqlReads[Any], P], R]:
+    """Make a method of a function of a connection."""
+
+    def method(own: SqlReads[Any], /, *args: P.args, **given: P.kwargs) -> R:
+        return function(own._connection, *args, **given)
+
+    return method
 
 
 class SqlReads(Generic[T]):
@@ -50,213 +56,52 @@ class SqlReads(Generic[T]):
             raise ClosedError(msg)
         return self._reading
 
-    def partition_names(self, part: int) -> tuple[str, str] | None:
-        return partition_names(self._connection, part)
-
-    def load_partition(self, part: int) -> Generator[RowWithVector, None, None]:
-        return partition_reads.load_partition(self._connection, part)
-
-    def load_rows(
-        self, rids: Iterable[int], *, any_state: bool = False
-    ) -> list[RowWithVector]:
-        return partition_reads.load_rows(self._connection, rids, any_state=any_state)
-
-    def likely_rows(
-        self, part: int, conditions: Filter
-    ) -> Iterator[tuple[int, float, float, str | None]]:
-        return partition_reads.likely_rows(self._connection, part, conditions)
-
-    def passing(
-        self, app: str, user: str, conditions: Filter
-    ) -> dict[str, float | None]:
-        return partition_reads.passing(self._connection, app, user, conditions)
-
-    def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
-        return partition_reads.rows_of_ids(self._connection, part, ids)
-
-    def find(
-        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
-    ) -> Row | None:
-        return partition_reads.find(self._connection, app, user, id_, now, rights)
-
-    def find_many(
-        self,
-        app: str,
-        user: str,
-        ids: Sequence[str],
-        now: float,
-        rights: Rights = FULL,
-    ) -> list[Row]:
-        return partition_reads.find_many(self._connection, app, user, ids, now, rights)
-
-    def turns_around(
-        self, row: Row, before: int, after: int, now: float, rights: Rights = FULL
-    ) -> list[Row]:
-        return partition_reads.turns_around(
-            self._connection, row, before, after, now, rights
-        )
-
-    def history(
-        self, app: str, user: str, id_: str, now: float, rights: Rights = FULL
-    ) -> list[RevisionRow]:
-        return listing.history(self._connection, app, user, id_, now, rights)
-
-    def listed(
-        self,
-        app: str,
-        user: str,
-        state: str,
-        cursor: str | None,
-        limit: int,
-        now: float,
-        conditions: Filter = EVERY,
-        rights: Rights = FULL,
-    ) -> list[Row]:
-        return listing.listed(
-            self._connection, app, user, state, cursor, limit, now, conditions, rights
-        )
-
-    def count_listed(
-        self,
-        app: str,
-        user: str,
-        state: str,
-        now: float,
-        conditions: Filter,
-        rights: Rights = FULL,
-    ) -> int:
-        return listing.count_listed(
-            self._connection, app, user, state, now, conditions, rights
-        )
-
-    def old_sessions(
-        self, app: str, user: str, before: float, now: float
-    ) -> list[tuple[str, list[Row]]]:
-        return listing.old_sessions(self._connection, app, user, before, now)
-
-    def vectors_of(
-        self, part: int, said: Iterable[Said], model: int
-    ) -> dict[Said, bytes]:
-        return add.vectors_of(self._connection, part, said, model)
-
-    def buffered_turns(self, app: str, user: str, session: str) -> list[BufferedTurn]:
-        return sessions.buffered_turns(self._connection, app, user, session)
-
-    def seen_turn_ids(
-        self, app: str, user: str, session: str, ids: Sequence[str]
-    ) -> set[str]:
-        return sessions.seen_turn_ids(self._connection, app, user, session, ids)
-
-    def list_apps(self, after: str, limit: int) -> list[AppSummary]:
-        return listing.list_apps(self._connection, after, limit)
-
-    def list_users(
-        self, app: str, prefix: str, after: str, limit: int
-    ) -> list[UserSummary]:
-        return listing.list_users(self._connection, app, prefix, after, limit)
-
-    def users_of(self, app: str) -> list[str]:
-        return partition_reads.users_of(self._connection, app)
-
-    def hidden_in_app(self, app: str) -> list[str]:
-        return hidden_in_app(self._connection, app)
-
-    def due_users(self, now: float) -> list[tuple[str, str]]:
-        return delete.due_users(self._connection, now)
-
-    def due_sessions(self, now: float) -> list[DueSession]:
-        return sessions.due_sessions(self._connection, now)
-
-    def next_due(self) -> float | None:
-        return sessions.next_due(self._connection)
-
-    def totals(self) -> dict[str, int]:
-        return partition_reads.totals(self._connection)
-
-    def active_model(self) -> EmbeddingModel | None:
-        return active_model(self._connection)
-
-    def has_memories(self) -> bool:
-        return has_memories(self._connection)
-
-    def without_vector(self, after: int, limit: int) -> list[RowWithVector]:
-        return partition_reads.without_vector(self._connection, after, limit)
-
-    def unmoved_vectors(self) -> bool:
-        return model_migration.unmoved_vectors(self._connection)
-
-    def require_migrating(self, model: int) -> None:
-        model_migration.require_migrating(self._connection, model)
-
-    def to_be_embedded(self, limit: int) -> tuple[list[RowWithVector], int | None]:
-        return model_migration.to_be_embedded(self._connection, limit)
-
-    def facts_of(self, app: str, user: str, now: float) -> list[RowWithVector]:
-        return consolidation.facts_of(self._connection, app, user, now)
-
-    def old_facts(self, app: str, user: str, before: float, now: float) -> list[Row]:
-        return consolidation.old_facts(self._connection, app, user, before, now)
-
-    def changed_users(self, since: float | None) -> list[tuple[str, str]]:
-        return consolidation.changed_users(self._connection, since)
-
-    def last_consolidation(self) -> float | None:
-        return consolidation.last_consolidation(self._connection)
-
-    def export_header(self, vectors: bool) -> dict[str, Any]:
-        return listing.export_header(self._connection, vectors)
-
-    def export_partitions(
-        self, app: str | None, user: str | None
-    ) -> list[tuple[int, str, str, float]]:
-        return listing.export_partitions(self._connection, app, user)
-
-    def export_lines(
-        self, part: int, model: int | None
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        return listing.export_lines(self._connection, part, model)
-
-    def items_at(
-        self, part: int, places: Sequence[tuple[str, str]], *, pieces: bool = True
-    ) -> list[ItemRow | None]:
-        return item_reads.items_at(self._connection, part, places, pieces=pieces)
-
-    def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:
-        return item_reads.items_by_number(self._connection, part, rids)
-
-    def newest_items(
-        self,
-        part: int,
-        low: str,
-        high: str | None,
-        first: int = 16,
-        before: int | None = None,
-    ) -> Iterator[ItemRow]:
-        return item_reads.newest_items(self._connection, part, low, high, first, before)
-
-    def item_vectors(
-        self, part: int, namespace: str | None, after: int
-    ) -> Iterator[ItemVectors]:
-        return item_reads.item_vectors(self._connection, part, namespace, after)
-
-    def item_namespaces(
-        self, part: int, low: str, high: str | None, now: float
-    ) -> list[str]:
-        return item_reads.item_namespaces(self._connection, part, low, high, now)
-
-    def count_items(self, part: int, low: str, high: str | None, now: float) -> int:
-        return item_reads.count_items(self._connection, part, low, high, now)
-
-    def export_items(self, part: int, vectors: bool) -> Iterator[dict[str, Any]]:
-        return item_reads.export_items(self._connection, part, vectors)
-
-    def partitions_after(self, after: int, limit: int) -> list[PartitionNames]:
-        return listing.partitions_after(self._connection, after, limit)
-
-    def partition_copy(
-        self, names: PartitionNames, expiry_now: float
-    ) -> PartitionCopy | None:
-        return listing.read_partition(self._connection, names, expiry_now)
+    partition_names = _read(names.partition_names)
+    load_partition = _read(partition_reads.load_partition)
+    load_rows = _read(partition_reads.load_rows)
+    likely_rows = _read(partition_reads.likely_rows)
+    passing = _read(partition_reads.passing)
+    rows_of_ids = _read(partition_reads.rows_of_ids)
+    find = _read(partition_reads.find)
+    find_many = _read(partition_reads.find_many)
+    turns_around = _read(partition_reads.turns_around)
+    history = _read(listing.history)
+    listed = _read(listing.listed)
+    count_listed = _read(listing.count_listed)
+    old_sessions = _read(listing.old_sessions)
+    vectors_of = _read(add.vectors_of)
+    buffered_turns = _read(sessions.buffered_turns)
+    seen_turn_ids = _read(sessions.seen_turn_ids)
+    list_apps = _read(listing.list_apps)
+    list_users = _read(listing.list_users)
+    users_of = _read(partition_reads.users_of)
+    hidden_in_app = _read(names.hidden_in_app)
+    due_users = _read(delete.due_users)
+    due_sessions = _read(sessions.due_sessions)
+    next_due = _read(sessions.next_due)
+    totals = _read(partition_reads.totals)
+    active_model = _read(sql.active_model)
+    has_memories = _read(sql.has_memories)
+    without_vector = _read(partition_reads.without_vector)
+    unmoved_vectors = _read(model_migration.unmoved_vectors)
+    require_migrating = _read(model_migration.require_migrating)
+    to_be_embedded = _read(model_migration.to_be_embedded)
+    facts_of = _read(consolidation.facts_of)
+    old_facts = _read(consolidation.old_facts)
+    changed_users = _read(consolidation.changed_users)
+    last_consolidation = _read(consolidation.last_consolidation)
+    export_header = _read(listing.export_header)
+    export_partitions = _read(listing.export_partitions)
+    export_lines = _read(listing.export_lines)
+    items_at = _read(item_reads.items_at)
+    items_by_number = _read(item_reads.items_by_number)
+    newest_items = _read(item_reads.newest_items)
+    item_vectors = _read(item_reads.item_vectors)
+    item_namespaces = _read(item_reads.item_namespaces)
+    count_items = _read(item_reads.count_items)
+    export_items = _read(item_reads.export_items)
+    partitions_after = _read(listing.partitions_after)
+    partition_copy = _read(listing.read_partition)
 
     def is_changing_model(self) -> bool:
         connection = self._connection
@@ -264,5 +109,4 @@ class SqlReads(Generic[T]):
             model_migration.migrating_model(connection) is not None
         )
 
-    def identity_facts(self) -> dict[str, str]:
-        return identity_facts(self._connection)
+    identity_facts = _read(imports.identity_facts)

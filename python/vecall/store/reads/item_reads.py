@@ -176,7 +176,7 @@ def newest_items(
     part: int,
     low: str,
     high: str | None,
-    first: int,
+    first: int = 16,
     before: int | None = None,
 ) -> Iterator[ItemRow]:
     """Yield the items of a range of namespaces, latest write first."""
