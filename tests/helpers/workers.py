@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ BLAS_SET = pytest.StashKey[bool]()
 # Where VECALL_TEST_STRICT_TIME is set, an unmarked test that takes longer fails: in CPU
 # seconds of the test and of its children, which the load of the machine changes little.
 MOST_CPU_S = float(os.environ.get("VECALL_TEST_STRICT_TIME") or "inf")
+# A folder to which each process writes what its tests took: `.ci/mark_slow` reads it.
+TIMES = os.environ.get("VECALL_TEST_TIMES")
+TESTS = Path(__file__).parents[1]
+SLOW = TESTS / "slow.txt"
 
 
 def cores() -> int:
@@ -124,7 +129,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Long groups come first, so that the processes end at about the same time."""
+    """Mark slow tests; long groups come first, so that all processes end together."""
+    slow = set(SLOW.read_text("utf-8").split())
+    for item in items:
+        if function_of(item) in slow or item.get_closest_marker("campaign"):
+            item.add_marker("slow")
     if getattr(config.option, "loadgroup", False):
         tests = Counter(item.path for item in items)
         items.sort(key=lambda item: (_turn(item), -tests[item.path]))
@@ -167,8 +176,25 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     begin = _cpu_s()
     yield
     took = _cpu_s() - begin
-    if took > MOST_CPU_S and item.get_closest_marker("campaign") is None:
-        pytest.fail(f"{took:.1f} CPU seconds, more than {MOST_CPU_S:g}")
+    if took > MOST_CPU_S and item.get_closest_marker("slow") is None:
+        pytest.fail(f"{took:.1f} CPU seconds, more than {MOST_CPU_S:g}: .ci/mark_slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    begin, cpu = time.monotonic(), _cpu_s()
+    result = yield
+    if TIMES and item.get_closest_marker("campaign") is None:
+        took = f"{_cpu_s() - cpu:.3f} {time.monotonic() - begin:.3f}"
+        with (Path(TIMES) / str(os.getpid())).open("a", encoding="utf-8") as file:
+            file.write(f"{function_of(item)} {took}\n")
+    return result
+
+
+def function_of(item: pytest.Item) -> str:
+    """The name of a test without its parameters, as tests/slow.txt has it."""
+    path = item.path.relative_to(TESTS).as_posix()
+    return "::".join([path, *item.nodeid.partition("[")[0].split("::")[1:]])
 
 
 def _cpu_s() -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -18,6 +18,25 @@ from vecall.search.searcher import SearchOptions
 from vecall.service._items_sync import SyncItems
 from vecall.summaries import SummaryProvider
 from vecall.types import Drop, Item, MemoryEntry, Namespace, Page, Put
+
+Method = TypeVar("Method", bound=Callable[..., object])
+
+
+def bound_as(
+    name: str, *positional: str, required: bool = False
+) -> Callable[[Method], Method]:
+    """Declare the method of a user's handle that calls this one.
+
+    `.ci/generate_sync` writes it, with the app and the user bound.
+
+    Args:
+        name: Its name.
+        positional: The arguments that it also takes by position.
+        required: The first of these has no default there, and what stands before it
+            here is left out.
+    """
+    del name, positional, required
+    return lambda method: method
 
 
 class Items:
@@ -48,6 +67,7 @@ class Items:
         """The same methods for callers without an event loop."""
         return self._sync
 
+    @bound_as("write", "operations")
     async def write(
         self,
         operations: Sequence[Put | Drop],
@@ -83,6 +103,7 @@ class Items:
             self._items.write(app_name, user_id, operations, embedder)
         )
 
+    @bound_as("get", "keys")
     async def get(
         self,
         keys: Sequence[tuple[Namespace, str]],
@@ -105,6 +126,7 @@ class Items:
         """
         return await run_async(self._items.get(app_name, user_id, keys, refresh))
 
+    @bound_as("find", "namespace")
     async def find(
         self,
         namespace: Namespace = (),
@@ -170,6 +192,7 @@ class Items:
             )
         )
 
+    @bound_as("find_all", "namespace")
     async def find_all(
         self,
         namespace: Namespace = (),
@@ -196,6 +219,7 @@ class Items:
             self._items.find_all(app_name, user_id, namespace, where)
         )
 
+    @bound_as("namespaces", "namespace")
     async def namespaces(
         self, namespace: Namespace = (), *, app_name: str, user_id: str
     ) -> list[tuple[str, ...]]:
@@ -208,6 +232,7 @@ class Items:
         """
         return await run_async(self._items.namespaces(app_name, user_id, namespace))
 
+    @bound_as("count", "namespace")
     async def count(
         self,
         namespace: Namespace = (),
@@ -226,6 +251,7 @@ class Items:
         """
         return await run_async(self._items.count(app_name, user_id, namespace, where))
 
+    @bound_as("delete", "namespace")
     async def delete(
         self,
         namespace: Namespace,
@@ -247,6 +273,7 @@ class Items:
         """
         return await run_async(self._items.delete(app_name, user_id, namespace, where))
 
+    @bound_as("sweep")
     async def sweep(self, *, app_name: str, user_id: str) -> int:
         """Delete the expired items of a user; return their number.
 

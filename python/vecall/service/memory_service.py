@@ -54,7 +54,7 @@ from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
 from vecall.service._sync import SyncMemoryService
 from vecall.service.admin import MemoryAdmin
-from vecall.service.items import Items
+from vecall.service.items import Items, bound_as
 from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -345,6 +345,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._sessions.add_session(session, request, replace=replace)
         )
 
+    @bound_as("add_events", "events")
     async def add_events_to_memory(
         self,
         *,
@@ -401,6 +402,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("add", "memories")
     async def add_memory(
         self,
         *,
@@ -462,6 +464,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("search", "query")
     async def search_memory(
         self,
         *,
@@ -534,6 +537,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         )
         return await run_async(self._memory.search(arguments))
 
+    @bound_as("get", "memory_id")
     async def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> MemoryEntry:
@@ -550,6 +554,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(self._reads.get(app_name, user_id, memory_id, scope))
 
+    @bound_as("get_many", "memory_ids")
     async def get_memories(
         self,
         *,
@@ -578,6 +583,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
         )
 
+    @bound_as("touch", "memory_ids", "ttl")
     async def touch_memories(
         self,
         *,
@@ -610,6 +616,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._reads.touch(app_name, user_id, memory_ids, ttl, scope)
         )
 
+    @bound_as("mark_used", "memory_ids")
     async def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
     ) -> int:
@@ -633,6 +640,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(self._reads.mark_used(app_name, user_id, memory_ids))
 
+    @bound_as("expand_session", "memory_id")
     async def expand_session(
         self,
         *,
@@ -663,6 +671,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("delete", "memory_id", required=True)
     async def delete_memory(
         self,
         *,
@@ -693,6 +702,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("delete_many", "memory_ids")
     async def delete_memories(
         self,
         *,
@@ -719,6 +729,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._deletion.delete_many(app_name, user_id, memory_ids, scope)
         )
 
+    @bound_as("delete_session", "session_id")
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
     ) -> int:
@@ -735,6 +746,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._deletion.delete_session(app_name, user_id, session_id)
         )
 
+    @bound_as("delete_where", "filter")
     async def delete_where(
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
@@ -756,6 +768,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._deletion.delete_where(app_name, user_id, filter, scope)
         )
 
+    @bound_as("delete_all")
     async def delete_user(
         self,
         *,
@@ -798,6 +811,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(self._sessions.observe(session))
 
+    @bound_as("end_session", "session_id", required=True)
     async def end_session(
         self,
         session: Session | Mapping[str, Any] | object | None = None,
@@ -829,6 +843,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._sessions.end(session, app_name, user_id, session_id)
         )
 
+    @bound_as("update", "memory_id")
     async def update_memory(
         self,
         *,
@@ -907,6 +922,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("history", "memory_id")
     async def memory_history(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[Revision]:
@@ -925,6 +941,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._corrections.history(app_name, user_id, memory_id, scope)
         )
 
+    @bound_as("list")
     async def list_memories(
         self,
         *,
@@ -965,6 +982,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("count")
     async def count_memories(
         self,
         *,
@@ -997,6 +1015,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("archive", "memory_id")
     async def archive_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> None:
@@ -1013,6 +1032,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         await run_async(self._corrections.archive(app_name, user_id, memory_id, scope))
 
+    @bound_as("restore", "memory_id")
     async def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[str]:
@@ -1037,6 +1057,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._corrections.restore(app_name, user_id, memory_id, scope)
         )
 
+    @bound_as("release", "memory_id")
     async def release_memory(
         self,
         *,
@@ -1073,6 +1094,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             )
         )
 
+    @bound_as("propose_forget", "query")
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
     ) -> ForgetProposal:
@@ -1096,6 +1118,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._forgetting.propose(app_name, user_id, query, top_k)
         )
 
+    @bound_as("confirm_forget", "token")
     async def confirm_forget(
         self,
         *,
@@ -1122,6 +1145,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(self._forgetting.confirm(app_name, user_id, token, ids))
 
+    @bound_as("consolidate")
     async def consolidate(
         self,
         *,

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from vecall.clock import Time
 from vecall.limits import Owner, Scope
-from vecall.operations.consolidation import SESSIONS, Fold
+from vecall.operations.consolidation import (
+    SESSIONS,
+    Fold,
+)
 from vecall.ranking.options import Ranking
 from vecall.scalars import shown
 from vecall.service.user_items import UserItems
@@ -75,6 +78,61 @@ class UserMemory:
         """The user's items: JSON documents under a namespace and a key."""
         return UserItems(self._service.items, self._owner)
 
+    # The methods below are generated from the service by .ci/generate_sync.
+
+    async def add_events(
+        self,
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
+        *,
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        restore: bool = False,
+        idempotency_key: str | None = None,
+        messages: Sequence[Mapping[str, Any] | object] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
+    ) -> AddedIds:
+        """Store some turns, such as the new ones since the last call.
+
+        See `MemoryService.add_events_to_memory`.
+
+        Args:
+            events: Turns in order, as in `add_session_to_memory`.
+            session_id: Their session, if it is known.
+            custom_metadata: JSON values stored with each turn, sorted by key. The key
+                "ttl" is as the argument, "history_ttl" the TTL of former versions. The
+                values of "metadata" are stored without it; "wait_for_completion" is
+                not stored.
+            restore: Store deleted turns again.
+            idempotency_key: As in `add_session_to_memory`.
+            messages: Another name for `events`.
+            ttl: TTL of the memories: seconds, a timedelta or "30d"; None is the
+                service's.
+            verbatim: Store every custom_metadata as it is: all keys, in their order.
+
+        Returns:
+            The id of each turn, in order. A turn that is not stored has None, and a
+            reason in `left_out`.
+
+        Raises:
+            InvalidArgumentError: An invalid name, id, time or text, or an unknown
+                field; nothing was written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+        """
+        return await self._service.add_events_to_memory(
+            **self._owner,
+            events=events,
+            session_id=session_id,
+            custom_metadata=custom_metadata,
+            restore=restore,
+            idempotency_key=idempotency_key,
+            messages=messages,
+            ttl=ttl,
+            verbatim=verbatim,
+        )
+
     async def add(
         self,
         memories: MemoryEntry | Content | Sequence[MemoryEntry | Content | object],
@@ -132,57 +190,6 @@ class UserMemory:
             scope=scope,
             vectors=vectors,
             if_absent=if_absent,
-            ttl=ttl,
-            verbatim=verbatim,
-        )
-
-    async def add_events(
-        self,
-        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
-        *,
-        session_id: str | None = None,
-        custom_metadata: Mapping[str, Any] | None = None,
-        restore: bool = False,
-        idempotency_key: str | None = None,
-        messages: Sequence[Mapping[str, Any] | object] | None = None,
-        ttl: float | timedelta | str | None = None,
-        verbatim: bool = False,
-    ) -> AddedIds:
-        """Store some turns; see `MemoryService.add_events_to_memory`.
-
-        Args:
-            events: Turns in order, as in `add_session_to_memory`.
-            session_id: Their session, if it is known.
-            custom_metadata: JSON values stored with each turn, sorted by key. The key
-                "ttl" is as the argument, "history_ttl" the TTL of former versions. The
-                values of "metadata" are stored without it; "wait_for_completion" is
-                not stored.
-            restore: Store deleted turns again.
-            idempotency_key: As in `add_session_to_memory`.
-            messages: Another name for `events`.
-            ttl: TTL of the memories: seconds, a timedelta or "30d"; None is the
-                service's.
-            verbatim: Store every custom_metadata as it is: all keys, in their order.
-
-        Returns:
-            The id of each turn, in order. A turn that is not stored has None, and a
-            reason in `left_out`.
-
-        Raises:
-            InvalidArgumentError: An invalid name, id, time or text, or an unknown
-                field; nothing was written.
-            ConflictError: The key was used for other memories.
-            EmbedderError: The embedder failed; nothing was written.
-            StorageFullError: The disk is full; nothing was written.
-        """
-        return await self._service.add_events_to_memory(
-            **self._owner,
-            events=events,
-            session_id=session_id,
-            custom_metadata=custom_metadata,
-            restore=restore,
-            idempotency_key=idempotency_key,
-            messages=messages,
             ttl=ttl,
             verbatim=verbatim,
         )
@@ -256,7 +263,9 @@ class UserMemory:
         )
 
     async def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
-        """Return one memory by its id; see `MemoryService.get_memory`.
+        """Return one memory by its id.
+
+        See `MemoryService.get_memory`.
 
         Args:
             memory_id: Its id.
@@ -276,7 +285,9 @@ class UserMemory:
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> builtins.list[MemoryEntry | None]:
-        """Return several memories by their ids; see `MemoryService.get_memories`.
+        """Return several memories by their ids, as of one moment.
+
+        See `MemoryService.get_memories`.
 
         Args:
             memory_ids: Their ids.
@@ -303,7 +314,9 @@ class UserMemory:
         *,
         scope: Scope = "user",
     ) -> int:
-        """Move the expiry of memories; see `MemoryService.touch_memories`.
+        """Move the expiry of memories, without writing them again.
+
+        See `MemoryService.touch_memories`.
 
         Args:
             memory_ids: Their ids, in any state. Ids that the user does not have, or
@@ -322,14 +335,28 @@ class UserMemory:
             **self._owner, memory_ids=memory_ids, ttl=ttl, scope=scope
         )
 
+    async def mark_used(self, memory_ids: Sequence[str]) -> int:
+        """Record that memories were used, for example in an answer.
+
+        See `MemoryService.mark_used`.
+
+        Args:
+            memory_ids: Ids that a search returned. Duplicates count once. Ids that the
+                user does not have are ignored.
+
+        Returns:
+            The number of memories that were marked.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was marked.
+            StorageFullError: The disk is full; nothing was marked.
+        """
+        return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
+
     async def expand_session(
-        self,
-        memory_id: str,
-        *,
-        turns_before: int = 2,
-        turns_after: int = 2,
+        self, memory_id: str, *, turns_before: int = 2, turns_after: int = 2
     ) -> builtins.list[MemoryEntry]:
-        """Return a memory with the turns before and after it.
+        """Return a memory with the turns before and after it, in order.
 
         See `MemoryService.expand_session`.
 
@@ -351,95 +378,105 @@ class UserMemory:
             turns_after=turns_after,
         )
 
-    async def list(
-        self,
-        *,
-        state: State = "live",
-        cursor: str | None = None,
-        limit: int = 100,
-        scope: Scope = "user",
-        filter: FilterLike | None = None,
-        include_expired: bool = False,
-    ) -> Page[MemoryEntry]:
-        """Return a page of memories in order of creation.
+    async def delete(
+        self, memory_id: str, *, scope: Scope = "user", if_version: float | None = None
+    ) -> bool:
+        """Delete one memory permanently; return whether it was there.
 
-        See `MemoryService.list_memories`.
-
-        Args:
-            state: "live", "archived" (not searched) or "quarantined" (held for review).
-            cursor: The `next` of the previous page, which is the id of its last memory.
-            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
-            scope: The memories' scope.
-            filter: Only memories that pass it: a `Filter`, or a mapping with its
-                fields.
-            include_expired: Also memories past their TTL or `valid_until` that the
-                maintenance has not removed yet.
-
-        Returns:
-            A list with the attribute `next`, which is None at the end.
-
-        Raises:
-            NotFoundError: The user has no memory, or none any more, with the id
-                `cursor`.
-            InvalidArgumentError: An invalid name, state, limit or filter.
-        """
-        return await self._service.list_memories(
-            **self._owner,
-            state=state,
-            cursor=cursor,
-            limit=limit,
-            scope=scope,
-            filter=filter,
-            include_expired=include_expired,
-        )
-
-    async def count(
-        self,
-        *,
-        state: State = "live",
-        filter: FilterLike | None = None,
-        scope: Scope = "user",
-        include_expired: bool = False,
-    ) -> int:
-        """Return the number of memories; see `MemoryService.count_memories`.
-
-        Args:
-            state: As in `list`.
-            filter: A `Filter`, or a mapping with its fields; None counts all.
-            scope: The memories' scope.
-            include_expired: As in `list`.
-
-        Returns:
-            As many as all pages of `list` have.
-
-        Raises:
-            InvalidArgumentError: An invalid name, state or filter.
-        """
-        return await self._service.count_memories(
-            **self._owner,
-            state=state,
-            filter=filter,
-            scope=scope,
-            include_expired=include_expired,
-        )
-
-    async def history(
-        self, memory_id: str, *, scope: Scope = "user"
-    ) -> builtins.list[Revision]:
-        """Return all revisions of a memory, oldest first.
-
-        See `MemoryService.memory_history`.
+        See `MemoryService.delete_memory`.
 
         Args:
             memory_id: Its id.
             scope: The memory's scope.
+            if_version: Delete it only if this is its `version`.
 
         Raises:
-            NotFoundError: The user has no memory with this id.
+            ConflictError: The memory has another version; nothing was deleted.
         """
-        return await self._service.memory_history(
-            **self._owner, memory_id=memory_id, scope=scope
+        return await self._service.delete_memory(
+            **self._owner, memory_id=memory_id, scope=scope, if_version=if_version
         )
+
+    async def delete_many(
+        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+    ) -> builtins.list[bool]:
+        """Delete several memories permanently, in one transaction.
+
+        See `MemoryService.delete_memories`.
+
+        Args:
+            memory_ids: Their ids.
+            scope: The memories' scope.
+
+        Returns:
+            For each id, in order, whether there was such a memory.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was deleted.
+        """
+        return await self._service.delete_memories(
+            **self._owner, memory_ids=memory_ids, scope=scope
+        )
+
+    async def delete_session(self, session_id: str) -> int:
+        """Delete the memories of one session permanently; return their number.
+
+        See `MemoryService.delete_session`.
+
+        Args:
+            session_id: The session.
+        """
+        return await self._service.delete_session(**self._owner, session_id=session_id)
+
+    async def delete_where(self, filter: FilterLike, *, scope: Scope = "user") -> int:
+        """Delete the user's memories that match a filter, permanently.
+
+        See `MemoryService.delete_where`.
+
+        Args:
+            filter: A `Filter`, or a mapping with its fields.
+            scope: The memories' scope.
+
+        Returns:
+            The number of deleted memories.
+
+        Raises:
+            InvalidArgumentError: An invalid filter, or one without a condition.
+        """
+        return await self._service.delete_where(
+            **self._owner, filter=filter, scope=scope
+        )
+
+    async def delete_all(self, *, forget: bool = False, scope: Scope = "user") -> int:
+        """Delete all memories; return their number.
+
+        See `MemoryService.delete_user`.
+
+        Args:
+            forget: Also delete the user's name and tombstones. Ingesting their sessions
+                again stores them again.
+            scope: The scope whose memories are deleted.
+        """
+        return await self._service.delete_user(
+            **self._owner, forget=forget, scope=scope
+        )
+
+    async def end_session(self, session_id: str) -> builtins.list[str]:
+        """Make memories of all buffered turns of a session now.
+
+        See `MemoryService.end_session`.
+
+        Args:
+            session_id: The session's id.
+
+        Returns:
+            The ids of the memories.
+
+        Raises:
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
+        """
+        return await self._service.end_session(**self._owner, session_id=session_id)
 
     async def update(
         self,
@@ -459,7 +496,9 @@ class UserMemory:
         if_version: float | None = None,
         verbatim: bool = False,
     ) -> MemoryEntry:
-        """Correct one memory; see `MemoryService.update_memory`.
+        """Correct one memory; its history keeps the former version.
+
+        See `MemoryService.update_memory`.
 
         Args:
             memory_id: Its id, which does not change.
@@ -507,8 +546,102 @@ class UserMemory:
             verbatim=verbatim,
         )
 
+    async def history(
+        self, memory_id: str, *, scope: Scope = "user"
+    ) -> builtins.list[Revision]:
+        """Return all revisions of a memory and of those it replaced, oldest first.
+
+        See `MemoryService.memory_history`.
+
+        Args:
+            memory_id: Its id.
+            scope: The memory's scope.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
+        """
+        return await self._service.memory_history(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def list(
+        self,
+        *,
+        state: State = "live",
+        cursor: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+        filter: FilterLike | None = None,
+        include_expired: bool = False,
+    ) -> Page[MemoryEntry]:
+        """Return a page of the user's memories in order of creation.
+
+        See `MemoryService.list_memories`.
+
+        Args:
+            state: "live", "archived" (not searched) or "quarantined" (held for review).
+            cursor: The `next` of the previous page, which is the id of its last memory.
+            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            scope: The memories' scope.
+            filter: Only memories that pass it: a `Filter`, or a mapping with its
+                fields.
+            include_expired: Also memories past their TTL or `valid_until` that the
+                maintenance has not removed yet.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
+
+        Raises:
+            NotFoundError: The user has no memory, or none any more, with the id
+                `cursor`.
+            InvalidArgumentError: An invalid name, state, limit or filter.
+        """
+        return await self._service.list_memories(
+            **self._owner,
+            state=state,
+            cursor=cursor,
+            limit=limit,
+            scope=scope,
+            filter=filter,
+            include_expired=include_expired,
+        )
+
+    async def count(
+        self,
+        *,
+        state: State = "live",
+        filter: FilterLike | None = None,
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> int:
+        """Return the number of the user's memories that pass a filter.
+
+        See `MemoryService.count_memories`.
+
+        Args:
+            state: As in `list`.
+            filter: A `Filter`, or a mapping with its fields; None counts all.
+            scope: The memories' scope.
+            include_expired: As in `list`.
+
+        Returns:
+            As many as all pages of `list` have.
+
+        Raises:
+            InvalidArgumentError: An invalid name, state or filter.
+        """
+        return await self._service.count_memories(
+            **self._owner,
+            state=state,
+            filter=filter,
+            scope=scope,
+            include_expired=include_expired,
+        )
+
     async def archive(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Hide a memory from searches; see `MemoryService.archive_memory`.
+        """Exclude a memory from searches, but keep it stored.
+
+        See `MemoryService.archive_memory`.
 
         Args:
             memory_id: Its id.
@@ -524,7 +657,9 @@ class UserMemory:
     async def restore(
         self, memory_id: str, *, scope: Scope = "user"
     ) -> builtins.list[str]:
-        """Make an archived memory live; see `MemoryService.restore_memory`.
+        """Make an archived memory live again.
+
+        See `MemoryService.restore_memory`.
 
         Args:
             memory_id: Its id.
@@ -541,13 +676,11 @@ class UserMemory:
         )
 
     async def release(
-        self,
-        memory_id: str,
-        *,
-        updated_at: float | None = None,
-        scope: Scope = "user",
+        self, memory_id: str, *, updated_at: float | None = None, scope: Scope = "user"
     ) -> builtins.list[str]:
-        """Make a quarantined memory live; see `MemoryService.release_memory`.
+        """Make a quarantined memory live, after a review.
+
+        See `MemoryService.release_memory`.
 
         Args:
             memory_id: Its id.
@@ -565,109 +698,6 @@ class UserMemory:
         """
         return await self._service.release_memory(
             **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
-        )
-
-    async def mark_used(self, memory_ids: Sequence[str]) -> int:
-        """Record that memories were used; return their number.
-
-        See `MemoryService.mark_used`.
-
-        Args:
-            memory_ids: Ids that a search returned. Duplicates count once. Ids that the
-                user does not have are ignored.
-
-        Returns:
-            The number of memories that were marked.
-
-        Raises:
-            InvalidArgumentError: An invalid name or id; nothing was marked.
-            StorageFullError: The disk is full; nothing was marked.
-        """
-        return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
-
-    async def delete(
-        self,
-        memory_id: str,
-        *,
-        scope: Scope = "user",
-        if_version: float | None = None,
-    ) -> bool:
-        """Delete one memory permanently; return whether it was there.
-
-        See `MemoryService.delete_memory`.
-
-        Args:
-            memory_id: Its id.
-            scope: The memory's scope.
-            if_version: Delete it only if this is its `version`.
-
-        Raises:
-            ConflictError: The memory has another version; nothing was deleted.
-        """
-        return await self._service.delete_memory(
-            **self._owner, memory_id=memory_id, scope=scope, if_version=if_version
-        )
-
-    async def delete_many(
-        self, memory_ids: Sequence[str], *, scope: Scope = "user"
-    ) -> builtins.list[bool]:
-        """Delete several memories permanently; see `MemoryService.delete_memories`.
-
-        Args:
-            memory_ids: Their ids.
-            scope: The memories' scope.
-
-        Returns:
-            For each id, in order, whether there was such a memory.
-
-        Raises:
-            InvalidArgumentError: An invalid name or id; nothing was deleted.
-        """
-        return await self._service.delete_memories(
-            **self._owner, memory_ids=memory_ids, scope=scope
-        )
-
-    async def delete_session(self, session_id: str) -> int:
-        """Delete the memories of one session; return their number.
-
-        See `MemoryService.delete_session`.
-
-        Args:
-            session_id: The session.
-        """
-        return await self._service.delete_session(**self._owner, session_id=session_id)
-
-    async def delete_where(self, filter: FilterLike, *, scope: Scope = "user") -> int:
-        """Delete the memories that match a filter; return their number.
-
-        See `MemoryService.delete_where`.
-
-        Args:
-            filter: A `Filter`, or a mapping with its fields.
-            scope: The memories' scope.
-
-        Returns:
-            The number of deleted memories.
-
-        Raises:
-            InvalidArgumentError: An invalid filter, or one without a condition.
-        """
-        return await self._service.delete_where(
-            **self._owner, filter=filter, scope=scope
-        )
-
-    async def delete_all(self, *, forget: bool = False, scope: Scope = "user") -> int:
-        """Delete all memories of the user; return their number.
-
-        See `MemoryService.delete_user`.
-
-        Args:
-            forget: Also delete the user's name and tombstones. Ingesting their sessions
-                again stores them again.
-            scope: The scope whose memories are deleted.
-        """
-        return await self._service.delete_user(
-            **self._owner, forget=forget, scope=scope
         )
 
     async def propose_forget(self, query: str, *, top_k: int = 5) -> ForgetProposal:
@@ -694,7 +724,7 @@ class UserMemory:
     async def confirm_forget(
         self, token: str, *, ids: Sequence[str] | None = None
     ) -> int:
-        """Delete memories that `propose_forget` returned; return their number.
+        """Delete memories of a proposal permanently; return their number.
 
         See `MemoryService.confirm_forget`.
 
@@ -710,25 +740,6 @@ class UserMemory:
         """
         return await self._service.confirm_forget(**self._owner, token=token, ids=ids)
 
-    async def end_session(self, session_id: str) -> builtins.list[str]:
-        """Make memories of all buffered turns of a session.
-
-        See `MemoryService.end_session`.
-
-        Args:
-            session: The session; turns that were not observed yet are added. Without
-                it, the three names identify the session.
-            session_id: The session's id.
-
-        Returns:
-            The ids of the memories.
-
-        Raises:
-            SummaryError: The summarizer failed; the turns stay buffered.
-            EmbedderError: The embedder failed; the turns stay buffered.
-        """
-        return await self._service.end_session(**self._owner, session_id=session_id)
-
     async def consolidate(
         self,
         *,
@@ -739,7 +750,7 @@ class UserMemory:
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:
-        """Merge duplicate memories and summarize the old ones.
+        """Merge the user's duplicate memories and summarize the old ones.
 
         See `MemoryService.consolidate`.
 

@@ -34,10 +34,14 @@ class UserItems:
         """Return both names."""
         return shown(self, **self._owner)
 
+    # The methods below are generated from the service by .ci/generate_sync.
+
     async def write(
         self, operations: Sequence[Put | Drop], *, embedder: str | None = None
     ) -> list[int]:
-        """Write and delete items in one transaction; see `Items.write`.
+        """Write and delete items in one transaction: all or none.
+
+        See `Items.write`.
 
         Args:
             operations: The writes and deletions, at most 10,000. They apply in order:
@@ -58,12 +62,16 @@ class UserItems:
             LimitExceededError: A value, a name or the batch is too large.
             StorageFullError: The disk is full.
         """
-        return await self._items.write(operations, **self._owner, embedder=embedder)
+        return await self._items.write(
+            **self._owner, operations=operations, embedder=embedder
+        )
 
     async def get(
         self, keys: Sequence[tuple[Namespace, str]], *, refresh: bool = False
     ) -> list[Item | None]:
-        """Return items by namespace and key; see `Items.get`.
+        """Return items by namespace and key.
+
+        See `Items.get`.
 
         Args:
             keys: Pairs (namespace, key), at most 10,000.
@@ -73,7 +81,7 @@ class UserItems:
         Returns:
             One item for each pair, in order; None where there is none.
         """
-        return await self._items.get(keys, **self._owner, refresh=refresh)
+        return await self._items.get(**self._owner, keys=keys, refresh=refresh)
 
     async def find(
         self,
@@ -88,7 +96,9 @@ class UserItems:
         only_with_vector: bool = False,
         cursor: str | None = None,
     ) -> Page[Item]:
-        """Return a page of the items of a namespace and below it; see `Items.find`.
+        """Return a page of the items of a namespace and of all namespaces below it.
+
+        See `Items.find`.
 
         Args:
             namespace: The namespace; () is all of the user's items.
@@ -115,8 +125,8 @@ class UserItems:
                 cursor.
         """
         return await self._items.find(
-            namespace,
             **self._owner,
+            namespace=namespace,
             vector=vector,
             where=where,
             limit=limit,
@@ -130,7 +140,9 @@ class UserItems:
     async def find_all(
         self, namespace: Namespace = (), *, where: Mapping[str, Any] | None = None
     ) -> list[Item]:
-        """Return all items of a namespace and below it; see `Items.find_all`.
+        """Return all items of a namespace and below it, of one state of the storage.
+
+        See `Items.find_all`.
 
         Args:
             namespace: The namespace; () is all of the user's items.
@@ -139,39 +151,50 @@ class UserItems:
         Raises:
             InvalidArgumentError: An invalid namespace or condition.
         """
-        return await self._items.find_all(namespace, **self._owner, where=where)
+        return await self._items.find_all(
+            **self._owner, namespace=namespace, where=where
+        )
 
     async def namespaces(self, namespace: Namespace = ()) -> list[tuple[str, ...]]:
-        """Return the namespaces that have items; see `Items.namespaces`.
+        """Return the namespaces that have items, sorted label by label.
+
+        See `Items.namespaces`.
 
         Args:
             namespace: Only this namespace and those below it; () is all.
             user_id: The user.
         """
-        return await self._items.namespaces(namespace, **self._owner)
+        return await self._items.namespaces(**self._owner, namespace=namespace)
 
     async def count(
         self, namespace: Namespace = (), *, where: Mapping[str, Any] | None = None
     ) -> int:
-        """Return the number of items; see `Items.count`.
+        """Return the number of items in a namespace and below it.
+
+        See `Items.count`.
 
         Args:
             namespace: The namespace; () is all of the user's items.
             where: As in `find`.
         """
-        return await self._items.count(namespace, **self._owner, where=where)
+        return await self._items.count(**self._owner, namespace=namespace, where=where)
 
     async def delete(
         self, namespace: Namespace, *, where: Mapping[str, Any] | None = None
     ) -> int:
-        """Delete the items of a namespace and below it; see `Items.delete`.
+        """Delete the items of a namespace and below it; return their number.
+
+        See `Items.delete`.
 
         Args:
             namespace: The namespace; () is all of the user's items.
             where: As in `find`.
         """
-        return await self._items.delete(namespace, **self._owner, where=where)
+        return await self._items.delete(**self._owner, namespace=namespace, where=where)
 
     async def sweep(self) -> int:
-        """Delete the expired items; see `Items.sweep`."""
+        """Delete the expired items; return their number.
+
+        See `Items.sweep`.
+        """
         return await self._items.sweep(**self._owner)
