@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from vecall import store, validation
 from vecall.clock import Clock, ExpiryClock
+from vecall.index import partition_cache
 from vecall.operations import runtime
 
 from helpers.file_only import reason_of
@@ -69,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # The shared server does not sync, so that tests are fast.
         return [each for each in found if each.about not in _NOT_SYNCED]
 
-    store.examine = examine
+    store.examine = partition_cache.examine = examine
 
 
 def pytest_collection_modifyitems(
