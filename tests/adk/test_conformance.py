@@ -117,7 +117,7 @@ def test_our_service_passes(check: Check, tmp_path: Path, pool: ForkPool) -> Non
 def test_google_adks_own_services_fail_what_is_recorded(
     kind: Kind, tmp_path: Path, pool: ForkPool
 ) -> None:
-    """S0.30, S4.14: so the table in docs/reference/google-adk.md is true."""
+    """S0.30, S4.14: so the table in docs/guide/google-adk.md is true."""
     failures: dict[str, set[str]] = {}
     for number, check in enumerate(UNTIMED):
         if check.raced:

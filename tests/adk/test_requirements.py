@@ -221,7 +221,7 @@ def test_the_documentation_says_with_what_it_was_verified() -> None:
     """S1.57: the oldest google-adk that is allowed, and the one of these tests."""
     if not DOCS.exists():
         pytest.skip("the documentation is not beside the tests")
-    text = (DOCS / "reference/google-adk.md").read_text()
+    text = (DOCS / "guide/google-adk.md").read_text()
     table = text.partition("| version of google-adk |")[2].partition("\n\n")[0]
     project = (DOCS.parent / "pyproject.toml").read_text()
     floors = re.findall(r'"google-adk>=([\d.]+)', project)
