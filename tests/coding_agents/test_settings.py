@@ -64,6 +64,23 @@ def path(agent, home):
     return home / FILES[agent]
 
 
+@pytest.mark.parametrize("how", [[], ["--print"]])
+@pytest.mark.parametrize("named_by", ["option", "environment"])
+def test_hooks_over_a_database_are_refused_and_nothing_is_written(
+    agent, path, capsys, monkeypatch, named_by, how
+):
+    """Else the hooks would remember in a file that is named like the URL."""
+    url = "postgresql://host/memories"
+    given = ["--path", url] if named_by == "option" else []
+    if named_by == "environment":
+        monkeypatch.setenv("VECALL_PATH", url)
+    assert main(["install", agent, *given, *how]) == 1
+    said = capsys.readouterr()
+    assert "need a file, not a database" in said.err
+    assert said.out == ""
+    assert not path.exists()
+
+
 def test_the_hooks_of_an_agent_are_added_once_and_removed_without_a_trace(
     agent, path, capsys
 ):

@@ -13,9 +13,10 @@ import pytest
 from helpers.clocks import DAY, START, YEAR, SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB, texts
-from vecall import MemoryService
+from vecall import MemoryService, Put
 from vecall.cli.main import main
 from vecall.clock import ExpiryClock
+from vecall.index.partition_cache import examine_storage
 from vecall.store import examine, reset_clock
 
 AHEAD = 9 * YEAR
@@ -121,6 +122,34 @@ def test_a_reset_finds_a_date_that_has_not_come_and_keeps_what_is_left_of_a_ttl(
     service.sync.admin.run_due()
     clock.let_pass(30 * DAY)
     assert texts(service) == ["zebra four"]
+
+
+def test_a_reset_keeps_what_is_left_of_the_ttl_of_an_item(
+    open_service, tmp_path, clock
+):
+    """Of a small one and of one in pieces."""
+    path = tmp_path / "m.db"
+    service = lived_ahead(open_service, path, clock)
+    long = "zebra " * 200_000
+    written = [Put(("n",), "small", 1, ttl=100.0), Put(("n",), "long", long, ttl=100.0)]
+    service.items.sync.write([*written, Put(("n",), "lasts", 2)], **ALICE)
+    clock.let_pass(40.0)
+    service.close()
+    (done,) = reset_clock(path, clock)
+    assert done.endswith("; 2 ttls moved with it")
+
+    def keys() -> list[str]:
+        return sorted(item.key for item in service.items.sync.find_all(("n",), **ALICE))
+
+    service = open_service(path, clock=clock, maintenance_interval=None)
+    assert service.items.sync.get([(("n",), "long")], **ALICE)[0].value == long
+    clock.let_pass(59.0)
+    assert keys() == ["lasts", "long", "small"]
+    clock.let_pass(1.0)  # 100 seconds since they were written
+    assert keys() == ["lasts"]
+    assert service.items.sync.sweep(**ALICE) == 2
+    service.close()
+    assert [each.level for each in examine_storage(path)].count("error") == 0
 
 
 def test_a_time_that_is_behind_the_wall_clock_is_set_forward(

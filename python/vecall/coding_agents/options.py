@@ -115,10 +115,15 @@ def options_of(parsed: argparse.Namespace) -> Options:
 
 
 def as_arguments(parsed: argparse.Namespace) -> str:
-    """Return the options that differ from the defaults, for a shell."""
+    """Return the options that differ from the defaults, for a shell.
+
+    Raises:
+        ConfigError: The path is a database, also that of the environment.
+    """
     given: list[str] = []
+    path = options_of(parsed).path
     if parsed.path is not None:
-        given += ["--path", str(Path(parsed.path).expanduser().absolute())]
+        given += ["--path", str(path.absolute())]
     if parsed.app != APP:
         given += ["--app", parsed.app]
     if parsed.user_from:

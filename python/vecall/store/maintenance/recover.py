@@ -47,6 +47,7 @@ from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
 from vecall.store.writes.idempotency import drop_digests
 from vecall.store.writes.imports import ImportLines
+from vecall.store.writes.items import move_expiries
 from vecall.store.writes.partition_writer import PartitionWriter, rewrite
 
 _AT_ONCE = 500
@@ -411,7 +412,7 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
         The actions taken; empty if the clocks differed by less than a second.
 
     Raises:
-        CorruptFileError: A memory with a TTL fails its checksum; nothing changed.
+        CorruptFileError: What has a TTL fails its checksum; nothing changed.
         BusyError: Timeout on the file lock; nothing changed.
     """
     database = Database(path, "full", clock=clock)
@@ -431,7 +432,7 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
 
 
 def _move(connection: sqlite3.Connection, seconds: float) -> int:
-    """Shift every time of the expiry clock; return the number of memories with a TTL.
+    """Shift every time of the expiry clock; return how many rows have a TTL.
 
     Args:
         connection: The file.
@@ -454,7 +455,7 @@ def _move(connection: sqlite3.Connection, seconds: float) -> int:
         for at in range(0, len(mine), _AT_ONCE):
             _move_rows(partition, mine[at : at + _AT_ONCE], seconds)
         partition.finish()
-    return len(rids)
+    return len(rids) + move_expiries(connection, seconds)
 
 
 def _move_rows(partition: PartitionWriter, rids: list[int], seconds: float) -> None:

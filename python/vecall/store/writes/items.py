@@ -291,12 +291,36 @@ class TouchItems:
             ).fetchone()
             if found is not None:
                 row = checked_item(found[:-1], found[-1])
-                row = row._replace(expires_at=expires_at)
-                connection.execute(
-                    "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?",
-                    (expires_at, item_checksum(row), rid),
-                )
+                _set_expiry(connection, row, expires_at)
         return partition.changed()
+
+
+def move_expiries(connection: Transaction, seconds: float) -> int:
+    """Shift the expiry of all items; return how many have one.
+
+    Raises:
+        CorruptFileError: An item fails its checksum.
+    """
+    moved, last = 0, -1
+    while rows := connection.execute(
+        f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE expires_at IS NOT NULL "
+        "AND rid > ? ORDER BY rid LIMIT 500",
+        (last,),
+    ).fetchall():
+        for *values, crc in rows:
+            row = checked_item(values, crc)
+            assert row.expires_at is not None
+            _set_expiry(connection, row, row.expires_at + seconds)
+        moved, last = moved + len(rows), rows[-1][0]
+    return moved
+
+
+def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> None:
+    row = row._replace(expires_at=expires_at)
+    connection.execute(
+        "UPDATE item SET expires_at = ?, crc = ? WHERE rid = ?",
+        (expires_at, item_checksum(row), row.rid),
+    )
 
 
 @dataclass(slots=True)
