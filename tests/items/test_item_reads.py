@@ -13,7 +13,7 @@ from helpers.memories import ALICE
 from vecall import Put
 from vecall.operations.items import parsed
 from vecall.store import ItemRow
-from vecall.store.reads import item_reads
+from vecall.store.sql_reads import SqlReads
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_list_of_many_items_blocks_no_other_read(
     memory = open_service(tmp_path / "m.db")
     memory.items.sync.write([Put(("n",), "k", 1)], **ALICE)
     begun, may_end = threading.Event(), threading.Event()
-    newest_items = item_reads.newest_items
+    newest_items = SqlReads.newest_items
 
     def slowly(*arguments: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return newest_items(*arguments)
 
-    monkeypatch.setattr(item_reads, "newest_items", slowly)
+    monkeypatch.setattr(SqlReads, "newest_items", slowly)
     with ThreadPoolExecutor(1) as pool:
         listing = pool.submit(memory.items.sync.find, ("n",), **ALICE)
         try:
