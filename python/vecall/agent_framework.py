@@ -335,7 +335,7 @@ class VecallHistoryProvider(HistoryProvider):
         await log.run(
             log.extend(
                 values,
-                new=lambda stored: values[_repeated(stored, values) :],
+                new=lambda stored: values[_new_messages_start(stored, values) :],
                 window=len(values) + 1,
             )
         )
@@ -356,15 +356,15 @@ def _messages_of(values: Sequence[Any]) -> list[Message]:
     return [Message.from_dict(value) for value in values]
 
 
-def _repeated(stored: Sequence[Any], given: Sequence[Any]) -> int:
+def _new_messages_start(stored: Sequence[Any], given: Sequence[Any]) -> int:
     """Return where the given messages go on after those that repeat stored ones.
 
     Args:
         stored: The last stored messages; all of them, if they are not more than given.
         given: The messages to store.
     """
-    ends = [_identity(message) for message in stored]
-    starts = [_identity(message) for message in given]
+    ends = [_message_identity(message) for message in stored]
+    starts = [_message_identity(message) for message in given]
     size = len(ends)
     # The whole history, perhaps behind other messages; then the end of the history.
     places = [(at, at + size) for at in range(len(starts) - size + 1) if size]
@@ -377,7 +377,7 @@ def _repeated(stored: Sequence[Any], given: Sequence[Any]) -> int:
     return 0
 
 
-def _identity(message: Any) -> tuple[Any, ...]:
+def _message_identity(message: Any) -> tuple[Any, ...]:
     id_ = message.get("message_id")
     if id_:
         return "id", id_

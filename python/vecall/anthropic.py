@@ -128,7 +128,7 @@ class Files:
         names = _names(path)
         file = self._file(names) if names else None
         if file is not None:
-            return _numbered(path, file.value, lines)
+            return _numbered_file_text(path, file.value, lines)
         found = self._below(names)
         if names and not found:
             msg = f"The path {path} does not exist. Please provide a valid path."
@@ -143,7 +143,7 @@ class Files:
             raise FileError(msg)
         self._require_directories(names, path)
         _check_text(text)
-        self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
+        self._change([Put(_file_namespace(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
     def _replace(self, path: str, old: str, new: str) -> str:
@@ -152,16 +152,16 @@ class Files:
         count = text.count(old) if old else 0
         if not count:
             msg = (
-                f"No replacement was performed, old_str `{_named(old)}` did not appear "
-                f"verbatim in {path}."
+                f"No replacement was performed, old_str `{_shortened_text(old)}` did "
+                f"not appear verbatim in {path}."
             )
             raise FileError(msg)
         at = text.find(old)
         if count > 1:
             msg = (
                 "No replacement was performed. Multiple occurrences of old_str "
-                f"`{_named(old)}` in lines: {_lines_with(text, old)}. Please ensure it "
-                "is unique"
+                f"`{_shortened_text(old)}` in lines: {_lines_with(text, old)}. "
+                "Please ensure it is unique"
             )
             raise FileError(msg)
         changed = text.replace(old, new)
@@ -220,7 +220,7 @@ class Files:
             moved = [*new, *names[len(old) :]]
             # An edit since then is moved too, by another attempt.
             operations.append(Drop(item.namespace, item.key, if_version=item.version))
-            operations.append(Put(_space(moved), moved[-1], item.value))
+            operations.append(Put(_file_namespace(moved), moved[-1], item.value))
         self._change(operations, tree)
         return f"Successfully renamed {old_path} to {new_path}"
 
@@ -239,7 +239,7 @@ class Files:
         return 0 if item is None else item.version
 
     def _file(self, names: Sequence[str]) -> Item | None:
-        (item,) = self._items.get([(_space(names), names[-1])], **self._whose)
+        (item,) = self._items.get([(_file_namespace(names), names[-1])], **self._whose)
         return item
 
     def _below(self, names: Sequence[str]) -> list[Item]:
@@ -279,7 +279,7 @@ class Files:
     def _require_directories(self, names: Sequence[str], path: str) -> None:
         """Refuse a path below a file."""
         above = [names[:count] for count in range(1, len(names))]
-        places = [(_space(each), each[-1]) for each in above]
+        places = [(_file_namespace(each), each[-1]) for each in above]
         if any(item is not None for item in self._items.get(places, **self._whose)):
             msg = f"A part of the path {path} is a file, not a directory"
             raise FileError(msg)
@@ -315,7 +315,7 @@ def _lines_with(text: str, old: str) -> str:
     return ", ".join([*numbers, "..."] if at >= 0 else numbers)
 
 
-def _named(text: str) -> str:
+def _shortened_text(text: str) -> str:
     """Return a text as a message repeats it, cut if it is long."""
     return text if len(text) <= _LONGEST_NAMED else text[:_LONGEST_NAMED] + "..."
 
@@ -342,11 +342,11 @@ def _names(path: str) -> list[str]:
     return found
 
 
-def _space(names: Sequence[str]) -> tuple[str, ...]:
+def _file_namespace(names: Sequence[str]) -> tuple[str, ...]:
     return (*_FILES, *names[:-1])
 
 
-def _numbered(path: str, text: str, lines: Sequence[int] | None) -> str:
+def _numbered_file_text(path: str, text: str, lines: Sequence[int] | None) -> str:
     shown = text.split("\n")
     if len(shown) > _MOST_LINES:
         msg = f"File {path} exceeds maximum line limit of 999,999 lines."
@@ -378,10 +378,10 @@ def _listed(path: str, depth: int, items: Sequence[Item]) -> str:
         for count in range(1, min(_LEVELS, len(names)) + 1):
             sizes[names[:count]] = sizes.get(names[:count], 0) + size
             files[names[:count]] = count == len(names)
-    lines = [f"{_size(total)}\t{path}"]
+    lines = [f"{_size_with_unit(total)}\t{path}"]
     for names in sorted(sizes):
         end = "" if files[names] else "/"
-        lines.append(f"{_size(sizes[names])}\t{path}/{'/'.join(names)}{end}")
+        lines.append(f"{_size_with_unit(sizes[names])}\t{path}/{'/'.join(names)}{end}")
     text = "\n".join(lines)
     return (
         f"Here're the files and directories up to {_LEVELS} levels deep in {path}, "
@@ -389,7 +389,7 @@ def _listed(path: str, depth: int, items: Sequence[Item]) -> str:
     )
 
 
-def _size(size: int) -> str:
+def _size_with_unit(size: int) -> str:
     """Return a number of bytes with a unit, such as 1.5K."""
     number, unit = float(size), 0
     while number >= 1024 and unit < 3:

@@ -143,7 +143,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             text, id=uuid.uuid4().hex, author="agent", custom_metadata=own
         )
         work = self._user.add([entry], verbatim=True)
-        await _cancellable(work, cancellation_token)
+        await _await_cancellable_work(work, cancellation_token)
 
     async def query(
         self,
@@ -178,7 +178,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             raise InvalidTypeError(msg)
         text = query if isinstance(query, str) else _text_of(query)[0]
         search = self._search(text, top_k, min_confidence, filter)
-        found = await _cancellable(search, cancellation_token)
+        found = await _await_cancellable_work(search, cancellation_token)
         return MemoryQueryResult(results=[_content_of(each) for each in found])
 
     async def update_context(
@@ -272,7 +272,9 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         )
 
 
-async def _cancellable(work: Awaitable[T], token: CancellationToken | None) -> T:
+async def _await_cancellable_work(
+    work: Awaitable[T], token: CancellationToken | None
+) -> T:
     """Await work that a token of AutoGen may cancel."""
     if token is None:
         return await work

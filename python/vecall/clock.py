@@ -73,7 +73,7 @@ class ClockCheckpoint(NamedTuple):
         A damaged time could expire every memory, or none.
         """
         body, _, crc = (text or "").rpartition("|")
-        if crc != _checksum(body):
+        if crc != _checkpoint_checksum(body):
             return None
         now, monotonic, boot_id = body.split("|", 2)
         return cls(stored_float(now), stored_float(monotonic), boot_id)
@@ -81,10 +81,10 @@ class ClockCheckpoint(NamedTuple):
     def __str__(self) -> str:
         """Return it as text, with a checksum."""
         body = f"{self.now!r}|{self.monotonic!r}|{self.boot_id}"
-        return f"{body}|{_checksum(body)}"
+        return f"{body}|{_checkpoint_checksum(body)}"
 
 
-def _checksum(body: str) -> str:
+def _checkpoint_checksum(body: str) -> str:
     return f"{zlib.crc32(body.encode()):08x}"
 
 
@@ -224,7 +224,7 @@ def to_seconds(value: Time, name: str) -> float:
     """
     value = exact(value)
     if isinstance(value, str):
-        value = _parse(value, name)
+        value = _parsed_datetime(value, name)
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             msg = f"{name}: a date without a time zone is ambiguous; give an offset"
@@ -265,7 +265,7 @@ def utc_seconds(value: object, name: str) -> float:
             return to_seconds(float(text), name)
         if parts := _SHORT_DATE.fullmatch(text):
             text = "-".join(part or "01" for part in parts.groups())
-        value = _parse(text, name, "date, or date and time")
+        value = _parsed_datetime(text, name, "date, or date and time")
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if isinstance(value, datetime) and value.utcoffset() is None:
@@ -273,7 +273,7 @@ def utc_seconds(value: object, name: str) -> float:
     return to_seconds(value, name)  # type: ignore[arg-type]
 
 
-def _parse(
+def _parsed_datetime(
     text: str, name: str, form: str = "date and time with an offset"
 ) -> datetime:
     # Before Python 3.11 fromisoformat does not know "Z".

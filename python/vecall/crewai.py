@@ -76,7 +76,7 @@ class Condition:
         self.is_exact = True
         conditions: list[dict[str, Any]] = []
         if self._categories:
-            names = map(_tag, sorted(self._categories))
+            names = map(_category_tag, sorted(self._categories))
             conditions.append({"$or": [{f"tags.{name}": True} for name in names]})
         for key, value in self._metadata.items():
             is_plain = isinstance(value, str) and _PLAIN_KEY.fullmatch(key)
@@ -93,7 +93,7 @@ class Condition:
         return all(metadata.get(key) == each for key, each in self._metadata.items())
 
 
-def _tag(category: str) -> str:
+def _category_tag(category: str) -> str:
     """Return a name for a category without dots, which would separate keys."""
     return hashlib.sha256(category.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -121,7 +121,7 @@ def put_of(record: MemoryRecord) -> Put:
         "content": record.content,
         "scope": record.scope,
         "categories": list(record.categories),
-        "tags": {_tag(each): True for each in record.categories},
+        "tags": {_category_tag(each): True for each in record.categories},
         "metadata": record.metadata,
         "importance": record.importance,
         "created_at": record.created_at.isoformat(),

@@ -117,7 +117,9 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     decides the rest.
     """
     if "field" in filters:
-        return _comparison(filters["field"], filters["operator"], filters["value"])
+        return _comparison_condition(
+            filters["field"], filters["operator"], filters["value"]
+        )
     parts = [where_of(each) for each in filters["conditions"]]
     known = [part for part in parts if part is not None]
     if filters["operator"] == "AND" and known:
@@ -127,7 +129,9 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _comparison(field: Any, operator: Any, value: Any) -> dict[str, Any] | None:
+def _comparison_condition(
+    field: Any, operator: Any, value: Any
+) -> dict[str, Any] | None:
     if not isinstance(field, str) or not re.fullmatch(r"meta\.\w+", field, re.ASCII):
         return None
     values = value if operator == "in" and isinstance(value, list) else [value]
@@ -164,7 +168,7 @@ class MetadataQueries:
         """Return the number of different values of fields, by field."""
         documents = self.filter_documents(filters)
         return {
-            name: len(_different(documents, name))
+            name: len(_different_field_values(documents, name))
             for name in map(_name, metadata_fields)
         }
 
@@ -178,8 +182,10 @@ class MetadataQueries:
         for document in self.filter_documents():
             for name, value in document.meta.items():
                 if value is not None:
-                    types.setdefault(name, set()).add(_type(value))
-        return {name: {"type": _common(found)} for name, found in types.items()}
+                    types.setdefault(name, set()).add(_metadata_value_type(value))
+        return {
+            name: {"type": _common_field_type(found)} for name, found in types.items()
+        }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """Return the least and the greatest value of a field.
@@ -214,7 +220,9 @@ class MetadataQueries:
             size: Maximum number of values.
             filters: Only documents that match these filters.
         """
-        values = _different(self.filter_documents(filters), _name(metadata_field))
+        values = _different_field_values(
+            self.filter_documents(filters), _name(metadata_field)
+        )
         if search_term:
             part = search_term.lower()
             values = {k: v for k, v in values.items() if part in str(v).lower()}
@@ -256,7 +264,9 @@ def _name(field: str) -> str:
     return field.removeprefix("meta.")
 
 
-def _different(documents: list[Document], name: str) -> dict[tuple[str, str], Any]:
+def _different_field_values(
+    documents: list[Document], name: str
+) -> dict[tuple[str, str], Any]:
     """Return the values of a field by type and JSON: 1, 1.0, "1" and true differ."""
     values = (document.meta.get(name) for document in documents)
     return {
@@ -266,7 +276,7 @@ def _different(documents: list[Document], name: str) -> dict[tuple[str, str], An
     }
 
 
-def _type(value: Any) -> str:
+def _metadata_value_type(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -274,7 +284,7 @@ def _type(value: Any) -> str:
     return "keyword"
 
 
-def _common(types: set[str]) -> str:
+def _common_field_type(types: set[str]) -> str:
     if len(types) == 1:
         return next(iter(types))
     return "float" if types == {"int", "float"} else "keyword"
@@ -323,7 +333,9 @@ class VecallDocumentStore(MetadataQueries):
             "user_id": user_id,
         }
         self._documents = ItemCollection(
-            partial(_revealed, path) if isinstance(path, Secret) else str(path),
+            partial(_checked_secret_path, path)
+            if isinstance(path, Secret)
+            else str(path),
             app_name,
             user_id,
             ("haystack", collection),
@@ -360,7 +372,7 @@ class VecallDocumentStore(MetadataQueries):
 
     def count_documents(self) -> int:
         """Return the number of documents."""
-        with _translated():
+        with _translated_errors():
             return self._documents.count()
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
@@ -369,8 +381,8 @@ class VecallDocumentStore(MetadataQueries):
         Raises:
             FilterError: Invalid filters.
         """
-        with _translated():
-            found = self._documents.scan(*_conditions(filters))
+        with _translated_errors():
+            found = self._documents.scan(*_condition_and_test(filters))
         return [document_of(item) for item in found]
 
     def write_documents(
@@ -397,7 +409,7 @@ class VecallDocumentStore(MetadataQueries):
         ):
             msg = "documents: expected a list of documents"
             raise ValueError(msg)
-        with _translated():
+        with _translated_errors():
             if policy == DuplicatePolicy.OVERWRITE:
                 self._documents.write([self._put(each) for each in documents])
                 return len(documents)
@@ -437,26 +449,26 @@ class VecallDocumentStore(MetadataQueries):
         value = document.to_dict(flatten=False)
         embedding = value.pop("embedding", None)
         times: list[Any] = []
-        value["meta"] = _timeless(value["meta"], (), times)
+        value["meta"] = _with_times_as_texts(value["meta"], (), times)
         if times:
             value[_TIMES] = times
         return self._documents.put_of(document.id, value, embedding, if_version)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by id; unknown ids are ignored."""
-        with _translated():
+        with _translated_errors():
             self._documents.delete(document_ids)
 
     def delete_all_documents(self) -> None:
         """Delete all documents of the collection."""
-        with _translated():
+        with _translated_errors():
             self._documents.clear()
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that match filters; return their number."""
-        with _translated():
+        with _translated_errors():
             return self._documents.change(
-                *_conditions(filters), self._documents.drop_of
+                *_condition_and_test(filters), self._documents.drop_of
             )
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
@@ -472,8 +484,8 @@ class VecallDocumentStore(MetadataQueries):
             new = replace(document, meta={**document.meta, **meta})
             return self._put(new, item.version)
 
-        with _translated():
-            return self._documents.change(*_conditions(filters), changed)
+        with _translated_errors():
+            return self._documents.change(*_condition_and_test(filters), changed)
 
     def embedding_retrieval(
         self,
@@ -494,9 +506,9 @@ class VecallDocumentStore(MetadataQueries):
             DocumentStoreError: The stored embeddings have another dimension.
             FilterError: Invalid filters.
         """
-        with _translated():
+        with _translated_errors():
             found = self._documents.nearest(
-                query_embedding, top_k, *_conditions(filters)
+                query_embedding, top_k, *_condition_and_test(filters)
             )
         return [document_of(item, score, return_embedding) for item, score in found]
 
@@ -525,8 +537,8 @@ class VecallDocumentStore(MetadataQueries):
         if not isinstance(given, str):
             msg = "query: expected a text"
             raise InvalidTypeError(msg)
-        with _translated():
-            _, test = _conditions(filters)
+        with _translated_errors():
+            _, test = _condition_and_test(filters)
             items = [
                 item
                 for item in self._documents.scan(None, None)
@@ -592,7 +604,7 @@ class VecallDocumentStore(MetadataQueries):
         return await asyncio.to_thread(self.bm25_retrieval, query, **options)
 
 
-def _revealed(path: Secret) -> str:
+def _checked_secret_path(path: Secret) -> str:
     """Return the path of a secret.
 
     Raises:
@@ -611,7 +623,7 @@ _DUPLICATE = "documents: an id is stored already, or occurs twice"
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Raise vecall's errors as Haystack's."""
     try:
         yield
@@ -619,7 +631,7 @@ def _translated() -> Iterator[None]:
         raise DocumentStoreError(str(error)) from error
 
 
-def _conditions(
+def _condition_and_test(
     filters: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Any] | None, Callable[[Item], bool] | None]:
     if not filters:
@@ -651,15 +663,21 @@ def document_of(
     return Document.from_dict(value)
 
 
-def _timeless(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
+def _with_times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
     """Return metadata with dates and times as texts, and note where those are."""
     if isinstance(value, date):
         times.append(["datetime" if isinstance(value, datetime) else "date", *place])
         return value.isoformat()
     if isinstance(value, dict):
-        return {k: _timeless(each, (*place, k), times) for k, each in value.items()}
+        return {
+            k: _with_times_as_texts(each, (*place, k), times)
+            for k, each in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_timeless(each, (*place, n), times) for n, each in enumerate(value)]
+        return [
+            _with_times_as_texts(each, (*place, n), times)
+            for n, each in enumerate(value)
+        ]
     return value
 
 

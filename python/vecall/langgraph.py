@@ -192,13 +192,13 @@ class StoreEmbedding:
         if not all(isinstance(field, str) for field in fields):
             msg = 'index: expected "fields" to be a list of paths'
             raise ConfigError(msg)
-        self._paths = [_tokens(field) for field in fields]
+        self._paths = [_path_tokens(field) for field in fields]
 
     def texts_of(self, value: Any, index: Any) -> list[str]:
         """Return the texts of a value that get a vector each."""
         if index is False:
             return []
-        paths = self._paths if index is None else [_tokens(path) for path in index]
+        paths = self._paths if index is None else [_path_tokens(path) for path in index]
         return [
             text for path in paths for text in get_text_at_path(value, path) if text
         ]
@@ -230,7 +230,7 @@ class StoreEmbedding:
         return -math.sqrt(max(0.0, 2.0 - 2.0 * cosine))
 
 
-def _tokens(path: str) -> Any:
+def _path_tokens(path: str) -> Any:
     return path if path == "$" else tokenize_path(path)
 
 
@@ -291,7 +291,7 @@ def listed(names: Iterable[Labels], op: Any) -> list[Labels]:
     conditions = op.match_conditions
     found = list(names)
     if conditions:
-        found = [name for name in found if _matches(name, conditions)]
+        found = [name for name in found if _is_matching_namespace(name, conditions)]
     if op.max_depth is not None:
         found = list(dict.fromkeys(name[: op.max_depth] for name in found))
     found.sort()
@@ -312,7 +312,7 @@ def known_prefix(op: Any) -> Labels:
     return best
 
 
-def _matches(name: Labels, conditions: Iterable[Any]) -> bool:
+def _is_matching_namespace(name: Labels, conditions: Iterable[Any]) -> bool:
     for condition in conditions:
         path = tuple(condition.path)
         if len(name) < len(path):
@@ -436,7 +436,7 @@ def where_of(op: SearchOp) -> Any:
 
 def to_item(item: StoredItem) -> Item:
     """Return an item as LangGraph's `get` returns it."""
-    created_at, updated_at = _times(item)
+    created_at, updated_at = _item_times(item)
     return Item(
         value=item.value,
         key=shown_key(item.key),
@@ -448,7 +448,7 @@ def to_item(item: StoredItem) -> Item:
 
 def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
     """Return an item as LangGraph's `search` returns it."""
-    created_at, updated_at = _times(item)
+    created_at, updated_at = _item_times(item)
     return SearchItem(
         value=item.value,
         key=shown_key(item.key),
@@ -459,7 +459,7 @@ def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> Search
     )
 
 
-def _times(item: StoredItem) -> tuple[datetime, datetime]:
+def _item_times(item: StoredItem) -> tuple[datetime, datetime]:
     created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
     if item.updated_at == item.created_at:
         return created_at, created_at

@@ -184,7 +184,7 @@ def short_repr(value: Any) -> str:
     held = {
         field.name: getattr(value, field.name) for field in fields(value) if field.repr
     }
-    usual = {field.name: _default(field) for field in fields(value)}
+    usual = {field.name: _field_default(field) for field in fields(value)}
     parts = [
         f"{name}={shortened(each)}"
         for name, each in held.items()
@@ -197,7 +197,7 @@ def _is_equal(value: Any, usual: Any) -> bool:
     return type(value) is type(usual) and bool(value == usual)
 
 
-def _default(field: Field[Any]) -> Any:
+def _field_default(field: Field[Any]) -> Any:
     if field.default_factory is not MISSING:
         return field.default_factory()
     return field.default

@@ -191,8 +191,8 @@ class Telemetry:
         All but "stats", which shows them: asking twice gives the same answer.
         """
         shown = (item for item in self._ended.items() if item[0] != "stats")
-        ended = {name: _reading(count) for name, count in shown}
-        return {**ended, "errors": _reading(self._errors)}
+        ended = {name: _current_count(count) for name, count in shown}
+        return {**ended, "errors": _current_count(self._errors)}
 
     def begin(self, operation: str) -> _Watch | None:
         """Begin to observe an operation; None if no exporter is configured."""
@@ -266,7 +266,7 @@ class Telemetry:
             _log.warning("OpenTelemetry failed: %s", type(error).__name__)
 
 
-def _reading(count: itertools.count[int]) -> int:
+def _current_count(count: itertools.count[int]) -> int:
     return int(repr(count)[len("count(") : -1])
 
 

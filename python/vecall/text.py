@@ -149,33 +149,33 @@ def normalise(text: str) -> str:
     folded = nfkc(text).casefold()
     if folded.isascii():
         return folded
-    folded = _normalised("NFD", folded)
+    folded = _to_normal_form("NFD", folded)
     folded = _LATIN_ACCENT.sub(r"\1", folded).replace("\u0131", "i")  # as I becomes i
-    return _normalised("NFC", folded)
+    return _to_normal_form("NFC", folded)
 
 
 def with_tones(text: str) -> str:
     """Return `text` normalised, with the accents of Latin letters."""
-    return _normalised("NFC", nfkc(text).casefold())
+    return _to_normal_form("NFC", nfkc(text).casefold())
 
 
 def nfc(text: str) -> str:
     """Return a text in the normal form NFC, without marks after 30 in a row."""
-    return text if text.isascii() else _normalised("NFC", few_marks(text))
+    return text if text.isascii() else _to_normal_form("NFC", few_marks(text))
 
 
 def nfkc(text: str) -> str:
     """Return a text in the normal form NFKC, without marks after 30 in a row."""
-    return text if text.isascii() else _normalised("NFKC", few_marks(text))
+    return text if text.isascii() else _to_normal_form("NFKC", few_marks(text))
 
 
 def without_marks(word: str) -> str:
     """Return a word without combining marks, also those of its letters."""
-    split = _normalised("NFD", few_marks(word))
+    split = _to_normal_form("NFD", few_marks(word))
     return "".join(char for char in split if not unicodedata.combining(char))
 
 
-def _normalised(form: _Form, text: str) -> str:
+def _to_normal_form(form: _Form, text: str) -> str:
     """Normalise a text with few marks in a row; a long one in parts.
 
     One call keeps the interpreter, and a character may become 18. The parts are cut
@@ -261,7 +261,7 @@ def escape(text: str) -> str:
     """
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
-    return _SQUARE.sub(_bracket, text)
+    return _SQUARE.sub(_bracket_entity, text)
 
 
 def has_marks(text: str) -> bool:
@@ -345,16 +345,16 @@ def hide(text: str, masked: str) -> str:
     return re.sub(re.escape(masked), "*" * len(masked), text, flags=re.IGNORECASE)
 
 
-def _bracket(found: re.Match[str]) -> str:
+def _bracket_entity(found: re.Match[str]) -> str:
     return "&#91;" if found.group() in "[\uff3b" else "&#93;"
 
 
 def _as_escape(found: re.Match[str]) -> str:
-    return _escaped(found.group())
+    return _utf16_escapes(found.group())
 
 
 @lru_cache(maxsize=4_096)  # a hostile text repeats few distinct characters
-def _escaped(text: str) -> str:
+def _utf16_escapes(text: str) -> str:
     units = text.encode("utf-16-be")
     pairs = (units[at : at + 2] for at in range(0, len(units), 2))
     return "".join(f"\\u{pair.hex()}" for pair in pairs)

@@ -81,6 +81,27 @@ def test_hooks_over_a_database_are_refused_and_nothing_is_written(
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    "typed", ["", "x", "0", "-1", "1.5", "nan", "inf", "9" * 5_000]
+)
+@pytest.mark.parametrize(
+    ("option", "allowed"),
+    [
+        ("--max-tokens", "must be an integer of at least 1"),
+        ("--min-confidence", "must be a number from 0 to 1"),
+    ],
+)
+def test_a_number_of_an_option_is_refused_with_what_is_allowed(
+    agent, path, capsys, option, allowed, typed
+):
+    if (option, typed) == ("--min-confidence", "0"):
+        return
+    with pytest.raises(SystemExit):
+        main(["install", agent, f"{option}={typed}"])
+    assert capsys.readouterr().err.rstrip().endswith(f"argument {option}: {allowed}")
+    assert not path.exists()
+
+
 def test_the_hooks_of_an_agent_are_added_once_and_removed_without_a_trace(
     agent, path, capsys
 ):

@@ -27,7 +27,7 @@ from vecall import (
 from vecall.cli.console import CleanStream
 from vecall.clock import to_seconds
 from vecall.coding_agents.transcript import read_turns, with_value
-from vecall.operations.consolidation import _opposites, _said
+from vecall.operations.consolidation import _near_duplicate_key, _said
 from vecall.prompts.render import render
 from vecall.prompts.strip import without_recalled
 from vecall.server import create_app
@@ -156,7 +156,7 @@ def _service_doors(memory: MemoryService, simple: InMemoryMemoryService) -> Door
         "in-memory service": lambda text: simple.sync.search_memory(
             **OWNER, query=text
         ),
-        "duplicates": lambda text: (_said(text), _opposites(text)),
+        "duplicates": lambda text: (_said(text), _near_duplicate_key(text)),
     }
 
 
@@ -245,7 +245,7 @@ def _reading_doors(folder: Path) -> Doors:
         "time": moment,
     }
     try:
-        from vecall.adk.artifacts import _untagged, pieces
+        from vecall.adk.artifacts import _text_without_tags, pieces
     except ImportError:
         return doors
-    return {**doors, "artifact": lambda text: list(pieces(_untagged(text)))}
+    return {**doors, "artifact": lambda text: list(pieces(_text_without_tags(text)))}

@@ -77,13 +77,13 @@ def text_of(artifact: types.Part, name: str) -> str | None:
     kind = kind.strip().lower()
     suffix = PurePath(name).suffix.lower()
     if kind == _DOCX or (suffix == ".docx" and kind in _UNKNOWN):
-        return _docx(data)
+        return _docx_text(data)
     known = kind in _UNKNOWN and suffix in _TEXT_NAMES
     if not (known or _TEXT_TYPES.fullmatch(kind)):
         return None
-    text = _decoded(data[:_MAX_BYTES], parameters)
+    text = _decoded_text(data[:_MAX_BYTES], parameters)
     if _MARKUP.fullmatch(kind) or (known and suffix in {".htm", ".html"}):
-        text = _untagged(text)
+        text = _text_without_tags(text)
     return None if 3 * text.count("\ufffd") > len(text) else text
 
 
@@ -116,7 +116,7 @@ def _end(text: str, at: int) -> int:
     return at + PIECE
 
 
-def _decoded(data: bytes, parameters: str) -> str:
+def _decoded_text(data: bytes, parameters: str) -> str:
     charset = "utf-8"
     for each in parameters.split(";"):
         key, _, value = each.partition("=")
@@ -133,7 +133,7 @@ def _decoded(data: bytes, parameters: str) -> str:
     return text.removeprefix("\ufeff")
 
 
-def _docx(data: bytes) -> str | None:
+def _docx_text(data: bytes) -> str | None:
     """Return the text of a Word document; None for another file.
 
     google-adk's reader takes quadratic time: a file of 313 bytes, which unpacks to
@@ -145,10 +145,10 @@ def _docx(data: bytes) -> str | None:
             markup = document.read(_MAX_MARKUP)
     except Exception:  # zipfile raises many types of error for a broken file
         return None
-    return _untagged(markup.decode("utf-8", "replace"))
+    return _text_without_tags(markup.decode("utf-8", "replace"))
 
 
-def _untagged(markup: str) -> str:
+def _text_without_tags(markup: str) -> str:
     """Return the text between tags, in linear time."""
     parts, at, unseen = [], 0, ""
     for tag in _TAG.finditer(markup):
@@ -283,7 +283,7 @@ class SavedArtifacts:
         session = entries[0]["session_id"] if entries else self._session_of(name)
         # One of the user is looked for in all sessions: its author has the prefix.
         of_this = Filter(
-            session_id=session, author=_author(name), kind=KIND, source=SOURCE
+            session_id=session, author=_artifact_author(name), kind=KIND, source=SOURCE
         )
         await memory.delete_where(**self._user, filter=of_this)
         await memory.add_memory(**self._user, memories=entries, restore=False)
@@ -322,7 +322,7 @@ class SavedArtifacts:
                 {
                     "content": said,
                     "id": memory_id("artifact", session, name, str(at), said),
-                    "author": _author(name),
+                    "author": _artifact_author(name),
                     "kind": KIND,
                     "source": SOURCE,
                     "session_id": session,
@@ -344,7 +344,7 @@ class SavedArtifacts:
         return True
 
 
-def _author(name: str) -> str:
+def _artifact_author(name: str) -> str:
     return f"artifact {name}"
 
 

@@ -84,17 +84,19 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
     needs_ours = uri is not None and is_ours(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
-    services, known = _services(folder, scheme)
+    services, known = _services_file_findings(folder, scheme)
     findings += services
     if not known:
         findings.append(_unknown_scheme(folder, scheme, is_needed=needs_ours))
     findings += _address(folder, uri)
-    for agent in _agents(folder):
-        findings += _agent(agent, is_ours=needs_ours, waits=_waits_for_an_end(uri))
+    for agent in _agent_folders(folder):
+        findings += _agent_findings(
+            agent, is_ours=needs_ours, waits=_waits_for_an_end(uri)
+        )
     return findings
 
 
-def _services(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
+def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
     """Return the findings on the services files, and whether they register a scheme.
 
     google-adk reads the YAML files first. At the first entry that fails, it stops and
@@ -124,7 +126,7 @@ def _entries(folder: Path, name: str, ours: str) -> Iterator[tuple[Finding, bool
     for scheme, path, entry in entries:
         is_memory = scheme in SCHEMES and entry.get("type") == "memory"
         if is_memory and isinstance(path, str):
-            finding = _class(name, folder, scheme, path)
+            finding = _service_class_finding(name, folder, scheme, path)
             yield finding, finding.level == "ok" and scheme == ours
         elif scheme in SCHEMES:
             message = f'no memory: expected "type: memory" and "class: {_CLASS}"'
@@ -139,7 +141,7 @@ def _entries(folder: Path, name: str, ours: str) -> Iterator[tuple[Finding, bool
         yield Finding("note", name, message), False
 
 
-def _class(name: str, folder: Path, scheme: str, path: str) -> Finding:
+def _service_class_finding(name: str, folder: Path, scheme: str, path: str) -> Finding:
     module, _, class_name = path.rpartition(".")
     if module.partition(".")[0] != "vecall":
         if _is_there(folder, path):
@@ -250,7 +252,7 @@ def _is_agent(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("agent.py", "root_agent.yaml"))
 
 
-def _agents(folder: Path) -> list[Path]:
+def _agent_folders(folder: Path) -> list[Path]:
     if _is_agent(folder):
         return [folder]
     return sorted(
@@ -269,7 +271,7 @@ def _waits_for_an_end(uri: str | None) -> bool:
         return False
 
 
-def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
+def _agent_findings(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
     """Check the files of one agent."""
     names: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
@@ -353,11 +355,11 @@ def names_in(path: Path) -> set[str]:
     reached = set(full.values())
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            reached.add(_dotted(node, full))
+            reached.add(_full_attribute_name(node, full))
     return reached
 
 
-def _dotted(node: ast.Attribute, full: dict[str, str]) -> str:
+def _full_attribute_name(node: ast.Attribute, full: dict[str, str]) -> str:
     names = [node.attr]
     inner: ast.expr = node.value
     while isinstance(inner, ast.Attribute):

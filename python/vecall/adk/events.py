@@ -190,7 +190,7 @@ def to_event(event: object) -> dict[str, Any]:
             for key, value in to_json(metadata).items()
             if not key.startswith(_INTERNAL_METADATA)
         }
-    if notes := _notes(event):
+    if notes := _event_notes(event):
         stored.setdefault(NOTE_KEY, notes)
     if stored:
         fields["custom_metadata"] = stored
@@ -205,7 +205,7 @@ def _time(event: object) -> Any:
     return local_seconds(time, "event.timestamp")
 
 
-def _notes(event: object) -> dict[str, str]:
+def _event_notes(event: object) -> dict[str, str]:
     """Return notes on an event in addition to id, author and time: its branch, if any.
 
     The invocation id is not stored. The session has it under the event's id, and it

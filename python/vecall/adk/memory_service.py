@@ -96,7 +96,7 @@ def parse_uri(
     name = f"{host}{path}" if host else path.removeprefix("/")
     if not name:
         raise ConfigError(_EXPECTED)
-    chosen = _chosen(options)
+    chosen = _options_from_texts(options)
     if name == ":memory:":
         return name, chosen
     return Path(agents_dir or ".") / name, chosen
@@ -108,10 +108,10 @@ def _database(uri: str) -> tuple[str, dict[str, Any]]:
     ours = [part for part in parts if part.partition("=")[0] in _FROM_TEXT]
     rest = [part for part in parts if part not in ours]
     url = f"{address}?{'&'.join(rest)}" if rest else address
-    return url, _chosen(parse_qsl("&".join(ours), keep_blank_values=True))
+    return url, _options_from_texts(parse_qsl("&".join(ours), keep_blank_values=True))
 
 
-def _chosen(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the options of a service, converted from texts."""
     chosen: dict[str, Any] = {}
     for key, text in options:
@@ -155,11 +155,11 @@ def with_uri_options(
     return merged
 
 
-def _seconds(text: str) -> str:
+def _with_seconds_unit(text: str) -> str:
     return text if text.endswith("s") else f"{text}s"
 
 
-def _trigger(text: str) -> str | Mapping[str, Any]:
+def _trigger_from_text(text: str) -> str | Mapping[str, Any]:
     """Read "session_end", "message_count:20", "inactivity:60000"."""
     name, _, number = text.partition(":")
     if not number:
@@ -191,7 +191,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,
     "embedder": str,
-    "history_ttl": _seconds,
+    "history_ttl": _with_seconds_unit,
     "include": lambda text: tuple(text.split(",")),
     "max_staleness": float,
     "memory_budget": int,
@@ -200,8 +200,8 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "read_only": _SWITCH,
     "scores": _SWITCH,
     "top_k": int,
-    "trigger": _trigger,
-    "ttl": _seconds,
+    "trigger": _trigger_from_text,
+    "ttl": _with_seconds_unit,
 }
 
 

@@ -95,7 +95,7 @@ class SessionTracker:
             events = list(copy.events)
             if new := self._after_last(events):
                 try:
-                    await self._store(new, events, ingest or _chosen(self.service))
+                    await self._store(new, events, ingest or _ingest_mode(self.service))
                 except InvalidArgumentError as error:  # a retry would fail too
                     _log.warning(
                         "%d turns cannot be remembered and are left out: %s",
@@ -157,7 +157,7 @@ class SessionTracker:
         return events
 
 
-def _chosen(service: VecallMemoryService) -> Ingest:
+def _ingest_mode(service: VecallMemoryService) -> Ingest:
     """Return the mode of ingest that uses the service's trigger and summarizer."""
     if getattr(service.memory, "trigger", None) is not None:
         return "trigger"

@@ -120,7 +120,7 @@ class Client(NamedTuple):
     settings: Callable[[Sequence[str]], str]
 
 
-def _json(key: str, **more: Any) -> Callable[[Sequence[str]], str]:
+def _json_settings_maker(key: str, **more: Any) -> Callable[[Sequence[str]], str]:
     def settings(command: Sequence[str]) -> str:
         server = {**more, "command": command[0], "args": list(command[1:])}
         return json.dumps({key: {_NAME: server}}, indent=2, ensure_ascii=False)
@@ -135,18 +135,20 @@ def _claude_code(command: Sequence[str]) -> str:
 CLIENTS = {
     "claude-desktop": Client(
         "claude_desktop_config.json, from Settings, Developer, Edit Config",
-        _json("mcpServers"),
+        _json_settings_maker("mcpServers"),
     ),
     "claude-code": Client("a shell", _claude_code),
     "cursor": Client(
-        "~/.cursor/mcp.json, or .cursor/mcp.json of a project", _json("mcpServers")
+        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
+        _json_settings_maker("mcpServers"),
     ),
     "vscode": Client(
         ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
-        _json("servers", type="stdio"),
+        _json_settings_maker("servers", type="stdio"),
     ),
     "zed": Client(
-        "settings.json, from the command zed: open settings", _json("context_servers")
+        "settings.json, from the command zed: open settings",
+        _json_settings_maker("context_servers"),
     ),
 }
 """The clients, by the name on the command line."""

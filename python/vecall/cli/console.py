@@ -61,7 +61,7 @@ def shown(text: str) -> str:
     text = strip_invisible(text).expandtabs(4)
     if text.isascii() or text.isprintable():
         return text
-    return "".join(map(_printable, text))
+    return "".join(map(_printable_character, text))
 
 
 def one_line(value: object) -> str:
@@ -69,7 +69,7 @@ def one_line(value: object) -> str:
     return " ".join(shown(str(value)).split())
 
 
-def _printable(char: str) -> str:
+def _printable_character(char: str) -> str:
     if char.isprintable() or char == "\n" or char in _JOINERS:
         return char
     return " " if char.isspace() else "\ufffd"
@@ -150,7 +150,7 @@ def report(error: BaseException, *, debug: bool) -> None:
     if isinstance(error, OSError) and not isinstance(error, VecallError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
     print(f"vecall: {message}", file=sys.stderr)
-    causes = list(_causes(error))
+    causes = list(_error_causes(error))
     if debug or os.environ.get(_DEBUG, "0") not in ("", "0"):
         for cause in causes:
             print("caused by", file=sys.stderr)
@@ -160,7 +160,7 @@ def report(error: BaseException, *, debug: bool) -> None:
         print(f"vecall: {_DEBUG}=1 or --debug shows the cause", file=sys.stderr)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _error_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the causes of an error, also those hidden from a traceback."""
     seen = {id(error)}
     cause = error.__cause__ or error.__context__
@@ -176,18 +176,18 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 _WIDTH = 88
 
 
-def _coloured(stream: TextIO) -> bool:
+def _has_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def bold(text: str) -> str:
     """Return text in bold, if standard output is a terminal with colours."""
-    return f"{BOLD}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
+    return f"{BOLD}{shown(text)}{PLAIN}" if _has_colours(sys.stdout) else text
 
 
 def dim(text: str) -> str:
     """Return text in grey, if standard output is a terminal with colours."""
-    return f"{DIM}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
+    return f"{DIM}{shown(text)}{PLAIN}" if _has_colours(sys.stdout) else text
 
 
 def print_json(facts: Any) -> None:

@@ -132,7 +132,7 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
             }
             print_json(report)
         elif options.interactive:
-            _converse(memory, data["app_name"], users, options)
+            _ask_typed_questions(memory, data["app_name"], users, options)
         else:
             say(dim("\nYour own questions: vecall demo --interactive"))
     return 0 if stored == written["turns"] and not isolation["leaked"] else 1
@@ -211,7 +211,7 @@ def _show_isolation(
     return {"asked_by": _INTRUDER, "owner": owner, "leaked": len(leaked)}
 
 
-def _converse(
+def _ask_typed_questions(
     memory: MemoryService, app: str, users: list[str], options: argparse.Namespace
 ) -> None:
     user = users[0]

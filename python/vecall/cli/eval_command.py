@@ -54,46 +54,56 @@ _NAMES = {"mrr": "MRR", "ndcg@10": "nDCG@10"}
 def text(document: Mapping[str, Any]) -> str:
     """Return all tables, the ablation first."""
     modes = document["modes"]
-    parts = [bold(_head(document))]
+    parts = [bold(_evaluated_counts_text(document))]
     for name, mode in modes.items():
         if "ablation" in mode:
             parts.append(
-                _titled(
+                _titled_section(
                     f"Gain of each part of ranking: {name}",
-                    _ablation(mode["ablation"]),
+                    _ablation_table(mode["ablation"]),
                     _ABLATION_NOTE,
                 )
             )
-    parts.append(_titled("Recall", _recall(modes), _RECALL_NOTE))
+    parts.append(_titled_section("Recall", _recall_table(modes), _RECALL_NOTE))
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
     if calibrated:
         first = f"the first {document['top_k']} memories"
         parts.append(
-            _titled(
-                f"Confidence of {first}", _calibration(calibrated), _CALIBRATION_NOTE
+            _titled_section(
+                f"Confidence of {first}",
+                _calibration_table(calibrated),
+                _CALIBRATION_NOTE,
             )
         )
         parts.append(
-            _titled(
+            _titled_section(
                 "Reliability: predicted and true, by confidence",
-                _reliability(calibrated),
+                _reliability_table(calibrated),
             )
         )
         parts.append(
-            _titled(
+            _titled_section(
                 "Silence: searches without a memory above a floor",
-                _silence(calibrated),
+                _silence_table(calibrated),
                 _SILENCE_NOTE,
             )
         )
     fits = {name: mode["fitted"] for name, mode in modes.items() if "fitted" in mode}
     if fits:
-        parts.append(_titled("Confidence as fitted here", _fitted(fits), _FITTED_NOTE))
+        parts.append(
+            _titled_section(
+                "Confidence as fitted here",
+                _fitted_calibration_table(fits),
+                _FITTED_NOTE,
+            )
+        )
     if "query_map" in document:
         parts.append(
-            _titled("Map on queries", _query_map(document["query_map"]), _MAP_NOTE)
+            _titled_section(
+                "Map on queries", _query_map(document["query_map"]), _MAP_NOTE
+            )
         )
-    parts.append(_titled("Time", _times(modes), _TIME_NOTE))
+    parts.append(_titled_section("Time", _times_table(modes), _TIME_NOTE))
     return "\n\n".join(parts)
 
 
@@ -126,12 +136,12 @@ def _query_map(figures: Mapping[str, Any]) -> str:
     return table(["", "questions", "recall@10", "MRR"], rows)
 
 
-def _titled(title: str, body: str, note: str = "") -> str:
+def _titled_section(title: str, body: str, note: str = "") -> str:
     lines = [bold(title), body]
     return "\n".join([*lines, dim(note)] if note else lines)
 
 
-def _head(document: Mapping[str, Any]) -> str:
+def _evaluated_counts_text(document: Mapping[str, Any]) -> str:
     counts = {
         "conversations": "conversations",
         "turns": "turns",
@@ -150,13 +160,13 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _gain(gain: Mapping[str, float | None]) -> str:
+def _gain_text(gain: Mapping[str, float | None]) -> str:
     if gain["mean"] is None:
         return "-"
     return f"{100 * gain['mean']:+.1f} ±{_percent(gain['half_width'])}"
 
 
-def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
+def _ablation_table(rows: Sequence[Mapping[str, Any]]) -> str:
     groups = list(rows[0]["categories"])
     if set(LOCOMO_GROUPS) <= set(groups):
         groups = list(LOCOMO_GROUPS)
@@ -169,7 +179,10 @@ def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
         if row is rows[0]:
             cells += ["", ""]
         else:
-            cells += [_gain(row["gain"]["recall@10"]), _gain(row["gain"]["mrr"])]
+            cells += [
+                _gain_text(row["gain"]["recall@10"]),
+                _gain_text(row["gain"]["mrr"]),
+            ]
         for group in groups:
             shares = row["categories"][group]
             cells += [_percent(shares["recall@10"]), _percent(shares["mrr"])]
@@ -177,7 +190,7 @@ def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(head, shown)
 
 
-def _recall(modes: Mapping[str, Any]) -> str:
+def _recall_table(modes: Mapping[str, Any]) -> str:
     head = ["mode", "category", "questions", *(_NAMES.get(s, s) for s in SHARES)]
     head.append("tokens")
     rows = []
@@ -207,7 +220,7 @@ def _calibration_cells(figures: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _calibration(modes: Mapping[str, Any]) -> str:
+def _calibration_table(modes: Mapping[str, Any]) -> str:
     rows = []
     for name, mode in modes.items():
         for questions, key in (
@@ -218,7 +231,7 @@ def _calibration(modes: Mapping[str, Any]) -> str:
     return table(["mode", "questions", *_CALIBRATION_HEAD], rows)
 
 
-def _fitted(fits: Mapping[str, Any]) -> str:
+def _fitted_calibration_table(fits: Mapping[str, Any]) -> str:
     rows = [
         [name, *_calibration_cells(figures["held_out"])]
         for name, figures in fits.items()
@@ -229,7 +242,7 @@ def _fitted(fits: Mapping[str, Any]) -> str:
     return table(["mode", *_CALIBRATION_HEAD], rows)
 
 
-def _reliability(modes: Mapping[str, Any]) -> str:
+def _reliability_table(modes: Mapping[str, Any]) -> str:
     """The reliability table: a row for each bin, the modes side by side."""
     by_mode = {
         name: {bin_["low"]: bin_ for bin_ in mode["calibration"]["reliability"]}
@@ -254,7 +267,7 @@ def _bin(bin_: Mapping[str, Any] | None) -> list[str]:
     return [f"{bin_['hits']:,}", *shares]
 
 
-def _silence(modes: Mapping[str, Any]) -> str:
+def _silence_table(modes: Mapping[str, Any]) -> str:
     names = ("answerable", "unanswerable", "strangers", "evidence_kept")
     head = ["mode", "min_confidence", *(name.replace("_", " ") for name in names)]
     rows = [
@@ -269,7 +282,7 @@ def _silence(modes: Mapping[str, Any]) -> str:
     return table(head, rows)
 
 
-def _times(modes: Mapping[str, Any]) -> str:
+def _times_table(modes: Mapping[str, Any]) -> str:
     head = ["mode", "search p50 ms", "p99", "embed p50 ms", "p99", "ingest turns/s"]
     return table(head, list(_time_rows(modes)))
 
@@ -375,7 +388,7 @@ def run(options: argparse.Namespace) -> int:
     calibration = Calibration.shipped()
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
-    conversations = _conversations(options)
+    conversations = _read_conversations(options)
     fitted_figures = None
     if options.fit_map is not None:
         fitted_figures = _fit_map(options.fit_map, conversations, modes)
@@ -392,10 +405,10 @@ def run(options: argparse.Namespace) -> int:
                 calibration = Calibration(weights, calibration.models)
             else:
                 calibration = calibration.with_model(model_id, weights)
-        _written(options.calibrate, calibration.save)
+        _write_output(options.calibrate, calibration.save)
     document = {
         "dataset": options.dataset,
-        **_sizes(conversations),
+        **_conversation_counts(conversations),
         "top_k": TOP_K,
         "modes": results,
     }
@@ -404,7 +417,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         from vecall.evaluation.metrics import draw
 
-        _written(options.plot, lambda path: draw(document, path))
+        _write_output(options.plot, lambda path: draw(document, path))
     if options.json:
         print_json(document)
     else:
@@ -452,7 +465,7 @@ class _ModeRun:
     ) -> None:
         self._subject = subject
         self._mode = mode
-        self._turns = _sizes(conversations)["turns"]
+        self._turns = _conversation_counts(conversations)["turns"]
         self._questions = own_questions(conversations)
         self.own = self._search(self._questions, f"{mode.name}: search")
         self.strange: list[QuestionResult] = []
@@ -521,11 +534,11 @@ def _fit_map(
     from vecall.evaluation.runner import examples_of, fitted_map
 
     query_map, figures = fitted_map(examples_of(conversations, embedders[0]))
-    _written(path, query_map.save)
+    _write_output(path, query_map.save)
     return {"model_id": embedders[0].model_id, **figures}
 
 
-def _conversations(options: argparse.Namespace) -> list[Conversation]:
+def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.dataset == "demo":
         conversations = read_demo(APP, unanswerable=True)
     else:
@@ -542,7 +555,7 @@ def _conversations(options: argparse.Namespace) -> list[Conversation]:
     return conversations
 
 
-def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
+def _conversation_counts(conversations: Sequence[Conversation]) -> dict[str, Any]:
     questions = [q for conversation in conversations for q in conversation.questions]
     answerable = sum(bool(question.evidence) for question in questions)
     return {
@@ -571,7 +584,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise ImportError(msg)
 
 
-def _written(path: Path, write: Any) -> None:
+def _write_output(path: Path, write: Any) -> None:
     try:
         write(path)
     except OSError as error:

@@ -217,7 +217,7 @@ def run_backup(options: argparse.Namespace) -> int:
     with _opened(options.path) as memory, naming(options.target):
         memory.sync.admin.backup(options.target)
     size = Path(options.target).stat().st_size
-    _say(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
+    _print_result(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
     return 0
 
 
@@ -238,7 +238,7 @@ def run_export(options: argparse.Namespace) -> int:
     if to_output:
         print(f"{memories} exported", file=sys.stderr)
     else:
-        _say(options, {"memories": count}, f"{memories} in {options.target}")
+        _print_result(options, {"memories": count}, f"{memories} in {options.target}")
     return 0
 
 
@@ -256,7 +256,7 @@ def run_reembed(options: argparse.Namespace) -> int:
     there = counted(embedded, "memory has", "memories have")
     summary = f"{made} embedded; {there} vectors of {one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
-    _say(options, facts, summary)
+    _print_result(options, facts, summary)
     return 0
 
 
@@ -264,11 +264,13 @@ def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
     with _opened(options.path) as memory:
         freed = memory.sync.admin.purge()
-    _say(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
+    _print_result(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
     return 0
 
 
-def _say(options: argparse.Namespace, facts: dict[str, Any], line: str) -> None:
+def _print_result(
+    options: argparse.Namespace, facts: dict[str, Any], line: str
+) -> None:
     if options.json:
         print_json(facts)
     else:
@@ -326,8 +328,8 @@ def run_copy(options: argparse.Namespace) -> int:
 
     with naming(shown_path(options.source)):
         report = copy_storage(
-            _place(options.source),
-            _place(options.target),
+            _path_or_url(options.source),
+            _path_or_url(options.target),
             app=options.app,
             user=options.user,
             replace=options.replace,
@@ -339,15 +341,15 @@ def run_copy(options: argparse.Namespace) -> int:
     if options.json:
         print_json({name: getattr(report, name) for name in _FACTS})
     else:
-        _print(options, report)
+        _print_copy_report(options, report)
     return 0 if report.is_complete else 1
 
 
-def _place(path: str) -> Path | str:
+def _path_or_url(path: str) -> Path | str:
     return path if is_database_url(path) else Path(path)
 
 
-def _print(options: argparse.Namespace, report: CopyReport) -> None:
+def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
     verb = "would be copied" if options.dry_run else "copied and compared"
     print(
         f"{counted(report.users, 'user')} {verb}: "
@@ -432,7 +434,7 @@ def run_init(options: argparse.Namespace) -> int:
     where = public_url(options.url)
     with naming(where):
         initialize_database(options.url, login=options.login)
-    _say(options, {"url": where}, f"{where} is ready")
+    _print_result(options, {"url": where}, f"{where} is ready")
     return 0
 
 
@@ -442,7 +444,9 @@ def run_migrate(options: argparse.Namespace) -> int:
     with naming(where):
         before, now = migrate_database(options.url)
     done = "is at" if before == now else f"went from schema {before} to"
-    _say(options, {"before": before, "now": now}, f"{where} {done} schema {now}")
+    _print_result(
+        options, {"before": before, "now": now}, f"{where} {done} schema {now}"
+    )
     return 0
 
 

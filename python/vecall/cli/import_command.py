@@ -107,14 +107,14 @@ def add_commands(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad line and report its number."""
     options.on_write = named(options.on_write, "on-write")
-    with _source(options) as source:
+    with _open_source(options) as source:
         if source.is_export:
             return _import_export(options, source)
         return _Import(options, source).run()
 
 
 @contextmanager
-def _source(options: argparse.Namespace) -> Iterator[_Source]:
+def _open_source(options: argparse.Namespace) -> Iterator[_Source]:
     """Open the input and read its first line; create no database."""
     limit = _LINE_TEXTS * Limits().max_text_bytes + 1
     if options.file == "-":
@@ -207,9 +207,9 @@ class _Import:
         first = next(lines, None)  # a refused file must not create a database
         given = self._options
         with opened(given.path, given.embedder, given.on_write) as memory:
-            before = _rows(memory)
+            before = _memory_count(memory)
             failed = self._write_all(memory, first, lines)
-            new = max(0, _rows(memory) - before)
+            new = max(0, _memory_count(memory) - before)
         self._progress.finish()
         if failed is not None:
             print(
@@ -319,7 +319,7 @@ class _Import:
         return item
 
 
-def _rows(memory: MemoryService) -> int:
+def _memory_count(memory: MemoryService) -> int:
     """Return the number of memories in all states."""
     facts = memory.sync.admin.stats()
     return sum(int(facts[name]) for name in ("memories", "archived", "quarantined"))

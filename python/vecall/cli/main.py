@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 after printing an error."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == [_HOOK]:
-        return _hook(given[1:], own_process=arguments is None)
+        return _run_hook(given[1:], own_process=arguments is None)
     with clean_output():
         options = parser().parse_args(given)
         with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(options)
 
 
-def _hook(arguments: list[str], *, own_process: bool) -> int:
+def _run_hook(arguments: list[str], *, own_process: bool) -> int:
     from vecall.coding_agents.hook import main as hook
 
     status = hook(arguments)

@@ -56,7 +56,7 @@ def chosen(given: str) -> EmbedderLike:
     module, colon, name = given.partition(":")
     if not colon or module in NAMES:
         return given
-    return _imported(module, name)
+    return _import_embedder(module, name)
 
 
 def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
@@ -81,7 +81,7 @@ def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
     return Reporting()
 
 
-def _imported(module: str, name: str) -> EmbedderLike:
+def _import_embedder(module: str, name: str) -> EmbedderLike:
     """Import a dotted name from a module; call a class without arguments."""
     # Look in the current folder too: a script's sys.path has the script's folder only.
     sys.path.append(str(Path.cwd()))

@@ -83,7 +83,7 @@ def run_search(options: argparse.Namespace) -> int:
         source=options.source,
         session_prefix=options.session_prefix,
         kind_prefix=options.kind_prefix,
-        metadata=_metadata(options.metadata),
+        metadata=_parse_metadata(options.metadata),
     )
     with opened(options.path, options.embedder, read_only=True) as memory:
         times = []
@@ -113,7 +113,7 @@ def run_search(options: argparse.Namespace) -> int:
     return 0
 
 
-def _metadata(typed: str | None) -> dict[str, Any] | None:
+def _parse_metadata(typed: str | None) -> dict[str, Any] | None:
     if typed is None:
         return None
     try:

@@ -114,7 +114,7 @@ def run_create(options: argparse.Namespace) -> int:
         source=options.source,
         author=options.author,
         min_trust=options.min_trust,
-        expires_at=_expiry(options.expires),
+        expires_at=_token_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])
     if options.json:
@@ -163,7 +163,7 @@ def token_file(options: argparse.Namespace) -> TokenFile:
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
 
 
-def _expiry(text: str | None) -> float | None:
+def _token_expiry(text: str | None) -> float | None:
     """Return seconds since 1970, from a time or from a duration from now."""
     if text is None:
         return None
@@ -500,7 +500,7 @@ def run_mcp(options: argparse.Namespace) -> int:
             msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
             print(msg, file=sys.stderr)
         print(f"vecall: paste into {client.where}:", file=sys.stderr)
-        print(client.settings(_command(options)))
+        print(client.settings(_mcp_server_command(options)))
         return 0
     from vecall.mcp import create_server, private_pipes, run_stdio
 
@@ -529,13 +529,13 @@ def run_mcp(options: argparse.Namespace) -> int:
     return 0
 
 
-def _command(options: argparse.Namespace) -> list[str]:
+def _mcp_server_command(options: argparse.Namespace) -> list[str]:
     """Return the command with the options that differ from the defaults.
 
     Clients start it in a folder and with a PATH of their own, so both paths are
     absolute.
     """
-    command = [*_program(), "mcp"]
+    command = [*_vecall_program(), "mcp"]
     if options.path is not None:
         is_url = "://" in options.path
         path = options.path if is_url else str(Path(options.path).absolute())
@@ -555,7 +555,7 @@ def _command(options: argparse.Namespace) -> list[str]:
     return command
 
 
-def _program() -> list[str]:
+def _vecall_program() -> list[str]:
     started = Path(sys.argv[0])
     if started.name == "vecall" and started.exists():
         return [str(started.absolute())]

@@ -74,7 +74,7 @@ def add_commands(commands: Any) -> None:
 def run_consolidate(options: argparse.Namespace) -> int:
     """Consolidate, or show the planned changes."""
     require_file(options.path)
-    summarizer = _summarizer(options.summarizer)
+    summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
     with opened(options.path, options.embedder, read_only=only_shown) as memory:
         done = memory.sync.consolidate(
@@ -125,7 +125,7 @@ def _line(texts: dict[str, str], id_: str) -> str:
     return shown if len(shown) <= 80 else f"{shown[:79]}…"
 
 
-def _summarizer(name: str | None) -> SummaryProvider | None:
+def _import_summarizer(name: str | None) -> SummaryProvider | None:
     """Import the summarizer that --summarizer names; None without the option.
 
     Raises:
@@ -208,7 +208,7 @@ def run_erase(options: argparse.Namespace) -> int:
         raise NotFoundError(msg)
     where = [SHARED if app == SHARED_APP else app for app in apps]
     where += [HIDDEN] * len(hidden)
-    _confirm(options, where)
+    _confirm_erase(options, where)
     if hidden:
         with naming(path):
             forget_hidden(place, hidden)
@@ -217,15 +217,15 @@ def run_erase(options: argparse.Namespace) -> int:
         naming(path),
         MemoryService(options.path, embedder="none", writes=writes) as memory,
     ):
-        erased = sum(_erase(memory, app, user) for app in apps)
+        erased = sum(_erase_user_in_app(memory, app, user) for app in apps)
         memory.sync.admin.purge()
     with naming(path):
         places = name_traces(place, user, parts)
-    _report(options, where, erased, places)
+    _print_erase_report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
 
 
-def _erase(memory: MemoryService, app: str, user: str) -> int:
+def _erase_user_in_app(memory: MemoryService, app: str, user: str) -> int:
     if app != SHARED_APP:
         return memory.sync.delete_user(app_name=app, user_id=user, forget=True)
     # The shared scope belongs to the user; any app name selects it.
@@ -234,7 +234,7 @@ def _erase(memory: MemoryService, app: str, user: str) -> int:
     )
 
 
-def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
+def _confirm_erase(options: argparse.Namespace, apps: list[str]) -> None:
     if options.yes:
         return
     if not sys.stdin.isatty():
@@ -247,7 +247,7 @@ def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
         raise ConfigError(msg)
 
 
-def _report(
+def _print_erase_report(
     options: argparse.Namespace,
     apps: list[str],
     erased: int,

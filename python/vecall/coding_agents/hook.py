@@ -145,15 +145,15 @@ def answer_for(event: str, block: str) -> str:
         return ""
     if event in _CLAUDE_CODE_AND_CODEX:
         specific = {"hookEventName": event, "additionalContext": block}
-        return _json({"suppressOutput": True, "hookSpecificOutput": specific})
+        return _ascii_json({"suppressOutput": True, "hookSpecificOutput": specific})
     if event == "beforeSubmitPrompt":
-        return _json({"continue": True, "additional_context": block})
+        return _ascii_json({"continue": True, "additional_context": block})
     if event == "sessionStart":
-        return _json({"additional_context": block})
+        return _ascii_json({"additional_context": block})
     return ""
 
 
-def _json(fields: dict[str, object]) -> str:
+def _ascii_json(fields: dict[str, object]) -> str:
     return json.dumps(fields, ensure_ascii=True)
 
 
@@ -332,7 +332,7 @@ def recalled(
         max_tokens=max_tokens,
         min_confidence=min_confidence,
         format="secure",
-        count_tokens=_counting(max_tokens),
+        count_tokens=_block_token_counter(max_tokens),
         filter=None if session_id is None else Filter(not_session_id=session_id),
     )
     return asyncio.run(preload.block(prompt))
@@ -367,7 +367,7 @@ def profile(
         cursor = page[-1].id
     found.reverse()  # newest first
     found.sort(key=lambda each: PROFILE_KINDS.index(str(each.kind)))
-    shown, count = found[:_MOST_OF_A_PROFILE], _counting(max_tokens)
+    shown, count = found[:_MOST_OF_A_PROFILE], _block_token_counter(max_tokens)
     while shown:
         block = render(shown, "secure")
         if count(block) <= max_tokens:
@@ -376,7 +376,7 @@ def profile(
     return ""
 
 
-def _counting(max_tokens: int) -> Callable[[str], int]:
+def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
     """Return a count by which a block of `max_tokens` also fits an agent's limit."""
     estimate = counter(None)
 
@@ -419,7 +419,7 @@ def retain(
     for at in range(0, len(turns), _AT_ONCE):
         if left() < 0.2:
             return refused, len(turns) - at
-        chunk = [_event(turn) for turn in turns[at : at + _AT_ONCE]]
+        chunk = [_event_of_turn(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
             added = memory.sync.add_events_to_memory(
                 app_name=owner.app_name,
@@ -434,17 +434,17 @@ def retain(
     return refused, 0
 
 
-def _event(turn: Turn) -> Event:
+def _event_of_turn(turn: Turn) -> Event:
     return Event(
         turn.text,
         author=turn.author,
-        timestamp=_seconds(turn.timestamp),
+        timestamp=_timestamp_seconds(turn.timestamp),
         id=turn.id,
         custom_metadata=dict(turn.metadata),
     )
 
 
-def _seconds(moment: str | None) -> float | None:
+def _timestamp_seconds(moment: str | None) -> float | None:
     """Return a time in seconds since 1970; None for one that is not a time."""
     try:
         return None if moment is None else to_seconds(moment, "timestamp")
@@ -511,16 +511,20 @@ def _run(arguments: Sequence[str], verb: str) -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(LogHandler(verb))
     logging.getLogger("vecall").propagate = False
-    run = {"recall": _recall, "retain": _retain, "start": _start}[parsed.verb]
+    run = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}[
+        parsed.verb
+    ]
     payload = read_payload(sys.stdin.fileno())
     text = run(payload, options, end.left)
     answer = answer_for(payload.event, text)
     end.print_now()
-    _print(answer)
+    _print_answer(answer)
     end.cancel()
 
 
-def _recall(payload: Payload, options: Options, _: Callable[[], float]) -> str:
+def _recall_for_prompt(
+    payload: Payload, options: Options, _: Callable[[], float]
+) -> str:
     if not payload.prompt.strip() or not options.path.exists():
         return ""
     with _opened(options, read_only=True) as memory:
@@ -542,7 +546,9 @@ def _start(payload: Payload, options: Options, left: Callable[[], float]) -> str
         return profile(memory, owner, max_tokens=options.max_tokens, left=left)
 
 
-def _retain(payload: Payload, options: Options, left: Callable[[], float]) -> str:
+def _retain_transcript(
+    payload: Payload, options: Options, left: Callable[[], float]
+) -> str:
     path = find_transcript(payload.transcript, payload.session_id)
     if path is None or payload.session_id is None:
         msg = "the input names no session with a transcript"
@@ -579,7 +585,7 @@ def _owner(payload: Payload, options: Options) -> Owner:
     return Owner(options.app, user)
 
 
-def _print(text: str) -> None:
+def _print_answer(text: str) -> None:
     data = memoryview(text.encode("ascii"))
     while data:
         data = data[os.write(1, data) :]

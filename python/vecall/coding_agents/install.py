@@ -178,19 +178,19 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(real.parent):
+    with _lock_settings_folder(real.parent):
         before = _read(real)
-        text = _decoded(before)
+        text = _decoded_settings(before)
         if text is None:
             text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
-        settings = _checked(text, agent)
-        if _ours(settings, agent) == {name: [hooks[name]] for name in hooks}:
+        settings = _checked_settings(text, agent)
+        if _our_entries(settings, agent) == {name: [hooks[name]] for name in hooks}:
             return False
-        cleared = _cleared(text, agent)
+        cleared = _without_our_hooks(text, agent)
         if before is not None and cleared == text:
             # An older backup must not survive: what it restores is older than this.
             _write(real.with_name(real.name + BACKUP), before, real)
-        _write(real, _added(cleared, agent, hooks).encode(), real)
+        _write(real, _with_our_hooks(cleared, agent, hooks).encode(), real)
         return True
 
 
@@ -214,11 +214,11 @@ def uninstall(agent: Agent, path: Path) -> bool:
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         return False
-    with _locked(real.parent):
-        text = _decoded(_read(real))
-        if text is None or not _ours(_checked(text, agent), agent):
+    with _lock_settings_folder(real.parent):
+        text = _decoded_settings(_read(real))
+        if text is None or not _our_entries(_checked_settings(text, agent), agent):
             return False
-        cleared = _cleared(text, agent)
+        cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
         saved = _read(backup)
         if saved is None:
@@ -237,11 +237,11 @@ def uninstall(agent: Agent, path: Path) -> bool:
 def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     """Return what `install` writes into a new file."""
     text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
-    return _added(text, agent, hooks)
+    return _with_our_hooks(text, agent, hooks)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_settings_folder(folder: Path) -> Iterator[None]:
     """Let one installation at a time edit the files of a folder."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -267,7 +267,7 @@ def _read(path: Path) -> bytes | None:
         return stream.read()
 
 
-def _decoded(data: bytes | None) -> str | None:
+def _decoded_settings(data: bytes | None) -> str | None:
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
@@ -275,7 +275,7 @@ def _decoded(data: bytes | None) -> str | None:
         raise ConfigError(msg) from None
 
 
-def _checked(text: str, agent: Agent) -> dict[str, Any]:
+def _checked_settings(text: str, agent: Agent) -> dict[str, Any]:
     """Return the settings if their hooks can be edited."""
     try:
         settings = json.loads(text, object_pairs_hook=_Object)
@@ -289,7 +289,7 @@ def _checked(text: str, agent: Agent) -> dict[str, Any]:
         msg = "path: expected an object, with lists in its hooks; it was not changed"
         raise ConfigError(msg)
     found: dict[str, Any] = settings
-    if settings.repeated & {"hooks", *agent.first} or _repeats(hooks):
+    if settings.repeated & {"hooks", *agent.first} or _has_repeated_key(hooks):
         msg = "path: a key that would be edited is there twice; it was not changed"
         raise ConfigError(msg)
     return found
@@ -304,27 +304,29 @@ class _Object(dict[str, Any]):
         self.repeated = {name for name, count in counts.items() if count > 1}
 
 
-def _repeats(value: object) -> bool:
+def _has_repeated_key(value: object) -> bool:
     """Whether an object in a value has a key more than once."""
     if isinstance(value, _Object):
-        return bool(value.repeated) or any(map(_repeats, value.values()))
-    return isinstance(value, list) and any(map(_repeats, value))
+        return bool(value.repeated) or any(map(_has_repeated_key, value.values()))
+    return isinstance(value, list) and any(map(_has_repeated_key, value))
 
 
-def _ours(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[Any]]:
+def _our_entries(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[Any]]:
     """Return the entries of each event that hold a hook of `install`."""
     return {
         event: ours
         for event, entries in settings.get("hooks", {}).items()
-        if (ours := [each for each in entries if _marked(each, agent)])
+        if (ours := [each for each in entries if _has_our_hook(each, agent)])
     }
 
 
-def _marked(entry: Any, agent: Agent) -> bool:
-    return any(map(_is_ours, _handlers(entry))) if agent.grouped else _is_ours(entry)
+def _has_our_hook(entry: Any, agent: Agent) -> bool:
+    return (
+        any(map(_is_ours, _group_handlers(entry))) if agent.grouped else _is_ours(entry)
+    )
 
 
-def _handlers(group: Any) -> list[Any]:
+def _group_handlers(group: Any) -> list[Any]:
     handlers = group.get("hooks") if isinstance(group, dict) else None
     return handlers if isinstance(handlers, list) else []
 
@@ -334,14 +336,14 @@ def _is_ours(hook: Any) -> bool:
     return isinstance(command, str) and command.endswith(MARK)
 
 
-def _cleared(text: str, agent: Agent) -> str:
+def _without_our_hooks(text: str, agent: Agent) -> str:
     """Return the text without our hooks, and without what they leave empty."""
     for event, entries in json.loads(text).get("hooks", {}).items():
         left = len(entries)
         for at in reversed(range(len(entries))):
-            if not _marked(entries[at], agent):
+            if not _has_our_hook(entries[at], agent):
                 continue
-            handlers = _handlers(entries[at]) if agent.grouped else []
+            handlers = _group_handlers(entries[at]) if agent.grouped else []
             places = [n for n, each in enumerate(handlers) if _is_ours(each)]
             if len(places) == len(handlers):
                 text = without(text, ["hooks", event, at])
@@ -356,7 +358,7 @@ def _cleared(text: str, agent: Agent) -> str:
     return text
 
 
-def _added(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
+def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
     for name, value in agent.first.items():
         if name not in json.loads(text):
             text = with_value(text, [name], value)
@@ -378,10 +380,12 @@ def _same(agent: Agent, saved: bytes, cleared: str) -> bool:
     except ValueError:
         return False
     after = json.loads(cleared)
-    return isinstance(before, dict) and _plain(agent, before) == _plain(agent, after)
+    return isinstance(before, dict) and _comparable_settings(
+        agent, before
+    ) == _comparable_settings(agent, after)
 
 
-def _plain(agent: Agent, settings: dict[str, Any]) -> dict[str, Any]:
+def _comparable_settings(agent: Agent, settings: dict[str, Any]) -> dict[str, Any]:
     hooks = {name: each for name, each in settings.get("hooks", {}).items() if each}
     rest = {name: each for name, each in settings.items() if name != "hooks"}
     return {**agent.first, **rest, "hooks": hooks}

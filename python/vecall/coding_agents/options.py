@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,19 +141,18 @@ def as_arguments(parsed: argparse.Namespace) -> str:
 
 
 def _positive(typed: str) -> int:
-    number = int(typed)
-    if number < 1:
-        msg = "must be at least 1"
-        raise argparse.ArgumentTypeError(msg)
-    return number
+    if typed.isdecimal() and len(typed) < 20 and int(typed) > 0:
+        return int(typed)
+    msg = "must be an integer of at least 1"
+    raise argparse.ArgumentTypeError(msg)
 
 
 def _share(typed: str) -> float:
-    number = float(typed)
-    if not 0 <= number <= 1:
-        msg = "must be within 0 and 1"
-        raise argparse.ArgumentTypeError(msg)
-    return number
+    with suppress(ValueError):
+        if 0 <= (number := float(typed)) <= 1:
+            return number
+    msg = "must be a number from 0 to 1"
+    raise argparse.ArgumentTypeError(msg)
 
 
 # The user name of a project: one for all folders and worktrees of a repository.
@@ -170,12 +170,12 @@ def project_user(folder: str) -> str:
     that names the worktree as well: anybody can write the name of another repository
     into a folder that is to be unpacked.
     """
-    root = _root(Path(os.path.realpath(folder)))
+    root = _project_root(Path(os.path.realpath(folder)))
     digest = hashlib.blake2b(os.fsencode(root), digest_size=8)
     return f"project-{digest.hexdigest()}"
 
 
-def _root(folder: Path) -> Path:
+def _project_root(folder: Path) -> Path:
     for each in (folder, *folder.parents):
         mark = each / ".git"
         if mark.is_dir():

@@ -161,7 +161,7 @@ def _read_line(line: bytes, at: int, turns: list[Turn], spare: list[Turn]) -> No
     elif entry.get("type") in _ROLES:
         turns += _claude_code(entry)
     elif entry.get("role") in _ROLES:
-        turns += _cursor(entry, at)
+        turns += _cursor_turns(entry, at)
 
 
 def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
@@ -173,7 +173,7 @@ def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
         return
     text = without_blocks(_text_of(message.get("content")), *_REMINDER).strip()
     if text and not text.startswith(_NOT_SAID):
-        yield _turn(entry, uuid, entry["type"], text, "claude-code")
+        yield _turn_of_entry(entry, uuid, entry["type"], text, "claude-code")
 
 
 def _codex_event(entry: Mapping[str, Any]) -> Iterator[Turn]:
@@ -182,7 +182,7 @@ def _codex_event(entry: Mapping[str, Any]) -> Iterator[Turn]:
     author = authors.get(str(payload.get("type")))
     text = payload.get("message")
     if entry.get("type") == "event_msg" and author and isinstance(text, str):
-        yield from _codex(entry, author, text.strip())
+        yield from _codex_turns(entry, author, text.strip())
 
 
 def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
@@ -193,16 +193,16 @@ def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
     text = _text_of(payload.get("content")).strip()
     injected = author == "user" and text.startswith(_NOT_SAID_IN_CODEX)
     if author in _ROLES and not injected:
-        yield from _codex(entry, str(author), text)
+        yield from _codex_turns(entry, str(author), text)
 
 
-def _codex(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
+def _codex_turns(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
     if text:
-        named = _hashed(str(entry.get("timestamp")), author, text)
-        yield _turn(entry, named, author, text, "codex")
+        named = _hashed_turn_id(str(entry.get("timestamp")), author, text)
+        yield _turn_of_entry(entry, named, author, text, "codex")
 
 
-def _cursor(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
+def _cursor_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     text = without_blocks(_text_of(content), *_TIMESTAMP).strip()
@@ -211,11 +211,11 @@ def _cursor(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
         text = text[len(begin) : -len(end)].strip()
     if text:
         # Lines have neither ids nor times; the file only grows, so offsets stay.
-        named = _hashed(str(offset), str(entry["role"]), text)
-        yield _turn(entry, named, str(entry["role"]), text, "cursor")
+        named = _hashed_turn_id(str(offset), str(entry["role"]), text)
+        yield _turn_of_entry(entry, named, str(entry["role"]), text, "cursor")
 
 
-def _turn(
+def _turn_of_entry(
     entry: Mapping[str, Any], named: str, author: str, text: str, agent: str
 ) -> Turn:
     metadata = {"agent": agent}
@@ -227,7 +227,7 @@ def _turn(
     return Turn(
         id=to_valid_utf8(named)[:256],
         author=author,
-        text=_cut(to_valid_utf8(text)),
+        text=_cut_long_text(to_valid_utf8(text)),
         timestamp=moment if isinstance(moment, str) else None,
         metadata=metadata,
     )
@@ -248,12 +248,12 @@ def _text_of(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _hashed(*parts: str) -> str:
+def _hashed_turn_id(*parts: str) -> str:
     data = "\0".join(parts).encode("utf-8", "replace")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _cut(text: str) -> str:
+def _cut_long_text(text: str) -> str:
     more = len(text) - MOST_TEXT_CHARACTERS
     if more <= 0:
         return text
@@ -304,7 +304,7 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     node = _found(text, path[:-1])
     body = text[node.start : node.end]
     newline = "\r\n" if "\r\n" in text else "\n"
-    unit = _indent(text)
+    unit = _document_indent(text)
     label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
     outer = _line_indent(text, node.start)
     inner = outer + unit
@@ -314,14 +314,14 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
         many_lines = "\n" in before
         if many_lines:
             inner = before.rpartition("\n")[2]
-        shown = _shown(value, unit if many_lines else None, inner, newline)
+        shown = _json_of_value(value, unit if many_lines else None, inner, newline)
         between = f",{newline}{inner}" if many_lines else ", "
         return f"{text[:last]}{between}{label}{shown}{text[last:]}"
     if "\n" not in text.strip() and text.strip() not in ("{}", "[]"):
-        shown = _shown(value, None, "", newline)
+        shown = _json_of_value(value, None, "", newline)
         filled = f"{body[0]}{label}{shown}{body[-1]}"
     else:
-        shown = _shown(value, unit, inner, newline)
+        shown = _json_of_value(value, unit, inner, newline)
         filled = f"{body[0]}{newline}{inner}{label}{shown}{newline}{outer}{body[-1]}"
     return text[: node.start] + filled + text[node.end :]
 
@@ -345,13 +345,13 @@ def without(text: str, path: Sequence[Key]) -> str:
     return text[:start] + text[end:]
 
 
-def _shown(value: object, unit: str | None, inner: str, newline: str) -> str:
+def _json_of_value(value: object, unit: str | None, inner: str, newline: str) -> str:
     if unit is None:
         return json.dumps(value)
     return json.dumps(value, indent=unit).replace("\n", newline + inner)
 
 
-def _indent(text: str) -> str:
+def _document_indent(text: str) -> str:
     """Return one level of the document's indent."""
     found = re.search(r"\n([ \t]+)\S", text)
     return found[1] if found else "  "
@@ -363,13 +363,13 @@ def _line_indent(text: str, at: int) -> str:
 
 
 def _found(text: str, path: Sequence[Key]) -> _Node:
-    node = _parsed(text, _after_space(text, 0))
+    node = _parsed_value(text, _after_space(text, 0))
     for key in path:
         node = node.parts[node.at(key)][2]
     return node
 
 
-def _parsed(text: str, start: int) -> _Node:
+def _parsed_value(text: str, start: int) -> _Node:
     """Return the value that starts at a place of a valid document."""
     node = _Node(start)
     opening = text[start]
@@ -386,7 +386,7 @@ def _parsed(text: str, start: int) -> _Node:
             at = _end(_STRING.match(text, at))
             named = json.loads(text[begin:at])
             at = _after_space(text, _after_space(text, at) + 1)
-        value = _parsed(text, at)
+        value = _parsed_value(text, at)
         node.parts.append((named, begin, value))
         at = _after_space(text, value.end)
         if text[at] == ",":

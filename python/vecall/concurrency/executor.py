@@ -316,7 +316,7 @@ class PluginExecutor:
                     daemon=True,
                 )
                 self._loop_thread.start()
-                self._stop = weakref.finalize(self, _stop, self._loop)
+                self._stop = weakref.finalize(self, _stop_loop, self._loop)
                 self._stop.atexit = False  # type: ignore[misc]
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
@@ -328,7 +328,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _stop(loop: asyncio.AbstractEventLoop) -> None:
+def _stop_loop(loop: asyncio.AbstractEventLoop) -> None:
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(loop.stop)
 

@@ -167,7 +167,7 @@ class SingleFlight:
         for key in keys:
             promise = self._take(key)
             if promise is not None:
-                promise.set_exception(_failed())
+                promise.set_exception(_shared_call_error())
 
     def abandoned(
         self, keys: Sequence[FlightKey], claimed: Mapping[int, Claim]
@@ -184,7 +184,7 @@ class SingleFlight:
                     del self._coming[keys[at]]
             promise = claim.promise  # no caller can begin to wait for it now
             if promise is not None and not promise.done():
-                promise.set_exception(_failed())
+                promise.set_exception(_shared_call_error())
 
     def _arrived(
         self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
@@ -204,5 +204,5 @@ class SingleFlight:
             return None if claim is None else claim.promise
 
 
-def _failed() -> EmbedderError:
+def _shared_call_error() -> EmbedderError:
     return EmbedderError("another call that embedded the same text failed")

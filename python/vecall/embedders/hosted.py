@@ -85,7 +85,7 @@ class OpenAIEmbedder:
             msg = "encoding_format: expected 'base64' or 'float'"
             raise ConfigError(msg)
         self.model_id = f"openai:{model}"
-        self.dimensions = _dimensions(model, dimensions)
+        self.dimensions = _openai_dimensions(model, dimensions)
         self.max_concurrency = max_concurrency
         self._remote = Remote(
             "openai",
@@ -149,7 +149,7 @@ class OpenAIEmbedder:
 OpenAiEmbedder = OpenAIEmbedder
 
 
-def _dimensions(model: str, dimensions: int | None) -> int:
+def _openai_dimensions(model: str, dimensions: int | None) -> int:
     native = _OPENAI_NATIVE.get(model)
     if dimensions is None:
         if native is None:
@@ -285,8 +285,8 @@ class GeminiEmbedder:
         self._retrying = partial(
             Retrying,
             stop=stop_after_attempt(1 + checked_retries(max_retries)),
-            retry=retry_if_exception(_passes),
-            wait=_wait,
+            retry=retry_if_exception(_is_retryable_error),
+            wait=_retry_wait_seconds,
             reraise=True,
         )
 
@@ -368,7 +368,7 @@ def _gemini_key(api_key: str | None) -> str:
     raise ConfigError(msg)
 
 
-def _passes(error: BaseException) -> bool:
+def _is_retryable_error(error: BaseException) -> bool:
     """Return whether a retry may succeed after an error."""
     from google.genai.errors import APIError
 
@@ -380,7 +380,7 @@ def _passes(error: BaseException) -> bool:
     return isinstance(error, kinds)
 
 
-def _wait(state: Any) -> float:
+def _retry_wait_seconds(state: Any) -> float:
     from tenacity import wait_exponential_jitter
 
     said = _said(state.outcome.exception())

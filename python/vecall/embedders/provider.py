@@ -79,7 +79,11 @@ class ProviderEmbedder:
         if self._batch is not None:
             return self._batch(list(texts))
         vectors = [self._one(text) for text in texts]
-        return _all(vectors) if any(map(inspect.isawaitable, vectors)) else vectors
+        return (
+            _await_vectors(vectors)
+            if any(map(inspect.isawaitable, vectors))
+            else vectors
+        )
 
     async def _embed_async(self, texts: Sequence[str]) -> Any:
         if self._batch is not None:
@@ -155,7 +159,7 @@ def as_provider(embedder: Embedder) -> EmbedderProvider:
     return EmbedderProvider(embedder)
 
 
-async def _all(vectors: list[Any]) -> list[Any]:
+async def _await_vectors(vectors: list[Any]) -> list[Any]:
     """Await the vectors that are awaitable, one after the other."""
     return [await v if inspect.isawaitable(v) else v for v in vectors]
 
@@ -244,14 +248,14 @@ class Remote:
         except VecallError:
             raise
         except Exception as error:
-            failure = _described(error)
+            failure = _error_description(error)
         # Raised outside the handler, so that the original error is not its context: its
         # message may quote the text or the API key.
         msg = f"{self._name}: {failure}"
         raise EmbedderError(msg)
 
 
-def _described(error: Exception) -> str:
+def _error_description(error: Exception) -> str:
     """Describe an error by its type and HTTP status, without its message."""
     message = f"the request failed with {type(error).__name__}"
     for name in ("status_code", "code"):

@@ -64,7 +64,7 @@ class QueryMap:
     @staticmethod
     def shipped(model_id: str) -> QueryMap | None:
         """Return the map that comes with vecall for a model; None if it has none."""
-        return _shipped(model_id)
+        return _load_shipped_map(model_id)
 
     @staticmethod
     def load(path: str | Path) -> QueryMap:
@@ -104,7 +104,7 @@ class QueryMap:
 
 
 @cache
-def _shipped(model_id: str) -> QueryMap | None:
+def _load_shipped_map(model_id: str) -> QueryMap | None:
     file = _SHIPPED / f"{model_id}.npy"
     return QueryMap.load(file) if file.is_file() else None
 
@@ -159,7 +159,9 @@ class _Normal(NamedTuple):
         wanted = np.zeros((len(example.questions), len(example.memories)))
         for row, evidence in zip(wanted, example.evidence, strict=True):
             row[list(evidence)] = 1.0 / len(evidence)
-        return _Normal(_unit(example.memories), _unit(example.questions), wanted)
+        return _Normal(
+            _unit_vectors(example.memories), _unit_vectors(example.questions), wanted
+        )
 
     def slope(self, change: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient, (dim, dim), of the sum of the cross-entropies."""
@@ -175,7 +177,7 @@ class _Normal(NamedTuple):
         return cast("NDArray[np.float64]", pull.T @ self.questions)
 
 
-def _unit(vectors: Vectors) -> NDArray[np.float64]:
+def _unit_vectors(vectors: Vectors) -> NDArray[np.float64]:
     array = np.asarray(vectors, np.float64)
     if array.ndim != 2 or not np.isfinite(array).all():
         msg = "query map: expected finite vectors (n, dim)"

@@ -57,11 +57,11 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
     if isinstance(embedder, str):
         if embedder == "none":
             return None
-        return automatic() if embedder == AUTO else _named(embedder)
+        return automatic() if embedder == AUTO else _make_named_embedder(embedder)
     if callable(getattr(embedder, "embed", None)):
-        return _checked(cast("Embedder", embedder))
+        return _checked_embedder(cast("Embedder", embedder))
     if callable(embedder):
-        return _checked(FunctionEmbedder(embedder))
+        return _checked_embedder(FunctionEmbedder(embedder))
     msg = "embedder: expected a name such as 'local', a callable, or an Embedder"
     raise ConfigError(msg)
 
@@ -73,7 +73,7 @@ def resolve_later(embedder: EmbedderLike) -> Embedder | Literal["auto"] | None:
     return resolve(embedder)
 
 
-def _named(text: str) -> Embedder:
+def _make_named_embedder(text: str) -> Embedder:
     name, colon, model = text.partition(":")
     if name not in _NAMED or (colon and (name == "local" or not model)):
         names = ", ".join(f"'{name}'" for name in _NAMED)
@@ -87,7 +87,7 @@ def _named(text: str) -> Embedder:
     return cast("Embedder", made(model) if model else made())
 
 
-def _checked(embedder: Embedder) -> Embedder:
+def _checked_embedder(embedder: Embedder) -> Embedder:
     dimensions = getattr(embedder, "dimensions", None)
     if type(dimensions) is not int or not 1 <= dimensions <= _MAX_DIMENSIONS:
         msg = "embedder: `dimensions` must be an integer from 1 to 65536"

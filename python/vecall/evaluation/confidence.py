@@ -20,10 +20,12 @@ def calibration_figures(hits: Iterable[Hit]) -> dict[str, Any] | None:
     pairs = [(hit.confidence, hit.relevant) for hit in hits]
     confidences = [confidence for confidence, _ in pairs if confidence is not None]
     relevant = [right for confidence, right in pairs if confidence is not None]
-    return _figures(confidences, relevant) if confidences else None
+    return _calibration_figures(confidences, relevant) if confidences else None
 
 
-def _figures(confidences: Sequence[float], relevant: Sequence[int]) -> dict[str, Any]:
+def _calibration_figures(
+    confidences: Sequence[float], relevant: Sequence[int]
+) -> dict[str, Any]:
     return {
         "hits": len(confidences),
         "base_rate": metrics.mean(relevant),
@@ -58,14 +60,19 @@ def silence_figures(
     for floor in FLOORS:
         row: dict[str, Any] = {"min_confidence": floor}
         for name, answers in groups.items():
-            silent = [not any(_passes(hit, floor) for hit in a.hits) for a in answers]
+            silent = [
+                not any(_has_enough_confidence(hit, floor) for hit in a.hits)
+                for a in answers
+            ]
             row[name] = metrics.mean(silent)
-        row["evidence_kept"] = metrics.mean([_passes(hit, floor) for hit in right])
+        row["evidence_kept"] = metrics.mean(
+            [_has_enough_confidence(hit, floor) for hit in right]
+        )
         rows.append(row)
     return rows
 
 
-def _passes(hit: Hit, floor: float) -> bool:
+def _has_enough_confidence(hit: Hit, floor: float) -> bool:
     return hit.confidence is not None and hit.confidence >= floor
 
 
@@ -81,7 +88,7 @@ def fitted(
     Raises:
         ConfigError: Too few hits.
     """
-    weights = _fit([hit for result in results for hit in result.hits], vectors)
+    weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
     confidences: list[float] = []
     relevant: list[int] = []
     for user in dict.fromkeys(result.user for result in results):
@@ -89,15 +96,15 @@ def fitted(
             hit for result in results if result.user != user for hit in result.hits
         ]
         try:
-            without = _fit(others, vectors)
+            without = _fit_weights(others, vectors)
         except ConfigError:
             return weights, {"held_out": None}
         hits = [hit for result in results if result.user == user for hit in result.hits]
         confidences += [without.probability(hit.signals) for hit in hits]
         relevant += [hit.relevant for hit in hits]
-    return weights, {"held_out": _figures(confidences, relevant)}
+    return weights, {"held_out": _calibration_figures(confidences, relevant)}
 
 
-def _fit(hits: Sequence[Hit], vectors: bool) -> Weights:
+def _fit_weights(hits: Sequence[Hit], vectors: bool) -> Weights:
     signals = [hit.signals for hit in hits]
     return fit(signals, [hit.relevant for hit in hits], vectors=vectors)

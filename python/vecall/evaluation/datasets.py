@@ -73,7 +73,7 @@ def read_locomo(path: Path, app_name: str) -> list[Conversation]:
     """
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))
-        conversations = [_conversation(sample, app_name) for sample in samples]
+        conversations = [_locomo_conversation(sample, app_name) for sample in samples]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         conversations = []
     if not any(conversation.questions for conversation in conversations):
@@ -82,7 +82,7 @@ def read_locomo(path: Path, app_name: str) -> list[Conversation]:
     return conversations
 
 
-def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
+def _locomo_conversation(sample: dict[str, Any], app_name: str) -> Conversation:
     dialogue = sample["conversation"]
     user_id = str(sample["sample_id"])
     sessions = []
@@ -93,7 +93,9 @@ def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
             break
         start = _parse_date(dialogue[f"{name}_date_time"])
         events = [
-            Event(turn["text"], turn["speaker"], start + i * _TURN_SECONDS, _id(turn))
+            Event(
+                turn["text"], turn["speaker"], start + i * _TURN_SECONDS, _turn_id(turn)
+            )
             for i, turn in enumerate(dialogue.get(name, []))
         ]
         known.update(str(event.id) for event in events)
@@ -121,13 +123,15 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return [_beam(chat, app_name) for chat in document["conversations"]]
+        return [
+            _beam_conversation(chat, app_name) for chat in document["conversations"]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         msg = "file: expected BEAM's JSON, an object with conversations"
         raise InvalidArgumentError(msg) from None
 
 
-def _beam(chat: dict[str, Any], app_name: str) -> Conversation:
+def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
     user = str(chat["user"])
     sessions = [
         Session(
@@ -143,13 +147,15 @@ def _beam(chat: dict[str, Any], app_name: str) -> Conversation:
     ]
     questions = []
     for question in chat["questions"]:
-        groups = tuple(frozenset(map(str, _list(ids))) for ids in question["groups"])
+        groups = tuple(
+            frozenset(map(str, _checked_list(ids))) for ids in question["groups"]
+        )
         evidence = frozenset[str]().union(*groups)
         category = str(question["category"])
         questions.append(Question(str(question["text"]), category, evidence, groups))
     questions += [
         Question(str(text), "unanswerable", frozenset())
-        for text in _list(chat["unanswerable"])
+        for text in _checked_list(chat["unanswerable"])
     ]
     return Conversation(user, sessions, questions)
 
@@ -165,7 +171,7 @@ class _Lines:
 
     def add(self, line: dict[str, Any]) -> None:
         if "question" in line:
-            evidence = frozenset(map(str, _list(line["evidence"])))
+            evidence = frozenset(map(str, _checked_list(line["evidence"])))
             question = Question(str(line["question"]), str(line["category"]), evidence)
             self.questions.append(question)
             return
@@ -263,7 +269,7 @@ def with_other_half(conversation: Conversation) -> Conversation:
     return replace(conversation, questions=questions)
 
 
-def _list(value: object) -> list[Any]:
+def _checked_list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return value
@@ -313,7 +319,10 @@ def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation
                     session["id"],
                     [
                         Event(
-                            turn["text"], turn["author"], turn["timestamp"], _id(turn)
+                            turn["text"],
+                            turn["author"],
+                            turn["timestamp"],
+                            _turn_id(turn),
                         )
                         for turn in session["events"]
                     ],
@@ -336,7 +345,7 @@ def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation
     ]
 
 
-def _id(turn: dict[str, Any]) -> str:
+def _turn_id(turn: dict[str, Any]) -> str:
     return str(turn.get("dia_id") or turn["id"])
 
 

@@ -202,10 +202,10 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
         grid = picture.add_gridspec(
             2, 2 if calibrated else 1, height_ratios=(3, 1), hspace=0.05
         )
-        _recall(picture.add_subplot(grid[:, 0]), document, colours)
+        _draw_recall(picture.add_subplot(grid[:, 0]), document, colours)
         if calibrated:
             upper = picture.add_subplot(grid[0, 1])
-            _reliability(upper, calibrated, colours, document["top_k"])
+            _draw_reliability(upper, calibrated, colours, document["top_k"])
             lower = picture.add_subplot(grid[1, 1], sharex=upper)
             _counts(lower, calibrated, colours)
             upper.tick_params(labelbottom=False)
@@ -213,7 +213,9 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
         picture.savefig(path, dpi=150, metadata=metadata)
 
 
-def _recall(axes: Any, document: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+def _draw_recall(
+    axes: Any, document: Mapping[str, Any], colours: Mapping[str, str]
+) -> None:
     for name, mode in document["modes"].items():
         curve = [100 * (share or 0.0) for share in mode["recall_curve"]]
         label = f"{name}: {curve[9]:.1f} % at 10"
@@ -233,7 +235,7 @@ def _recall(axes: Any, document: Mapping[str, Any], colours: Mapping[str, str]) 
     axes.legend(loc="lower right")
 
 
-def _reliability(
+def _draw_reliability(
     axes: Any, modes: Mapping[str, Any], colours: Mapping[str, str], top_k: int
 ) -> None:
     axes.plot([0, 1], [0, 1], color="#7d8590", linestyle="--", label="as it should be")

@@ -112,14 +112,14 @@ def chosen_modes(selection: str | None) -> list[Mode]:
     for name in names:
         embedder_name = first if name in _COMPARED else name
         if embedder_name not in embedders:
-            embedders[embedder_name] = _resolved(embedder_name)
+            embedders[embedder_name] = _resolve_embedder(embedder_name)
         modes.append(
             Mode(name, embedders[embedder_name], _COMPARED.get(name, Ranking()))
         )
     return modes
 
 
-def _resolved(name: str) -> Embedder | None:
+def _resolve_embedder(name: str) -> Embedder | None:
     try:
         return resolve(name)
     except ConfigError as error:
@@ -407,22 +407,22 @@ def settings(*, vectors: bool) -> list[Setting]:
     """
     found = [
         DEFAULT,
-        _weighed("no covered share", {"coverage_power": 0.0}),
-        _weighed("no neighbours", NO_NEIGHBOURS),
-        _weighed("no answer after question", {"after_question": PREVIOUS}),
-        _weighed("no second neighbour", {"second": 0.0}),
-        _weighed("no session", {"session": 0.0}),
-        _weighed("no question factor", {"question": 1.0}),
-        _weighed("no time factor", {"time": 1.0}),
-        _weighed("no author factor", {"author": 1.0}),
-        _weighed("no author favoured", {"favoured": 1.0}),
-        _weighed("no reply factor", {"reply": 1.0}),
-        _weighed("first table: none but 0.5 beside", FIRST),
+        _weighted_setting("no covered share", {"coverage_power": 0.0}),
+        _weighted_setting("no neighbours", NO_NEIGHBOURS),
+        _weighted_setting("no answer after question", {"after_question": PREVIOUS}),
+        _weighted_setting("no second neighbour", {"second": 0.0}),
+        _weighted_setting("no session", {"session": 0.0}),
+        _weighted_setting("no question factor", {"question": 1.0}),
+        _weighted_setting("no time factor", {"time": 1.0}),
+        _weighted_setting("no author factor", {"author": 1.0}),
+        _weighted_setting("no author favoured", {"favoured": 1.0}),
+        _weighted_setting("no reply factor", {"reply": 1.0}),
+        _weighted_setting("first table: none but 0.5 beside", FIRST),
     ]
     if vectors:
         found += [
-            _weighed("vectors weigh 0.2, not 0.4", {"dense": 0.2}),
-            _weighed("vectors weigh 0.6, not 0.4", {"dense": 0.6}),
+            _weighted_setting("vectors weigh 0.2, not 0.4", {"dense": 0.2}),
+            _weighted_setting("vectors weigh 0.6, not 0.4", {"dense": 0.6}),
             Setting("with RRF", Ranking(fusion="rrf")),
         ]
     found += [
@@ -434,7 +434,7 @@ def settings(*, vectors: bool) -> list[Setting]:
     return found
 
 
-def _weighed(name: str, weights: Mapping[str, float]) -> Setting:
+def _weighted_setting(name: str, weights: Mapping[str, float]) -> Setting:
     return Setting(name, Ranking(weights=weights))
 
 
@@ -507,8 +507,8 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
         others = [example for i, example in enumerate(examples) if i % folds != fold]
         query_map = fit(others)
         for example in apart:
-            without += _ranks(example, example.questions)
-            mapped += _ranks(example, query_map(example.questions))
+            without += _recalls_and_ranks(example, example.questions)
+            mapped += _recalls_and_ranks(example, query_map(example.questions))
     return everything, {
         "questions": count,
         "without": _shares_found(without),
@@ -516,7 +516,9 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     }
 
 
-def _ranks(example: Example, questions: Vectors) -> list[tuple[float, float]]:
+def _recalls_and_ranks(
+    example: Example, questions: Vectors
+) -> list[tuple[float, float]]:
     order = np.argsort(-(questions @ example.memories.T), axis=1, kind="stable")
     found = []
     for ranked, evidence in zip(order[:, :20], example.evidence, strict=True):
@@ -589,13 +591,13 @@ def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
     """Return the mean shares of all questions and of each group."""
     groups = groups_of(question.category for question in found)
     return {
-        **_shares(found),
+        **_mean_shares(found),
         "recall_curve": [
             metrics.mean([question.curve[depth] for question in found])
             for depth in range(DEEPEST)
         ],
         "categories": {
-            name: _shares(
+            name: _mean_shares(
                 [question for question in found if question.category in groups[name]]
             )
             for name in sorted(groups)
@@ -635,7 +637,7 @@ def time_figures(seconds: Sequence[float]) -> dict[str, Any]:
     return values
 
 
-def _shares(found: Sequence[Measured]) -> dict[str, Any]:
+def _mean_shares(found: Sequence[Measured]) -> dict[str, Any]:
     values: dict[str, Any] = {
         share: metrics.mean([question.shares[i] for question in found])
         for i, share in enumerate(SHARES)

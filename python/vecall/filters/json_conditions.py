@@ -80,7 +80,7 @@ class Conditions(dict[str, Any]):
             most: The number of comparisons after which the test raises
                 `LimitExceededError`; None is `MOST_COMPARISONS`.
         """
-        each, left = _comparisons(self), MOST_COMPARISONS if most is None else most
+        each, left = _comparison_count(self), MOST_COMPARISONS if most is None else most
 
         def spend(comparisons: int) -> None:
             nonlocal left
@@ -147,10 +147,10 @@ def parsed(where: object, rules: Rules) -> Conditions:
             few or too many values or fields.
         LimitExceededError: Nested more than 32 levels, or more than 1,000 values.
     """
-    return _whole(where, rules, _DEPTH)
+    return _checked_conditions(where, rules, _DEPTH)
 
 
-def _whole(where: object, rules: Rules, depth: int) -> Conditions:
+def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
     _check_depth(rules, depth)
     if not isinstance(where, Mapping):
         msg = f"{rules.name}: expected a mapping from fields to conditions"
@@ -167,35 +167,40 @@ def _whole(where: object, rules: Rules, depth: int) -> Conditions:
     tests: list[Test] = []
     for field, condition in zip(map(exact, where), where.values(), strict=True):
         if field == "$not":
-            inner = _whole(condition, rules, depth - 1)
+            inner = _checked_conditions(condition, rules, depth - 1)
             conditions[field] = inner
             conditions.asks_own |= inner.asks_own
-            tests.append(_negated(inner.test))
+            tests.append(_negated_test(inner.test))
         elif field in AROUND:
-            parts = [_whole(each, rules, depth - 1) for each in _list(condition, rules)]
+            parts = [
+                _checked_conditions(each, rules, depth - 1)
+                for each in _checked_operand_list(condition, rules)
+            ]
             conditions[field] = parts
             conditions.asks_own |= any(part.asks_own for part in parts)
-            among = _all if field == "$and" else _any
+            among = _test_of_all if field == "$and" else _test_of_any
             tests.append(among([part.test for part in parts]))
         elif field in rules.own:
-            own = _converted(condition, rules.own[field], rules)
+            own = _converted_condition(condition, rules.own[field], rules)
             conditions.asks_own = True
-            conditions[field], test = _field(own, rules, depth)
-            tests.append(_at(field, test))
+            conditions[field], test = _field_condition_and_test(own, rules, depth)
+            tests.append(_field_value_test(field, test))
         elif _IS_OPERATOR.match(field):
-            raise InvalidArgumentError(_unknown(rules))
+            raise InvalidArgumentError(_unknown_operator_message(rules))
         else:
-            conditions[field], test = _field(condition, rules, depth)
-            tests.append(_at(field, test))
-    conditions.test = tests[0] if len(tests) == 1 else _all(tests)
+            conditions[field], test = _field_condition_and_test(condition, rules, depth)
+            tests.append(_field_value_test(field, test))
+    conditions.test = tests[0] if len(tests) == 1 else _test_of_all(tests)
     return conditions
 
 
-def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+def _field_condition_and_test(
+    condition: object, rules: Rules, depth: int
+) -> tuple[Any, Test]:
     """Return a copy of a condition on one field, and its test."""
     _check_depth(rules, depth)
     if not isinstance(condition, Mapping):
-        return _equals(condition, rules, depth)
+        return _equals_operator(condition, rules, depth)
     condition = {exact(key): each for key, each in condition.items()}
     operators = [key for key in condition if _is_operator(key)]
     if not operators and not rules.scalars_only:
@@ -204,8 +209,13 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
         if not all(isinstance(key, str) for key in condition):
             msg = f"{rules.name}: expected string keys"
             raise InvalidTypeError(msg)
-        nested = {k: _field(each, rules, depth - 1) for k, each in condition.items()}
-        inner = _all([_at(key, test) for key, (_, test) in nested.items()])
+        nested = {
+            k: _field_condition_and_test(each, rules, depth - 1)
+            for k, each in condition.items()
+        }
+        inner = _test_of_all(
+            [_field_value_test(key, test) for key, (_, test) in nested.items()]
+        )
         return {key: copy for key, (copy, _) in nested.items()}, lambda stored: (
             isinstance(stored, Mapping) and inner(stored)
         )
@@ -216,14 +226,14 @@ def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
         )
         raise InvalidTypeError(msg)
     if len(operators) < len(condition) or not _OPERATORS.keys() >= set(operators):
-        raise InvalidArgumentError(_unknown(rules))
+        raise InvalidArgumentError(_unknown_operator_message(rules))
     made = {op: _OPERATORS[op](condition[op], rules, depth) for op in operators}
     tests = [test for _, test in made.values()]
     copies = {op: copy for op, (copy, _) in made.items()}
-    return copies, tests[0] if len(tests) == 1 else _all(tests)
+    return copies, tests[0] if len(tests) == 1 else _test_of_all(tests)
 
 
-def _converted(
+def _converted_condition(
     condition: object, convert: Callable[[object], object], rules: Rules
 ) -> object:
     """Return a condition on a field of `Rules.own` with its operands converted."""
@@ -232,9 +242,11 @@ def _converted(
     changed: dict[object, object] = {}
     for operator, operand in condition.items():
         if operator == "$not":
-            changed[operator] = _converted(operand, convert, rules)
+            changed[operator] = _converted_condition(operand, convert, rules)
         elif operator in ("$in", "$nin"):
-            changed[operator] = [convert(each) for each in _list(operand, rules)]
+            changed[operator] = [
+                convert(each) for each in _checked_operand_list(operand, rules)
+            ]
         elif operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
             changed[operator] = convert(operand)
         elif operator == "$exists":
@@ -255,25 +267,25 @@ def _check_depth(rules: Rules, depth: int) -> None:
         raise LimitExceededError(msg)
 
 
-def _all(tests: list[Test]) -> Test:
+def _test_of_all(tests: list[Test]) -> Test:
     def test(value: Any) -> bool:
         return all(each(value) for each in tests)
 
     return test
 
 
-def _any(tests: list[Test]) -> Test:
+def _test_of_any(tests: list[Test]) -> Test:
     def test(value: Any) -> bool:
         return any(each(value) for each in tests)
 
     return test
 
 
-def _negated(inner: Test) -> Test:
+def _negated_test(inner: Test) -> Test:
     return lambda value: not inner(value)
 
 
-def _at(field: str, test: Test) -> Test:
+def _field_value_test(field: str, test: Test) -> Test:
     """Return a test of the value of a field."""
     path = field.split(".")
 
@@ -310,17 +322,17 @@ def _is_equal(stored: Any, wanted: Any) -> bool:
     return bool(stored == wanted)
 
 
-def _equals(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    wanted = _value(given, rules, depth)
+def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    wanted = _checked_operand(given, rules, depth)
     return wanted, lambda stored: _is_equal(stored, wanted)
 
 
-def _differs(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    wanted = _value(given, rules, depth)
+def _differs_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    wanted = _checked_operand(given, rules, depth)
     return wanted, lambda stored: not _is_equal(stored, wanted)
 
 
-def _ordered(
+def _order_operator(
     holds: Callable[[int], bool],
 ) -> Callable[[Any, Rules, int], tuple[Any, Test]]:
     def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
@@ -328,7 +340,7 @@ def _ordered(
         if isinstance(given, bool) or not isinstance(given, int | float | str):
             msg = f"{rules.name}: an order comparison expects a number or a string"
             raise InvalidTypeError(msg)
-        wanted = _value(given, rules, depth)
+        wanted = _checked_operand(given, rules, depth)
         kinds: Any = str if isinstance(wanted, str) else int | float
 
         def test(stored: Any) -> bool:
@@ -343,8 +355,11 @@ def _ordered(
     return made
 
 
-def _among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values = [_value(each, rules, depth) for each in _list(given, rules)]
+def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    values = [
+        _checked_operand(each, rules, depth)
+        for each in _checked_operand_list(given, rules)
+    ]
     truths = [each for each in values if isinstance(each, bool)]
     nested = [each for each in values if isinstance(each, list | dict)]
     others = [each for each in values if not isinstance(each, bool | list | dict)]
@@ -361,33 +376,33 @@ def _among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
 
 
 def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values, test = _among(given, rules, depth)
-    return values, _negated(test)
+    values, test = _among_operator(given, rules, depth)
+    return values, _negated_test(test)
 
 
-def _contains(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    [wanted] = _elements([given], rules, depth)
-    return wanted, _holding([wanted], all, rules)
+def _contains_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    [wanted] = _checked_elements([given], rules, depth)
+    return wanted, _containment_test([wanted], all, rules)
 
 
 def _contains_all(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values = _elements(_list(given, rules), rules, depth)
-    return values, _holding(values, all, rules)
+    values = _checked_elements(_checked_operand_list(given, rules), rules, depth)
+    return values, _containment_test(values, all, rules)
 
 
 def _contains_any(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values = _elements(_list(given, rules), rules, depth)
-    return values, _holding(values, any, rules)
+    values = _checked_elements(_checked_operand_list(given, rules), rules, depth)
+    return values, _containment_test(values, any, rules)
 
 
-def _elements(given: list[Any], rules: Rules, depth: int) -> list[Any]:
+def _checked_elements(given: list[Any], rules: Rules, depth: int) -> list[Any]:
     """Return copies of values that a stored list may contain."""
     if rules.scalars_only:
-        return _scalars(given, rules, depth)
-    return [_value(each, rules, depth) for each in given]
+        return _checked_scalars(given, rules, depth)
+    return [_checked_operand(each, rules, depth) for each in given]
 
 
-def _holding(
+def _containment_test(
     values: list[Any], among: Callable[[Iterable[bool]], bool], rules: Rules
 ) -> Test:
     """Return a test whether a list or a text contains all or any of some values."""
@@ -427,7 +442,7 @@ def _looks_inside(condition: Any) -> bool:
     return isinstance(condition, list) and any(map(_looks_inside, condition))
 
 
-def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
+def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
     given = exact(given)
     if not isinstance(given, bool):
         msg = f"{rules.name}: $exists expects True or False"
@@ -435,12 +450,12 @@ def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
     return given, lambda stored: (stored is not _MISSING) is given
 
 
-def _not(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    condition, test = _field(given, rules, depth - 1)
-    return condition, _negated(test)
+def _not_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    condition, test = _field_condition_and_test(given, rules, depth - 1)
+    return condition, _negated_test(test)
 
 
-def _value(given: object, rules: Rules, depth: int) -> Any:
+def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
     """Return a copy of an operand.
 
     Raises:
@@ -458,18 +473,23 @@ def _value(given: object, rules: Rules, depth: int) -> Any:
         return given
     if isinstance(given, list | tuple):
         if rules.scalars_only:
-            return _scalars(given, rules, depth)
-        return [_value(each, rules, depth - 1) for each in given]
+            return _checked_scalars(given, rules, depth)
+        return [_checked_operand(each, rules, depth - 1) for each in given]
     if rules.scalars_only:
         msg = f"{rules.name}: expected JSON scalars or lists of them as operands"
         raise InvalidTypeError(msg)
     if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
-        return {exact(k): _value(each, rules, depth - 1) for k, each in given.items()}
+        return {
+            exact(k): _checked_operand(each, rules, depth - 1)
+            for k, each in given.items()
+        }
     msg = f"{rules.name}: expected JSON values as operands"
     raise InvalidTypeError(msg)
 
 
-def _scalars(given: list[Any] | tuple[Any, ...], rules: Rules, depth: int) -> list[Any]:
+def _checked_scalars(
+    given: list[Any] | tuple[Any, ...], rules: Rules, depth: int
+) -> list[Any]:
     """Return a copy of a list of scalars.
 
     Raises:
@@ -482,10 +502,10 @@ def _scalars(given: list[Any] | tuple[Any, ...], rules: Rules, depth: int) -> li
     if len(given) > rules.most_values:
         msg = f"{rules.name}: at most {rules.most_values} values in a list"
         raise LimitExceededError(msg)
-    return [_value(each, rules, depth - 1) for each in given]
+    return [_checked_operand(each, rules, depth - 1) for each in given]
 
 
-def _list(given: object, rules: Rules) -> list[Any]:
+def _checked_operand_list(given: object, rules: Rules) -> list[Any]:
     if not isinstance(given, list | tuple | set | frozenset):
         msg = f"{rules.name}: $in, $nin, $all, $any, $and and $or expect a list"
         raise InvalidTypeError(msg)
@@ -499,18 +519,20 @@ def _list(given: object, rules: Rules) -> list[Any]:
     return list(given)
 
 
-def _comparisons(condition: Any, operator: str = "") -> int:
+def _comparison_count(condition: Any, operator: str = "") -> int:
     """Return the maximum number of comparisons of one value with checked conditions."""
     if isinstance(condition, Mapping):
-        return max(1, sum(_comparisons(each, op) for op, each in condition.items()))
+        return max(
+            1, sum(_comparison_count(each, op) for op, each in condition.items())
+        )
     if not isinstance(condition, list):
         return 1
     if operator in ("$in", "$nin"):  # scalars are looked up
         condition = [each for each in condition if isinstance(each, list | dict)]
-    return max(1, sum(map(_comparisons, condition)))
+    return max(1, sum(map(_comparison_count, condition)))
 
 
-def _unknown(rules: Rules) -> str:
+def _unknown_operator_message(rules: Rules) -> str:
     fields = ", ".join(_OPERATORS)
     own = f"; fields with $ are {', '.join(rules.own)}" if rules.own else ""
     around = "$and, $or and $not around conditions"
@@ -518,17 +540,17 @@ def _unknown(rules: Rules) -> str:
 
 
 _OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {
-    "$eq": _equals,
-    "$ne": _differs,
-    "$gt": _ordered(lambda sign: sign > 0),
-    "$gte": _ordered(lambda sign: sign >= 0),
-    "$lt": _ordered(lambda sign: sign < 0),
-    "$lte": _ordered(lambda sign: sign <= 0),
-    "$in": _among,
+    "$eq": _equals_operator,
+    "$ne": _differs_operator,
+    "$gt": _order_operator(lambda sign: sign > 0),
+    "$gte": _order_operator(lambda sign: sign >= 0),
+    "$lt": _order_operator(lambda sign: sign < 0),
+    "$lte": _order_operator(lambda sign: sign <= 0),
+    "$in": _among_operator,
     "$nin": _not_among,
-    "$contains": _contains,
+    "$contains": _contains_operator,
     "$all": _contains_all,
     "$any": _contains_any,
-    "$exists": _exists,
-    "$not": _not,
+    "$exists": _exists_operator,
+    "$not": _not_operator,
 }

@@ -21,12 +21,12 @@ _NAME = "filter.metadata"
 _TIME, _UPDATED = "$timestamp", "$updated_at"
 
 
-def _micros(name: str) -> Callable[[Any], float]:
+def _time_converter(name: str) -> Callable[[Any], float]:
     """Return what converts operands: times are compared by whole microseconds."""
     return lambda given: round(to_seconds(given, f"{_NAME}.{name}"), 6)
 
 
-TIMES = MappingProxyType({name: _micros(name) for name in (_TIME, _UPDATED)})
+TIMES = MappingProxyType({name: _time_converter(name) for name in (_TIME, _UPDATED)})
 """The fields of conditions that are times of the memory, not keys of its metadata."""
 
 _RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)

@@ -151,7 +151,7 @@ class EmbeddingQueue:
         elsewhere: dict[str, Future[bytes | None]],
     ) -> _Batch:
         """Start embedding the texts that are neither cached nor in flight."""
-        keys = [(app, user, _hash(text)) for text in texts]
+        keys = [(app, user, _hash_of_text(text)) for text in texts]
         mine: dict[int, Claim] = {}
         try:
             return self._claim_and_send(keys, texts, mine, found, elsewhere)
@@ -246,7 +246,7 @@ class EmbeddingQueue:
         texts: list[str],
         convert: Callable[[Vectors], Any] | None,
     ) -> Callable[[], Any]:
-        tried = _tried_async if concurrent else _tried
+        tried = _tried_async if concurrent else _embed_with_retries
         return partial(tried, embed, texts, self.embedder.dimensions, convert)
 
 
@@ -286,7 +286,7 @@ class _UserLru(Generic[K, V]):
             del self._of_user[user]
 
 
-def _tried(
+def _embed_with_retries(
     embed: Callable[[list[str]], Any],
     texts: list[str],
     dimensions: int,
@@ -304,7 +304,7 @@ def _tried(
             _raise_unless_passing(error, attempt)
         time.sleep(_pause(attempt))
     if isinstance(result, Awaitable):
-        return _awaited(result, len(texts), dimensions, convert)
+        return _awaited_vectors(result, len(texts), dimensions, convert)
     vectors = checked_vectors(result, len(texts), dimensions)
     return vectors if convert is None else convert(vectors)
 
@@ -326,7 +326,7 @@ async def _tried_async(
     return vectors if convert is None else convert(vectors)
 
 
-async def _awaited(
+async def _awaited_vectors(
     result: Awaitable[Any],
     count: int,
     dimensions: int,
@@ -335,17 +335,17 @@ async def _awaited(
     try:
         vectors = await finished(result)
     except Exception as error:
-        raise _failure(error, 1) from None
+        raise _embedder_failure(error, 1) from None
     checked = checked_vectors(vectors, count, dimensions)
     return checked if convert is None else convert(checked)
 
 
 def _raise_unless_passing(error: BaseException, attempt: int) -> None:
     if not isinstance(error, _PASSING) or attempt == _TRIES:
-        raise _failure(error, attempt) from None
+        raise _embedder_failure(error, attempt) from None
 
 
-def _failure(error: BaseException, attempt: int) -> VecallError:
+def _embedder_failure(error: BaseException, attempt: int) -> VecallError:
     if isinstance(error, VecallError):
         return error
     # The embedder's message may quote the text; its type does not. So the cause is not
@@ -359,7 +359,7 @@ def _pause(attempt: int) -> float:
     return float(longest) * (1.0 + _chance.random())
 
 
-def _hash(text: str) -> bytes:
+def _hash_of_text(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 

@@ -150,18 +150,18 @@ class ItemSearch:
         """
         owner = self._owner
         try:
-            _follow(owner, reads, state)
+            _follow_writes(owner, reads, state)
             for name in names:
-                _load(owner, reads, name)
+                _load_namespace(owner, reads, name)
         except BaseException:  # what is loaded in part would count as all there is
             owner.forget()
             raise
-        found = _nearest(owner, reads, names, query, wanted, accepts, after)
+        found = _nearest_items(owner, reads, names, query, wanted, accepts, after)
         _evict(owner, self._budget)
         return found
 
 
-def _follow(owner: ItemOwner, reads: StorageReads, state: ItemState) -> None:
+def _follow_writes(owner: ItemOwner, reads: StorageReads, state: ItemState) -> None:
     """Apply the writes since the last search to the loaded namespaces."""
     gone = state.gone - owner.gone
     forgotten = gone > _FEW_GONE and gone > owner.items
@@ -185,7 +185,7 @@ def _follow(owner: ItemOwner, reads: StorageReads, state: ItemState) -> None:
     owner.head = state.head
 
 
-def _load(owner: ItemOwner, reads: StorageReads, name: str) -> None:
+def _load_namespace(owner: ItemOwner, reads: StorageReads, name: str) -> None:
     if name in owner.loaded:
         owner.loaded.move_to_end(name)
         return
@@ -203,7 +203,7 @@ def _add(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
     for entry in entries:
         known = owner.loaded[entry.ns]
         if entry.key in known.newest:
-            _remove(owner, entry.ns, known.newest[entry.key])
+            _remove_vectors(owner, entry.ns, known.newest[entry.key])
             owner.items -= 1
         owner.items += 1
         version = entry.rid & _LARGEST
@@ -251,7 +251,7 @@ def _give_up(
     return ~np.isin(versions, list(refused))
 
 
-def _remove(owner: ItemOwner, name: str, version: int) -> None:
+def _remove_vectors(owner: ItemOwner, name: str, version: int) -> None:
     """Remove the vectors of an item that no longer exists in that version."""
     known = owner.loaded[name]
     count = known.counts.pop(version, 0)
@@ -270,12 +270,12 @@ def forget_items(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> N
             continue  # not loaded, or written again since
         before = _bytes_of(owner, name)
         del known.newest[key]
-        _remove(owner, name, version)
+        _remove_vectors(owner, name, version)
         owner.items -= 1
         owner.gone += 1
         owner.vector_bytes += _bytes_of(owner, name) - before
         if not known.newest:
-            _unload(owner, name)
+            _unload_namespace(owner, name)
 
 
 def _bytes_of(owner: ItemOwner, name: str) -> int:
@@ -283,7 +283,7 @@ def _bytes_of(owner: ItemOwner, name: str) -> int:
     return owner.engine.nbytes_of(_key(name))
 
 
-def _unload(owner: ItemOwner, name: str) -> None:
+def _unload_namespace(owner: ItemOwner, name: str) -> None:
     assert owner.engine is not None
     owner.items -= len(owner.loaded.pop(name).newest)
     owner.vector_bytes -= _bytes_of(owner, name)
@@ -292,10 +292,10 @@ def _unload(owner: ItemOwner, name: str) -> None:
 
 def _evict(owner: ItemOwner, budget: int) -> None:
     while owner.nbytes > budget and len(owner.loaded) > 1:
-        _unload(owner, next(iter(owner.loaded)))
+        _unload_namespace(owner, next(iter(owner.loaded)))
 
 
-def _nearest(
+def _nearest_items(
     owner: ItemOwner,
     reads: StorageReads,
     names: Sequence[str],
@@ -309,34 +309,38 @@ def _nearest(
     k = wanted + _MORE + 1  # the last one shows that those before it are complete
     most = sum(owner.loaded[name].vectors for name in names)
     while True:
-        candidates, is_whole = _candidates(owner, names, query, k)
+        candidates, is_whole = _nearest_candidates(owner, names, query, k)
         good: list[ItemRow] = []
         for start in range(0, len(candidates), wanted + _MORE):
             some = candidates[start : start + wanted + _MORE]
-            _decide(owner, reads, some, decided, accepts)
+            _decide_candidates(owner, reads, some, decided, accepts)
             rows = [row for v, _ in some if (row := decided[v]) is not None]
-            good += rows if after is None else _after(after, rows, owner.dim, query)
+            good += (
+                rows
+                if after is None
+                else _rows_after_place(after, rows, owner.dim, query)
+            )
             if len(good) >= wanted + _MORE:
                 break
         if is_whole or k >= most or len(good) >= wanted + _MORE:
-            scored = list(zip(_cosines(good, owner.dim, query), good, strict=True))
+            scored = list(zip(_row_cosines(good, owner.dim, query), good, strict=True))
             scored.sort(key=lambda each: (-each[0], -each[1].rid))
             return scored[: wanted + 1]
         k *= 4
 
 
-def _after(
+def _rows_after_place(
     place: tuple[float, int],
     rows: Sequence[ItemRow],
     dim: int,
     query: NDArray[np.float32],
 ) -> list[ItemRow]:
     """Return the rows that come after a cosine and a version."""
-    scored = zip(_cosines(rows, dim, query), rows, strict=True)
+    scored = zip(_row_cosines(rows, dim, query), rows, strict=True)
     return [row for cosine, row in scored if (cosine, row.version) < place]
 
 
-def _candidates(
+def _nearest_candidates(
     owner: ItemOwner, names: Sequence[str], query: NDArray[np.float32], k: int
 ) -> tuple[list[tuple[int, str]], bool]:
     """Return version and namespace of the nearest items, nearest first.
@@ -367,7 +371,7 @@ def _candidates(
     return list(first.items()), horizon == -math.inf
 
 
-def _decide(
+def _decide_candidates(
     owner: ItemOwner,
     reads: StorageReads,
     some: Sequence[tuple[int, str]],
@@ -382,13 +386,13 @@ def _decide(
     for version, name in unknown.items():
         row = rows.get(version)
         if row is None:
-            _remove(owner, name, version)
+            _remove_vectors(owner, name, version)
         elif row.ns != name:
             raise CorruptFileError(DAMAGED_ITEM)  # an index led to another item
         decided[version] = row if row is not None and accepts(row) else None
 
 
-def _cosines(
+def _row_cosines(
     rows: Sequence[ItemRow], dim: int, query: NDArray[np.float32]
 ) -> list[float]:
     """Return the cosine of the nearest vector of each row, from its stored vectors."""

@@ -658,7 +658,7 @@ def _examine_loading(path: Path | str) -> Finding:
     try:
         storage = open_storage(path, "full", read_only=True)
         try:
-            return _loaded(storage)
+            return _partitions_finding(storage)
         finally:
             storage.close()
     except VecallError as error:
@@ -668,7 +668,7 @@ def _examine_loading(path: Path | str) -> Finding:
         log.disabled = was_disabled
 
 
-def _loaded(storage: Storage) -> Finding:
+def _partitions_finding(storage: Storage) -> Finding:
     with storage.read() as reads:
         model = reads.active_model()
     engine = Engine(0 if model is None else model.dim)

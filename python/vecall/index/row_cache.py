@@ -84,7 +84,7 @@ class RowCache:
                     continue
                 self._drop(row.rid)
                 self._rows[row.rid] = (*row, self._moment)
-                self._bytes += _size(row)
+                self._bytes += _estimated_row_bytes(row)
             while self._bytes > self._budget and self._rows:
                 self._drop(next(iter(self._rows)))
 
@@ -134,13 +134,15 @@ class RowCache:
     def _drop(self, rid: int) -> None:
         entry = self._rows.pop(rid, None)
         if entry is not None:
-            self._bytes -= _size(entry if len(entry) > _USED else entry[0])
+            self._bytes -= _estimated_row_bytes(
+                entry if len(entry) > _USED else entry[0]
+            )
 
 
 _TEXTS = itemgetter(*map(Row._fields.index, ("text", "content", "meta")))
 
 
-def _size(row: tuple[Any, ...]) -> int:
+def _estimated_row_bytes(row: tuple[Any, ...]) -> int:
     text, content, meta = _TEXTS(row)
     return _ROW_OVERHEAD + len(text) + len(content or "") + len(meta or "")
 

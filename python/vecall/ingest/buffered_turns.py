@@ -97,10 +97,14 @@ def drafts_of(
     turns: Iterable[BufferedTurn], session: str, paced: Paced[BufferedTurn] = iter
 ) -> list[Draft]:
     """Return the drafts of turns; skip compactions."""
-    return [_draft(turn, session) for turn in paced(turns) if "content" in turn.event]
+    return [
+        _draft_of_turn(turn, session)
+        for turn in paced(turns)
+        if "content" in turn.event
+    ]
 
 
-def _draft(turn: BufferedTurn, session: str) -> Draft:
+def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
     event = turn.event
     content = event["content"]
     meta = dict(event.get("custom_metadata", {}))

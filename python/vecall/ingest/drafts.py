@@ -134,12 +134,12 @@ def said_in(event: object) -> object:
         content = get_field(event, "text")
     if content is None:
         if get_field(event, "parts") is None:
-            return _heard(event)
+            return _finished_transcription(event)
         content = event  # a content by itself, as in Gemini's histories
     return None if _is_internal(content) else content
 
 
-def _heard(event: object) -> str | None:
+def _finished_transcription(event: object) -> str | None:
     for name in ("input_transcription", "output_transcription"):
         heard = get_field(event, name)
         text = None if heard is None else get_field(heard, "text")
@@ -305,7 +305,7 @@ def _event_draft(
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         return "no_text"
-    author = _author(event) or speaker.author
+    author = _author_or_role(event) or speaker.author
     ts = _event_time(get_field(event, "timestamp"))
     event_id = exact(get_field(event, "id"))
     if not strict and (not isinstance(event_id, str) or not event_id):
@@ -430,35 +430,40 @@ def require_some(given: Sequence[Given]) -> None:
 def _entry_draft(
     entry: object, where: str, scope: CallMetadata, limits: Limits
 ) -> Draft:
-    entry = by_name(entry, ENTRY, where)
-    _require_owner(entry, scope, where)
-    content = entry if isinstance(entry, str) else get_field(entry, "content")
+    if isinstance(entry, str):  # it has no other field
+        text = _own_text(text_parts(entry))
+        return Draft(
+            memory_id(None, None, None, text),
+            text,
+            ttl=scope.ttl,
+            revision_ttl=scope.revision_ttl,
+            meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
+        )
+    fields = by_name(entry, ENTRY, where)
+    _require_owner(fields, scope, where)
+    content = get_field(fields, "content")
     if content is None:
-        content = get_field(entry, "text")
-    if content is None and get_field(entry, "parts") is not None:
-        content = entry  # a content by itself
+        content = get_field(fields, "text")
+    if content is None and get_field(fields, "parts") is not None:
+        content = fields  # a content by itself
     if content is None or not _is_readable(content):
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
     texts = text_parts(content)
-    text = to_valid_utf8("\n".join(texts))
-    if not text.strip():
-        msg = "memories: every entry needs a text, neither blank nor only recalled"
-        raise InvalidArgumentError(msg)
-    fields = {} if isinstance(entry, str) else entry
-    session_id = _named(fields, "session_id", limits)
-    event_id = _named(fields, "event_id", limits)
-    author = _author(fields)
+    text = _own_text(texts)
+    session_id = _checked_name_field(fields, "session_id", limits)
+    event_id = _checked_name_field(fields, "event_id", limits)
+    author = _author_or_role(fields)
     given = get_field(fields, "timestamp")
     ts = None if given is None else to_seconds(given, "timestamp")
-    id_ = _named(fields, "id", limits)
+    id_ = _checked_name_field(fields, "id", limits)
     if id_ is None and event_id is not None:
         id_ = memory_id(session_id, event_id)
     importance = get_field(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
     id_ = id_ or memory_id(session_id, author, ts, text)
-    supersedes = _named(fields, "supersedes", limits)
+    supersedes = _checked_name_field(fields, "supersedes", limits)
     if supersedes == id_:
         msg = "supersedes: must be the id of another memory"
         raise InvalidArgumentError(msg)
@@ -484,18 +489,26 @@ def _entry_draft(
     )
 
 
+def _own_text(texts: Sequence[str]) -> str:
+    text = to_valid_utf8("\n".join(texts))
+    if not text.strip():
+        msg = "memories: every entry needs a text, neither blank nor only recalled"
+        raise InvalidArgumentError(msg)
+    return text
+
+
 def _require_owner(fields: object, scope: CallMetadata, where: str) -> None:
     require_same(fields, "app_name", scope.app, where)
     require_same(fields, "user_id", scope.user, where)
 
 
-def _author(fields: object) -> str | None:
+def _author_or_role(fields: object) -> str | None:
     """Return the author, or the role of a chat message."""
     author = get_field(fields, "author")
     return _optional(get_field(fields, "role") if author is None else author)
 
 
-def _named(fields: object, name: str, limits: Limits) -> str | None:
+def _checked_name_field(fields: object, name: str, limits: Limits) -> str | None:
     value = get_field(fields, name)
     return None if value is None else check_name(value, name, limits)
 
@@ -573,11 +586,13 @@ def aligned(
             id_ = next((each.id for each in item if each.id in stored), None)
         ids.append(id_)
         if id_ is None:
-            left_out.append(_why(index, item, written.left_out))
+            left_out.append(_why_left_out(index, item, written.left_out))
     return AddedIds(ids, left_out)
 
 
-def _why(index: int, item: Given, left_out: Mapping[str, LeftOutReason]) -> LeftOut:
+def _why_left_out(
+    index: int, item: Given, left_out: Mapping[str, LeftOutReason]
+) -> LeftOut:
     """Return why an item is not stored."""
     if isinstance(item, Passages):
         item = item[0]

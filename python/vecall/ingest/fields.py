@@ -118,7 +118,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
         if field == "":
             if known is EVENT and (_is_adk_event(source) or is_item(source)):
                 continue
-            raise InvalidArgumentError(_unknown(name, known, where))
+            raise InvalidArgumentError(_unknown_field_message(name, known, where))
         if field is None or value is None:
             continue
         if field not in found:
@@ -165,7 +165,7 @@ def _is_same(first: object, second: object) -> bool:
     return first is second or (type(first) is type(second) and bool(first == second))
 
 
-def _unknown(name: object, known: Fields, where: str) -> str:
+def _unknown_field_message(name: object, known: Fields, where: str) -> str:
     shown = f'unknown field "{name}"' if is_field_name(name) else "unknown field"
     fields = ", ".join([*known.names, *known.aliases])
     return f"{where}: {shown}; fields are {fields}"

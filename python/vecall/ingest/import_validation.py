@@ -92,7 +92,7 @@ class LineReader:
         }
 
     def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        text = _string(values, "text")
+        text = _checked_string(values, "text")
         if not text.strip():
             msg = "mem.text: must not be blank"
             raise InvalidArgumentError(msg)
@@ -110,11 +110,11 @@ class LineReader:
             if values.get(name) is not None:
                 read[name] = check_name(values[name], f"mem.{name}", self._limits)
         for name in ("author", "kind", "source", "trust", "supersedes"):
-            read[name] = _optional(values, name, _string)
+            read[name] = _optional(values, name, _checked_string)
         for name in ("ts", "expires_at", "valid_until"):
             read[name] = _optional(values, name, _time)
         read["last_used"] = _optional(values, "last_used", self._past_time)
-        read["pos"] = _optional(values, "pos", _position)
+        read["pos"] = _optional(values, "pos", _checked_position)
         read["uses"] = _optional(values, "uses", _count)
         for name in ("content", "meta"):
             read[name] = _optional(values, name, _object)
@@ -168,7 +168,7 @@ class LineReader:
             dim = values.get("dim")
             matrix = _item_vectors(values["vecs"], dim)
             read |= {"vecs": matrix, "dim": dim}
-            read["embedder"] = _optional(values, "embedder", _string)
+            read["embedder"] = _optional(values, "embedder", _checked_string)
         return read
 
     def _past_time(self, values: Mapping[str, Any], name: str) -> float:
@@ -206,7 +206,7 @@ class LineReader:
     def _replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
-            "by": _optional(values, "by", _string),
+            "by": _optional(values, "by", _checked_string),
             "why": _one_of(values, "why", get_args(Reason)),
             "at": self._past_time(values, "at"),
         }
@@ -216,7 +216,7 @@ class LineReader:
             "session": check_name(values.get("session"), "trig.session", self._limits),
             "kind": _one_of(values, "kind", ("make",)),
             "due_at": _optional(values, "due_at", _time),
-            "state": _optional(values, "state", _tries),
+            "state": _optional(values, "state", _checked_tries_json),
         }
 
     def _turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class LineReader:
             "id": self._name_of_gone(values, "told", "id"),
             "at": self._past_time(values, "at"),
             "pos": _optional(values, "pos", _count),
-            "event": _optional(values, "event", _event),
+            "event": _optional(values, "event", _checked_turn_json),
         }
 
     def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
@@ -242,7 +242,7 @@ def _optional(
     return None if values.get(name) is None else take(values, name)
 
 
-def _string(values: Mapping[str, Any], name: str) -> str:
+def _checked_string(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if isinstance(value, str):
         try:
@@ -271,7 +271,7 @@ def _count(values: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _position(values: Mapping[str, Any], name: str) -> float:
+def _checked_position(values: Mapping[str, Any], name: str) -> float:
     value: Any = values.get(name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -_MOST <= value <= _MOST:
@@ -281,13 +281,13 @@ def _position(values: Mapping[str, Any], name: str) -> float:
 
 
 def _object(values: Mapping[str, Any], name: str) -> str:
-    text = _string(values, name)
+    text = _checked_string(values, name)
     json_object(text, name)
     return text
 
 
 def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    value = _string(values, name)
+    value = _checked_string(values, name)
     if value not in allowed:
         msg = f"{name}: must be one of {', '.join(allowed)}"
         raise InvalidArgumentError(msg)
@@ -296,20 +296,20 @@ def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> s
 
 def _past_fields(values: Mapping[str, Any], name: str) -> str:
     """What a memory said before, or no more than a digest of it."""
-    text = _string(values, name)
+    text = _checked_string(values, name)
     check_past(json_object(text, name), name)
     return text
 
 
-def _event(values: Mapping[str, Any], name: str) -> str:
+def _checked_turn_json(values: Mapping[str, Any], name: str) -> str:
     """A turn as it waits: what was said, or what compaction summed up."""
-    text = _string(values, name)
+    text = _checked_string(values, name)
     check_turn(json_object(text, name), name)
     return text
 
 
-def _tries(values: Mapping[str, Any], name: str) -> str:
-    text = _string(values, name)
+def _checked_tries_json(values: Mapping[str, Any], name: str) -> str:
+    text = _checked_string(values, name)
     _count(json_object(text, name), "tries")
     return text
 

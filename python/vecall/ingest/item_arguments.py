@@ -107,7 +107,7 @@ def checked_batch(
             msg = f"{name}: expected a Put or a Drop"
             raise InvalidTypeError(msg)
         place = checked_place((each.namespace, each.key), name, limits)
-        version = _version(each.if_version, name)
+        version = _checked_if_version(each.if_version, name)
         if isinstance(each, Drop):
             records.append(ItemDrop(*place, version))
             continue
@@ -169,7 +169,7 @@ def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
         msg = f"{name}: expected a pair (namespace, key)"
         raise InvalidTypeError(msg)
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
-    key = _label(pair[1], f"{name}.key", limits.max_item_name_bytes)
+    key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
     return encode_namespace(labels), key
 
 
@@ -187,11 +187,13 @@ def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, .
     most = limits.max_item_name_bytes
     if type(labels) is tuple and set(map(type, labels)) == {str}:
         return _checked_labels(labels, name, most)
-    return _labels(labels, name, most)
+    return _checked_labels_uncached(labels, name, most)
 
 
-def _labels(labels: Sequence[object], name: str, most: int) -> tuple[str, ...]:
-    checked = tuple([_label(label, name, most) for label in labels])
+def _checked_labels_uncached(
+    labels: Sequence[object], name: str, most: int
+) -> tuple[str, ...]:
+    checked = tuple([_checked_label(label, name, most) for label in labels])
     if "".join(checked).isascii():
         size = sum(map(len, checked)) + len(checked)
     else:
@@ -202,11 +204,11 @@ def _labels(labels: Sequence[object], name: str, most: int) -> tuple[str, ...]:
     return checked
 
 
-_checked_labels = lru_cache(maxsize=1024)(_labels)
-"""As `_labels`; most calls name a namespace that was checked before."""
+_checked_labels = lru_cache(maxsize=1024)(_checked_labels_uncached)
+"""As `_checked_labels_uncached`; most calls name one that was checked before."""
 
 
-def _label(label: object, name: str, most: int) -> str:
+def _checked_label(label: object, name: str, most: int) -> str:
     label = exact(label)
     if not isinstance(label, str):
         msg = f"{name}: expected strings"
@@ -315,7 +317,7 @@ class _Walk:
         return value
 
 
-def _version(version: object, name: str) -> int | None:
+def _checked_if_version(version: object, name: str) -> int | None:
     version = exact(version)
     if version is None:
         return None

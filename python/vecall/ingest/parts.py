@@ -62,7 +62,7 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
 
     def text_of(part: object) -> str | None:
         if "thoughts" in include and is_thought(part):
-            return _thought(part)
+            return _thought_text(part)
         return _call(part) if "calls" in include else None
 
     return text_of
@@ -84,14 +84,14 @@ def program_texts(
         return texts
     if program == "thoughts":
         summary = get_field(message, "summary")
-        return [_marked("thought", "", each) for each in _texts(summary) or texts]
+        return [_marked_text("thought", "", each) for each in _texts(summary) or texts]
     calls = [text for text in map(_call, parts_of(content)) if text]
     told = [text for text in texts if text not in calls]
-    found = _item(message)
+    found = _item_text(message)
     if found is None and told:
         name = get_field(message, "name")
         if not isinstance(name, str) or name not in MEMORY_TOOLS:
-            found = _marked("response", name, "\n".join(told))
+            found = _marked_text("response", name, "\n".join(told))
     return [found, *calls] if found else calls
 
 
@@ -108,42 +108,44 @@ def _tool_call(call: object) -> str | None:
     if function is not None:
         call = function
     values = get_field(call, "arguments")
-    return _shown("call", call, get_field(call, "args") if values is None else values)
+    return _named_call_text(
+        "call", call, get_field(call, "args") if values is None else values
+    )
 
 
-def _item(part: object) -> str | None:
+def _item_text(part: object) -> str | None:
     """Return the text of a call or a response that is a part or an item by itself."""
     type_ = get_field(part, "type")
     if type_ == "tool_use":
-        return _shown("call", part, get_field(part, "input"))
+        return _named_call_text("call", part, get_field(part, "input"))
     if type_ in ("function_call", "custom_tool_call", "mcp_call"):
         values = get_field(part, "arguments")
-        return _shown(
+        return _named_call_text(
             "call", part, get_field(part, "input") if values is None else values
         )
     if type_ in ("function_call_output", "custom_tool_call_output"):
-        return _marked("response", "", _joined(get_field(part, "output")))
+        return _marked_text("response", "", _joined_texts(get_field(part, "output")))
     if type_ == "tool_result":
-        return _marked("response", "", _joined(get_field(part, "content")))
+        return _marked_text("response", "", _joined_texts(get_field(part, "content")))
     return None
 
 
-def _shown(word: str, call: object, values: object) -> str | None:
+def _named_call_text(word: str, call: object, values: object) -> str | None:
     name = get_field(call, "name")
     if not isinstance(name, str) or not name or name in MEMORY_TOOLS:
         return None
-    text = _json(values) if isinstance(values, Mapping) else values
-    return _marked(word, name, text)
+    text = _cut_json(values) if isinstance(values, Mapping) else values
+    return _marked_text(word, name, text)
 
 
-def _marked(word: str, name: object, text: object) -> str:
+def _marked_text(word: str, name: object, text: object) -> str:
     """Return a text with its kind and name before it, cut if it is long."""
-    named = f" {_cut(name, '')}" if isinstance(name, str) and name else ""
-    shown = f" {_cut(text, _CUT)}" if isinstance(text, str) and text else ""
+    named = f" {_cut_text(name, '')}" if isinstance(name, str) and name else ""
+    shown = f" {_cut_text(text, _CUT)}" if isinstance(text, str) and text else ""
     return without_recalled(f"({word}){named}{shown}")
 
 
-def _joined(content: Any) -> str:
+def _joined_texts(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(_texts(content))
 
 
@@ -156,7 +158,7 @@ def _texts(parts: object) -> list[str]:
     return [text for text in texts if isinstance(text, str) and text]
 
 
-def _thought(part: object) -> str | None:
+def _thought_text(part: object) -> str | None:
     text = get_field(part, "text")
     if text is None:
         text = get_field(part, "thinking")
@@ -175,14 +177,16 @@ def _call(part: object) -> str | None:
         name = None if call is None else get_field(call, "name")
         if isinstance(name, str) and name and name not in MEMORY_TOOLS:
             values = get_field(call, field)
-            shown = f" {_json(values)}" if isinstance(values, Mapping) else ""
-            return without_recalled(f"({word}) {_cut(name, '')}{shown}") or None
-    return _item(part)
+            shown = f" {_cut_json(values)}" if isinstance(values, Mapping) else ""
+            return without_recalled(f"({word}) {_cut_text(name, '')}{shown}") or None
+    return _item_text(part)
 
 
-def _json(values: Mapping[object, object]) -> str:
+def _cut_json(values: Mapping[object, object]) -> str:
     """Return the first characters of the JSON, without encoding all of it."""
-    encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=_foreign)
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, skipkeys=True, default=_type_placeholder
+    )
     text = ""
     try:
         for piece in encoder.iterencode(dict(values)):
@@ -191,14 +195,14 @@ def _json(values: Mapping[object, object]) -> str:
                 break
     except (TypeError, ValueError, RecursionError):  # circular, or very deep
         text += _CUT
-    return _cut(text, _CUT)
+    return _cut_text(text, _CUT)
 
 
-def _foreign(value: object) -> str:
+def _type_placeholder(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _cut(text: str, mark: str) -> str:
+def _cut_text(text: str, mark: str) -> str:
     return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + mark
 
 

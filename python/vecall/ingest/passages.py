@@ -142,14 +142,14 @@ def _before_character(data: bytes, start: int, limit: int) -> int:
     following = data[limit : limit + 4].decode(errors="ignore")[:1]
     at = limit
     for before in reversed(tail):
-        if not _joins(before, following):
+        if not _is_one_character(before, following):
             break
         at -= len(before.encode())
         following = before
     return at if at > start and at > limit - len(near) else limit
 
 
-def _joins(before: str, after: str) -> bool:
+def _is_one_character(before: str, after: str) -> bool:
     """Whether two code points next to each other may be one visible character."""
     return (
         _JOINER in (before, after)

@@ -187,7 +187,7 @@ class VecallVectorStore(VectorStore):
             InvalidArgumentError: Lists of different lengths, or an unknown option.
             EmbedderError: The embedding function returned other than one vector a text.
         """
-        _refuse(unknown)
+        _check_no_unknown_options(unknown)
         given = list(texts)
         metas = [{} for _ in given] if metadatas is None else list(metadatas)
         names: list[str | None] = [None] * len(given)
@@ -216,7 +216,7 @@ class VecallVectorStore(VectorStore):
 
     def delete(self, ids: list[str] | None = None, **unknown: Any) -> bool | None:
         """Delete documents by id, or all; unknown ids are ignored."""
-        _refuse(unknown)
+        _check_no_unknown_options(unknown)
         if ids is None:
             self._items.delete(self._namespace, **self._owner)
         else:
@@ -228,7 +228,7 @@ class VecallVectorStore(VectorStore):
         """Return the documents that exist of some ids."""
         places = [(self._namespace, key) for key in ids]
         found = self._items.get(places, **self._owner)
-        return [_document(item) for item in found if item is not None]
+        return [_document_of_item(item) for item in found if item is not None]
 
     def similarity_search(
         self, query: str, k: int = 4, **options: Any
@@ -263,7 +263,7 @@ class VecallVectorStore(VectorStore):
         filter: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> list[tuple[Document, float]]:
-        _refuse(unknown)
+        _check_no_unknown_options(unknown)
         if not np.any(vector):
             return []
         found = self._items.find(
@@ -274,7 +274,7 @@ class VecallVectorStore(VectorStore):
             only_with_vector=True,
             **self._owner,
         )
-        return [(_document(item), item.score or 0.0) for item in found]
+        return [(_document_of_item(item), item.score or 0.0) for item in found]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda cosine: min(1.0, max(0.0, cosine))
@@ -285,13 +285,13 @@ class VecallVectorStore(VectorStore):
             self._memory.close()
 
 
-def _refuse(unknown: Mapping[str, Any]) -> None:
+def _check_no_unknown_options(unknown: Mapping[str, Any]) -> None:
     if unknown:
         msg = "unknown options; known are ids, and filter in a search"
         raise InvalidArgumentError(msg)
 
 
-def _document(item: Item) -> Document:
+def _document_of_item(item: Item) -> Document:
     return Document(
         id=item.key, page_content=item.value["text"], metadata=item.value["metadata"]
     )

@@ -101,7 +101,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], T]) -> T:
         """Call the model with memories; store the user's new messages."""
-        return handler(_result(self._prepared(request)))
+        return handler(_run_coroutine(self._prepared(request)))
 
     async def awrap_model_call(
         self, request: Any, handler: Callable[[Any], Awaitable[T]]
@@ -111,23 +111,23 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store the texts of the agent."""
-        _result(self.aafter_agent(state, runtime))
+        _run_coroutine(self.aafter_agent(state, runtime))
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """As `after_agent`."""
         messages = state["messages"]
-        last = _last(messages, _is_of_user)
+        last = _last_message_index(messages, _is_of_user)
         await self._store(runtime, filter(_is_of_agent, messages[last + 1 :]))
 
     async def _prepared(self, request: Any) -> Any:
         """Return a request with memories, after its new messages are stored."""
         messages = request.messages
         owner = self._owner.of(request.runtime)
-        at = _last(messages, _is_of_user)
+        at = _last_message_index(messages, _is_of_user)
         block = ""
         if self._preload and at >= 0:
             said = [each for each in messages if isinstance(each, _SAID)]
-            turns = (_turn(each, 0.0) for each in said[-MOST_IDS:])
+            turns = (_message_as_turn(each, 0.0) for each in said[-MOST_IDS:])
             present = memory_ids(turns, _thread_of(request.runtime))
             preload = PreloadMemory(
                 self._memory,
@@ -136,7 +136,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
                 **self._options,
             )
             block = await preload.block(messages[at].content)
-        new = messages[_last(messages, _is_of_agent) + 1 :]
+        new = messages[_last_message_index(messages, _is_of_agent) + 1 :]
         await self._store(request.runtime, filter(_is_of_user, new))
         if not block:
             return request
@@ -145,7 +145,9 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
 
     async def _store(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
         now = time.time()
-        turns = [_turn(each, now + at / 1e6) for at, each in enumerate(messages)]
+        turns = [
+            _message_as_turn(each, now + at / 1e6) for at, each in enumerate(messages)
+        ]
         if not self._remember or not turns:
             return
         try:
@@ -155,7 +157,7 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
             _log.warning("turns were not remembered: %s", type(error).__name__)
 
 
-def _result(work: Coroutine[Any, Any, T]) -> T:
+def _run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine; block the calling thread, which may have an event loop."""
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
@@ -180,13 +182,15 @@ def _is_of_agent(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage)
 
 
-def _last(messages: Sequence[BaseMessage], test: Callable[[BaseMessage], bool]) -> int:
+def _last_message_index(
+    messages: Sequence[BaseMessage], test: Callable[[BaseMessage], bool]
+) -> int:
     """Return the index of the last message that passes a test; -1 if none does."""
     ats = reversed(range(len(messages)))
     return next((at for at in ats if test(messages[at])), -1)
 
 
-def _turn(message: BaseMessage, timestamp: float) -> dict[str, Any]:
+def _message_as_turn(message: BaseMessage, timestamp: float) -> dict[str, Any]:
     author = "user" if _is_of_user(message) else message.name or "assistant"
     return {
         "author": author,

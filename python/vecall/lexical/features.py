@@ -300,16 +300,16 @@ _RELATIVE = (
 )  # fmt: skip
 
 
-def _day(date: datetime) -> int:
+def _day_mark(date: datetime) -> int:
     return mark(f"day {date:%Y-%m-%d}")
 
 
-def _week(date: datetime) -> int:
+def _week_mark(date: datetime) -> int:
     year, week, _ = date.isocalendar()
     return mark(f"week {year}-{week}")
 
 
-def _month(year: int, month: int) -> int:
+def _month_mark(year: int, month: int) -> int:
     return mark(f"month {year}-{month}")
 
 
@@ -326,10 +326,10 @@ def date_marks(date: datetime) -> list[int]:
 def _date_marks(year: int, month: int, day: int) -> tuple[int, ...]:
     date = datetime(year, month, day)
     return (
-        _day(date),
+        _day_mark(date),
         _day_of_year(date.month, date.day),
-        _week(date),
-        _month(date.year, date.month),
+        _week_mark(date),
+        _month_mark(date.year, date.month),
     )
 
 
@@ -344,7 +344,7 @@ _DATE_DIGIT = re.compile("[0-9]")
 _LOOKED_AT = 512  # characters at each end of a query
 
 
-def _ends(folded: str) -> str:
+def _query_ends(folded: str) -> str:
     """Return the beginning and the end of a query, where dates are looked for."""
     if len(folded) <= 2 * _LOOKED_AT:
         return folded
@@ -371,7 +371,7 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
             and a version in English. "hier" is "yesterday" in French and "here" in
             German.
     """
-    folded = _ends(folded)
+    folded = _query_ends(folded)
     found: list[int] = []
     # The three patterns with month names are slow, and most texts name no month.
     named = folded if any(map(folded.__contains__, _IN_MONTHS)) else ""
@@ -385,27 +385,27 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
         if year or language != "english":
             _add(found, year, int(month), day)
     if language in (None, "french") and _HIER.search(folded):
-        found += _relative(now, "day", -1)
-    for year, month, day in _eastern(folded):
+        found += _relative_date_marks(now, "day", -1)
+    for year, month, day in _eastern_dates(folded):
         if day:
             _add(found, year, _number(month), str(_number(day)))
         elif year and 1 <= _number(month) <= 12:
-            found.append(_month(int(year), _number(month)))
+            found.append(_month_mark(int(year), _number(month)))
     for name, year in _MONTH_YEAR.findall(_DAY_MONTH.sub(" ", named)):
-        found.append(_month(int(year), _NAMES[name]))
+        found.append(_month_mark(int(year), _NAMES[name]))
     for pattern, unit, offset, needed in _RELATIVE:
         if any(map(folded.__contains__, needed)) and pattern.search(folded):
-            found += _relative(now, unit, offset)
+            found += _relative_date_marks(now, unit, offset)
     return list(dict.fromkeys(found))
 
 
 def eastern_months(folded: str) -> list[str]:
     """Return the English names of the months written as a number and 月 or 월."""
-    numbers = [_number(month) for _, month, _ in _eastern(_ends(folded))]
+    numbers = [_number(month) for _, month, _ in _eastern_dates(_query_ends(folded))]
     return [MONTHS[number - 1] for number in numbers if 1 <= number <= 12]
 
 
-def _eastern(folded: str) -> list[tuple[str, str, str]]:
+def _eastern_dates(folded: str) -> list[tuple[str, str, str]]:
     return _EAST.findall(folded) if "月" in folded or "월" in folded else []
 
 
@@ -426,16 +426,16 @@ def _add(found: list[int], year: str, month: int, day: str) -> None:
         date = datetime(int(year or 2000), month, int(day))
     except ValueError:
         return  # no valid date
-    found.append(_day(date) if year else _day_of_year(month, date.day))
+    found.append(_day_mark(date) if year else _day_of_year(month, date.day))
 
 
-def _relative(now: datetime, unit: str, offset: int) -> list[int]:
+def _relative_date_marks(now: datetime, unit: str, offset: int) -> list[int]:
     try:
         if unit == "day":
-            return [_day(now + timedelta(days=offset))]
+            return [_day_mark(now + timedelta(days=offset))]
         if unit == "week":
-            return [_week(now + timedelta(weeks=offset))]
+            return [_week_mark(now + timedelta(weeks=offset))]
     except OverflowError:
         return []  # outside the range of `datetime`
     months = now.year * 12 + now.month - 1 + offset
-    return [_month(months // 12, months % 12 + 1)]
+    return [_month_mark(months // 12, months % 12 + 1)]

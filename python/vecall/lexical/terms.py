@@ -220,7 +220,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         parts += symbols(folded).difference(words)
     marks += [term | PART for term in _analysis.terms(parts, language)]
     if may_be_german(words, language):
-        marks += _parts(words)
+        marks += _compound_part_terms(words)
     if author:
         name = split_words(normalise(author))
         terms += _analysis.terms(name, ENGLISH)
@@ -245,7 +245,7 @@ def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
     return _analysis.terms(names, VIETNAMESE)
 
 
-def _parts(words: Sequence[str]) -> list[int]:
+def _compound_part_terms(words: Sequence[str]) -> list[int]:
     parts = compound_parts(words)
     if not parts:
         return []

@@ -238,7 +238,7 @@ class Answers:
         self._resources = Resources(desk)
         self._seconds = seconds
         self._admit = admit
-        self._declared = [_declared(tool) for tool in offered]
+        self._declared = [_tool_declaration(tool) for tool in offered]
 
     def list_tools(self) -> Result:
         """Return the declarations of the tools."""
@@ -271,7 +271,7 @@ class Answers:
         except asyncio.TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, self._late) from None
         except Exception as error:
-            _failed(error)
+            _log_failure(error)
             raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
         if found is None:
             raise ProtocolError(unknown, "There is no such resource.", {"uri": uri})
@@ -313,14 +313,14 @@ class Answers:
         try:
             answer = await self._in_time(writes, lambda: tool.call(given))
         except VecallError as error:
-            return _error(str(error))
+            return _error_result(str(error))
         except asyncio.TimeoutError:
-            return _error(self._late)
+            return _error_result(self._late)
         except Exception as error:
-            _failed(error)
-            return _error(_FAILED)
+            _log_failure(error)
+            return _error_result(_FAILED)
         if "error" in answer:
-            return _error(answer["error"])
+            return _error_result(answer["error"])
         text = json.dumps(answer, ensure_ascii=False)
         return {
             "content": [{"type": "text", "text": text}],
@@ -341,7 +341,7 @@ class Answers:
         return _LATE.format(self._seconds)
 
 
-def _declared(tool: MemoryTool) -> Result:
+def _tool_declaration(tool: MemoryTool) -> Result:
     title = TITLES[tool.name]
     return {
         "name": tool.name,
@@ -353,10 +353,10 @@ def _declared(tool: MemoryTool) -> Result:
     }
 
 
-def _error(message: str) -> Result:
+def _error_result(message: str) -> Result:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _failed(error: Exception) -> None:
+def _log_failure(error: Exception) -> None:
     """Log the type of an unexpected error, not its message, which may hold text."""
     _log.error("a request failed: %s", type(error).__name__)

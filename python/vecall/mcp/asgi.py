@@ -121,7 +121,7 @@ class _Application:
         if not at_path and self._beside is not None:
             await self._beside(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _handle_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send, at_path=at_path)
 
@@ -182,7 +182,7 @@ class _Application:
             body = await read_bytes(request, self._rules, sender)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
             await parsed(body, self._rules, sender)
-            receive = _replay(body, request.receive)
+            receive = _replaying_receive(body, request.receive)
             # A manager serves one request here: what it starts ends with it.
             manager = StreamableHTTPSessionManager(
                 self._server(token), json_response=True, stateless=True
@@ -231,7 +231,7 @@ class _Application:
 _TOO_MANY = "Too many writes with this token; nothing was written. Try again later."
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def _replaying_receive(body: bytes, receive: Receive) -> Receive:
     """Return a source of the body that was read, and then of what follows."""
     is_read = False
 
@@ -245,7 +245,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _live(receive: Receive, send: Send) -> None:
+async def _handle_lifespan(receive: Receive, send: Send) -> None:
     """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
     while True:
         message = await receive()

@@ -76,11 +76,11 @@ def create_server(
 
 def server_of(answers: Answers, instructions: str = INSTRUCTIONS) -> Any:
     """Return a low-level server of the SDK that gives these answers."""
-    make = _first if IS_FIRST else _second
+    make = _server_of_first_sdk if IS_FIRST else _server_of_second_sdk
     return make(answers, instructions)
 
 
-def _second(answers: Answers, instructions: str) -> Any:
+def _server_of_second_sdk(answers: Answers, instructions: str) -> Any:
     import mcp_types as types
     from mcp.server.caching import CacheHint
     from mcp.server.lowlevel import Server
@@ -139,7 +139,7 @@ def _second(answers: Answers, instructions: str) -> Any:
     )
 
 
-def _first(answers: Answers, instructions: str) -> Any:
+def _server_of_first_sdk(answers: Answers, instructions: str) -> Any:
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import McpError
@@ -394,14 +394,14 @@ class LineWriter:
                 except OSError:
                     self._is_broken = True
                     self._tell(self._broken)
-            self._tell(partial(_finish, done))
+            self._tell(partial(_finish_future, done))
 
     def _tell(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(what)
 
 
-def _finish(done: asyncio.Future[None]) -> None:
+def _finish_future(done: asyncio.Future[None]) -> None:
     if not done.done():
         done.set_result(None)
 

@@ -466,7 +466,7 @@ class ListMemories(MemoryTool):
 # `add_memory`, `update_memory` and `delete_memory`.
 
 
-def _claims(desk: Desk) -> dict[str, Any]:
+def _access_claims(desk: Desk) -> dict[str, Any]:
     access = desk.access
     return {"author": access.author, "trust": access.trust, "source": access.source}
 
@@ -490,7 +490,7 @@ class AddMemory(Remember):
 
     def __init__(self, desk: Desk) -> None:
         """Bind the tool to one user."""
-        super().__init__(desk.memory, **desk.owner, **_claims(desk))
+        super().__init__(desk.memory, **desk.owner, **_access_claims(desk))
         self._desk = desk
 
     async def _answer(
@@ -518,7 +518,7 @@ class UpdateMemory(PlainUpdateMemory):
 
     def __init__(self, desk: Desk) -> None:
         """Bind the tool to one user."""
-        super().__init__(desk.memory, **desk.owner, **_claims(desk))
+        super().__init__(desk.memory, **desk.owner, **_access_claims(desk))
         self._desk = desk
 
     async def _answer(

@@ -87,7 +87,7 @@ def scope_of(names: Mapping[str, Any], where: str) -> Scope:
     Raises:
         InvalidArgumentError: None is given, or a name is empty or has white space.
     """
-    given = {kind: _checked(names.get(kind), kind) for kind in KINDS}
+    given = {kind: _checked_name(names.get(kind), kind) for kind in KINDS}
     for kind, name in given.items():
         if name is not None:
             agent = given["agent_id"] if kind == "user_id" else None
@@ -122,7 +122,7 @@ def unpacked(memory_id: object) -> tuple[Owner, str]:
     raise MemoryIdError(msg)
 
 
-def _checked(value: object, name: str) -> str | None:
+def _checked_name(value: object, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str | int) or isinstance(value, bool):
@@ -299,8 +299,8 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         ).hexdigest(),
         "metadata": metadata or None,
         "score": entry.confidence if entry.score is not None else None,
-        "created_at": _created(entry),
-        "updated_at": _iso(entry.updated_at),
+        "created_at": _created_at_text(entry),
+        "updated_at": _iso_time(entry.updated_at),
         owner.kind: owner.name,
     }
     for name in (AGENT, RUN, ACTOR, ROLE, EXPIRES):
@@ -324,8 +324,8 @@ def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any
                 "old_memory": before,
                 "new_memory": entry.text,
                 "event": "UPDATE" if rows else "ADD",
-                "created_at": _created(entry),
-                "updated_at": _iso(entry.updated_at) if rows else None,
+                "created_at": _created_at_text(entry),
+                "updated_at": _iso_time(entry.updated_at) if rows else None,
                 "is_deleted": False,
                 "actor_id": entry.custom_metadata.get(ACTOR),
                 "role": entry.custom_metadata.get(ROLE),
@@ -335,14 +335,14 @@ def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any
     return rows
 
 
-def _created(entry: MemoryEntry) -> str | None:
+def _created_at_text(entry: MemoryEntry) -> str | None:
     """Return the time that was given for a memory, or else the time of storing."""
     if entry.timestamp is None:
-        return _iso(entry.created_at)
-    return _iso(to_seconds(entry.timestamp, "timestamp"))
+        return _iso_time(entry.created_at)
+    return _iso_time(to_seconds(entry.timestamp, "timestamp"))
 
 
-def _iso(seconds: float | None) -> str | None:
+def _iso_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
@@ -374,7 +374,7 @@ def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
             or an invalid form.
     """
     names: dict[str, Any] = {}
-    wanted = _conditions(filters, names)
+    wanted = _conditions_of_filters(filters, names)
     scope = scope_of(names, "filters")
     if scope.agent_id is not None:
         wanted.append({AGENT: scope.agent_id})
@@ -383,7 +383,9 @@ def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
     return scope, Filter(metadata={"$and": wanted}) if wanted else None
 
 
-def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _conditions_of_filters(
+    filters: object, names: dict[str, Any] | None
+) -> list[dict[str, Any]]:
     """Return the conditions that must hold; put the names of owners into `names`."""
     if not isinstance(filters, Mapping):
         msg = "filters: expected a mapping with user_id, agent_id or run_id"
@@ -391,10 +393,13 @@ def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str,
     wanted: list[dict[str, Any]] = []
     for key, value in filters.items():
         if key == "AND":
-            for each in _parts(value):
-                wanted += _conditions(each, names)
+            for each in _checked_filter_list(value):
+                wanted += _conditions_of_filters(each, names)
         elif key in ("OR", "NOT"):
-            parts = [{"$and": _conditions(each, None)} for each in _parts(value)]
+            parts = [
+                {"$and": _conditions_of_filters(each, None)}
+                for each in _checked_filter_list(value)
+            ]
             whole: dict[str, Any] = {"$or": parts}
             wanted.append(whole if key == "OR" else {"$not": whole})
         elif key in KINDS:
@@ -403,7 +408,7 @@ def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str,
             msg = "filters: expected names as keys, or AND, OR and NOT"
             raise InvalidArgumentError(msg)
         elif key in _TIMES:
-            wanted.append({_TIMES[key]: _times(_condition(value), key)})
+            wanted.append({_TIMES[key]: _condition_in_seconds(_condition(value), key)})
         elif key in _OF_RESULTS:
             use = "created_at" if key == "timestamp" else f"{_METADATA}{key}"
             meaning = "the time that it gives" if key == "timestamp" else "your own key"
@@ -415,7 +420,7 @@ def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str,
     return wanted
 
 
-def _parts(value: object) -> list[Any]:
+def _checked_filter_list(value: object) -> list[Any]:
     if not isinstance(value, list) or not value or not all(value):
         msg = "filters: AND, OR and NOT expect a list of filters"
         raise InvalidArgumentError(msg)
@@ -442,12 +447,14 @@ def _condition(value: object) -> Any:
     return {f"${operator}": operand for operator, operand in value.items()}
 
 
-def _times(condition: Any, key: str) -> Any:
+def _condition_in_seconds(condition: Any, key: str) -> Any:
     """Return a condition on a time with seconds as operands."""
     name = f"filters: {key}"
     if isinstance(condition, Mapping):
         return {
-            operator: operand if operator == "$exists" else _times(operand, key)
+            operator: operand
+            if operator == "$exists"
+            else _condition_in_seconds(operand, key)
             for operator, operand in condition.items()
         }
     if isinstance(condition, list | tuple):

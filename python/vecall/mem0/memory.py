@@ -420,15 +420,15 @@ class _Blocking(AsyncMemory):
     async def _extracted(self, messages: list[dict[str, Any]]) -> object:
         found = cast("Extract", self._extract)(messages)
         if inspect.isawaitable(found):
-            return asyncio.run(_awaited(found))
+            return asyncio.run(_await_facts(found))
         return found
 
 
-async def _awaited(found: Any) -> object:
+async def _await_facts(found: Any) -> object:
     return await found
 
 
-def _finished(steps: Coroutine[Any, Any, T]) -> T:
+def _run_without_waiting(steps: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never waits."""
     try:
         steps.send(None)
@@ -488,7 +488,7 @@ class Memory:
         prompt: str | None = None,
     ) -> dict[str, Any]:
         """Store messages, or the facts in them; see `AsyncMemory.add`."""
-        return _finished(
+        return _run_without_waiting(
             self._twin.add(
                 messages,
                 user_id=user_id,
@@ -517,7 +517,7 @@ class Memory:
         **names: object,
     ) -> dict[str, Any]:
         """Return relevant memories, best first; see `AsyncMemory.search`."""
-        return _finished(
+        return _run_without_waiting(
             self._twin.search(
                 query,
                 top_k=top_k,
@@ -533,7 +533,7 @@ class Memory:
 
     def get(self, memory_id: str) -> dict[str, Any] | None:
         """Return one memory; None if there is none with this id."""
-        return _finished(self._twin.get(memory_id))
+        return _run_without_waiting(self._twin.get(memory_id))
 
     def get_all(
         self,
@@ -544,7 +544,7 @@ class Memory:
         **names: object,
     ) -> dict[str, Any]:
         """Return memories in order of creation; see `AsyncMemory.get_all`."""
-        return _finished(
+        return _run_without_waiting(
             self._twin.get_all(
                 filters=filters, top_k=top_k, show_expired=show_expired, **names
             )
@@ -559,13 +559,13 @@ class Memory:
         data: str | None = None,
     ) -> dict[str, str]:
         """Change a memory; see `AsyncMemory.update`."""
-        return _finished(
+        return _run_without_waiting(
             self._twin.update(memory_id, text, metadata, expiration_date, data)
         )
 
     def delete(self, memory_id: str) -> dict[str, str]:
         """Delete a memory permanently; see `AsyncMemory.delete`."""
-        return _finished(self._twin.delete(memory_id))
+        return _run_without_waiting(self._twin.delete(memory_id))
 
     def delete_all(
         self,
@@ -574,15 +574,15 @@ class Memory:
         run_id: str | None = None,
     ) -> dict[str, str]:
         """Delete all memories of a name; see `AsyncMemory.delete_all`."""
-        return _finished(self._twin.delete_all(user_id, agent_id, run_id))
+        return _run_without_waiting(self._twin.delete_all(user_id, agent_id, run_id))
 
     def history(self, memory_id: str) -> list[dict[str, Any]]:
         """Return the changes of a memory; see `AsyncMemory.history`."""
-        return _finished(self._twin.history(memory_id))
+        return _run_without_waiting(self._twin.history(memory_id))
 
     def reset(self) -> None:
         """Delete all memories of the app permanently."""
-        _finished(self._twin.reset())
+        _run_without_waiting(self._twin.reset())
 
     def close(self) -> None:
         """Close the file, if this object opened it."""

@@ -163,17 +163,17 @@ def near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (*origin(row), *_opposites(row.text))
+            said = (*origin(row), *_near_duplicate_key(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
         if len(entries) > 1:
             entries.sort(key=lambda entry: (-entry.row.time, -entry.row.rid))
-            found += _groups(entries, threshold)
+            found += _near_duplicate_groups(entries, threshold)
     return found
 
 
-def _opposites(text: str) -> tuple[object, ...]:
+def _near_duplicate_key(text: str) -> tuple[object, ...]:
     """Return a key that two texts must share to count as near-duplicates."""
     safe = few_marks(text)
     split = words(safe)
@@ -183,8 +183,10 @@ def _opposites(text: str) -> tuple[object, ...]:
     return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
 
 
-def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGroup]:
-    vectors = _unit([entry.vec or b"" for entry in entries])
+def _near_duplicate_groups(
+    entries: list[RowWithVector], threshold: float
+) -> list[DuplicateGroup]:
+    vectors = _unit_vectors([entry.vec or b"" for entry in entries])
     order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
@@ -195,7 +197,11 @@ def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGro
                 continue
             free[at] = False
             candidates = np.flatnonzero(free & (near >= threshold))
-            others = [int(i) for i in candidates if not _reordered(order[at], order[i])]
+            others = [
+                int(i)
+                for i in candidates
+                if not _has_reordered_words(order[at], order[i])
+            ]
             if others:
                 free[others] = False
                 found.append(
@@ -208,12 +214,12 @@ def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGro
     return found
 
 
-def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _has_reordered_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether two texts have the same words in another order."""
     return one != other and sorted(one) == sorted(other)
 
 
-def _unit(vectors: list[bytes]) -> NDArray[np.float32]:
+def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
     matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
     norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
     return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
@@ -444,7 +450,7 @@ class Consolidator:
         if similarity is not None and model is not None:
             merged = {id_ for group in groups for id_ in group.merged}
             left = [entry for entry in stored if entry.row.id not in merged]
-            groups = _joined(groups, near_duplicates(left, model.id, similarity))
+            groups = _joined_groups(groups, near_duplicates(left, model.id, similarity))
         named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
         texts = {entry.row.id: entry.row.text for entry in stored}
         return groups, {id_: text_hash(texts[id_]) for id_ in named}
@@ -461,7 +467,7 @@ class Consolidator:
                 found += reads.old_sessions(*key, before, now)
             if fold & {"summaries", "facts"}:
                 rows = reads.old_facts(*key, before, now)
-                found += _batches(rows, fold, gone)
+                found += _batches_to_summarize(rows, fold, gone)
         return found
 
     async def _fold(
@@ -474,7 +480,7 @@ class Consolidator:
         """Replace memories with one summary; return its ids, and their number."""
         app, user = key
         scan = self._memory.search_index.partitions.submit_scan
-        events = await Join(scan(key, _events, rows))
+        events = await Join(scan(key, _memories_as_turns, rows))
         summaries = await self._observing.summaries(
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
@@ -482,7 +488,7 @@ class Consolidator:
         if not summaries:
             return [], 0
         summary: tuple[dict[str, bytes], list[Draft]] = await Join(
-            scan(key, _summary, summaries, session, rows)
+            scan(key, _fold_hashes_and_drafts, summaries, session, rows)
         )
         folds, drafts = summary
         ends = [row.expires_at for row in rows if row.expires_at is not None]
@@ -569,7 +575,7 @@ def checked_consolidating(
 _NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
 
 
-def _joined(
+def _joined_groups(
     groups: Sequence[DuplicateGroup], near: Sequence[DuplicateGroup]
 ) -> list[DuplicateGroup]:
     """Join groups by words with groups by meaning that share a memory."""
@@ -584,7 +590,7 @@ def _joined(
     return [*by_kept.values(), *found]
 
 
-def _batches(
+def _batches_to_summarize(
     rows: Iterable[Row], fold: frozenset[str], gone: set[str]
 ) -> Iterator[tuple[str | None, list[Row]]]:
     """Yield batches of at most 50 memories to summarize together.
@@ -605,7 +611,7 @@ def _batches(
                 yield None, batch
 
 
-def _events(rows: list[Row]) -> list[dict[str, Any]]:
+def _memories_as_turns(rows: list[Row]) -> list[dict[str, Any]]:
     """Return memories as the turns of a session."""
     return [
         {
@@ -618,7 +624,7 @@ def _events(rows: list[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _summary(
+def _fold_hashes_and_drafts(
     summaries: list[SessionSummary], session: str | None, rows: list[Row]
 ) -> tuple[dict[str, bytes], list[Draft]]:
     """Return the hash of each memory by id, and the draft that replaces them."""

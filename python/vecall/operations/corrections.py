@@ -597,7 +597,7 @@ class Forgetting:
             words = replace(request.ranking, fusion="words")
             by_words = request._replace(ranking=words)
             found = await self._memory.search_one(search_index, by_words, find)
-        matches = [_match(memory) for memory in found.memories]
+        matches = [_match_of_memory(memory) for memory in found.memories]
         near = near_best(matches)
         return [
             replace(memory, explanation=None)
@@ -632,7 +632,7 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
     return list(dict.fromkeys(chosen))
 
 
-def _match(memory: MemoryEntry) -> Match:
+def _match_of_memory(memory: MemoryEntry) -> Match:
     explanation = memory.explanation or {}
     coverage = explanation["query_coverage"]
     return Match(coverage, memory.similarity, explanation["vectors"])

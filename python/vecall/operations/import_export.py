@@ -78,7 +78,7 @@ def export(
         StorageError: The target cannot be written.
     """
     if not isinstance(target, Path):
-        return _export(storage, target, vectors, app, user, quarantined)
+        return _write_export_lines(storage, target, vectors, app, user, quarantined)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         handle = os.open(target, flags, 0o600)
@@ -90,7 +90,7 @@ def export(
         raise StorageError(msg) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            count = _export(storage, file, vectors, app, user, quarantined)
+            count = _write_export_lines(storage, file, vectors, app, user, quarantined)
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
@@ -102,7 +102,7 @@ def export(
     return count
 
 
-def _export(
+def _write_export_lines(
     storage: Storage,
     file: LineTarget,
     vectors: bool,
@@ -144,11 +144,11 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
         raise  # the reader closed the pipe
     except Exception as error:
         # A ValueError of the caller's stream does not mean that the file's data is bad.
-        msg = f"path: it cannot be written: {_reason(error)}"
+        msg = f"path: it cannot be written: {_write_failure_reason(error)}"
         raise StorageError(msg) from error
 
 
-def _reason(error: Exception) -> str:
+def _write_failure_reason(error: Exception) -> str:
     """Return why a stream failed, without the written text."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -203,7 +203,7 @@ class ImportReviewer:
         """
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
-        drafts = [_draft(kind, values) for kind, values in lines]
+        drafts = [_line_draft(kind, values) for kind, values in lines]
         present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
         work = self._gate.review_each(app, user, present, scope=scope)
@@ -229,7 +229,7 @@ class ImportReviewer:
         return kind == "hist" and values["id"] in self._refused
 
 
-def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
+def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
     """Return the draft of a line; None for a line without text."""
     if kind == "mem":
         fields: dict[str, Any] = {name: values.get(name) for name in _SAME}
@@ -266,7 +266,7 @@ def _as_reviewed(
     if reviewed == original:
         return values
     if kind == "told":
-        event = reviewed and json.dumps(_event(values, reviewed))
+        event = reviewed and json.dumps(_reviewed_event(values, reviewed))
         return {**values, "event": event}
     assert reviewed is not None
     redacted = reviewed.text != original.text
@@ -285,7 +285,7 @@ def _as_reviewed(
     return {k: v for k, v in {**values, **changed}.items() if v is not None}
 
 
-def _event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
+def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
     summary = compaction_of(stored_object(values["event"]))
     if summary is not None:
         return compaction_event(replace(summary, summary=reviewed.text))
@@ -388,10 +388,10 @@ def import_(
         export_model = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
         if how.vectors and export_model is not None:
-            model = _agree(storage, export_model)
+            model = _adopt_or_match_model(storage, export_model)
         count = 0
         waiting: deque[Future[Change]] = deque()
-        for job in _jobs(lines, reader, model, how):
+        for job in _import_jobs(lines, reader, model, how):
             if gate is not None:
                 try:
                     job.lines = gate.review(job.app, job.user, job.lines)
@@ -410,7 +410,7 @@ def import_(
     return Imported(count, gate.rejected, gate.quarantined)
 
 
-def _agree(storage: Storage, export_model: EmbeddingModel) -> int:
+def _adopt_or_match_model(storage: Storage, export_model: EmbeddingModel) -> int:
     with storage.read() as reads:
         stored = reads.active_model()
     if stored is None:
@@ -464,7 +464,7 @@ class _Lines:
             raise type(error)(msg) from None
 
 
-def _jobs(
+def _import_jobs(
     lines: _Lines,
     reader: LineReader,
     model: int | None,

@@ -189,7 +189,7 @@ class WriteReviewer:
             return drafts
         self._thread.refuse_nested()
         concurrent = is_async(self._hook)
-        work = _all_async if concurrent else _all
+        work = _all_async if concurrent else _collect_verdicts
         try:
             verdicts = await Join(
                 self._thread.run(
@@ -206,7 +206,7 @@ class WriteReviewer:
             msg = f"on_write failed with {type(error).__name__}"
             raise WriteHookError(msg) from None
         results = [
-            _apply(draft, verdict, explicit=explicit)
+            _apply_verdict(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
         ]
         if None in results:
@@ -227,7 +227,7 @@ class WriteReviewer:
         self._thread.close()
 
 
-def _all(
+def _collect_verdicts(
     hook: WriteHook, app: str, user: str, scope: str, drafts: Iterable[Draft]
 ) -> Any:
     verdicts: list[object] = []
@@ -248,10 +248,10 @@ async def _all_async(
     drafts: Iterable[Draft],
     before: Iterable[object] = (),
 ) -> list[object]:
-    verdicts = [await _finished(verdict) for verdict in before]
+    verdicts = [await _finished_verdict(verdict) for verdict in before]
     for draft in drafts:
         verdict = hook(_write(app, user, scope, draft))
-        verdicts.append(await _finished(verdict))
+        verdicts.append(await _finished_verdict(verdict))
     return verdicts
 
 
@@ -259,11 +259,11 @@ def _write(app: str, user: str, scope: str, draft: Draft) -> PendingWrite:
     return PendingWrite(app, user, replace(entry_from_draft(draft), scope=scope))
 
 
-async def _finished(verdict: object) -> object:
+async def _finished_verdict(verdict: object) -> object:
     return await verdict if isinstance(verdict, Awaitable) else verdict
 
 
-def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
+def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
         msg = "on_write: must return a vecall.Verdict"
         raise WriteHookError(msg)

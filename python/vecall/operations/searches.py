@@ -226,7 +226,9 @@ class Searches(Runtime):
         found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
         try:
-            return SearchMemoryResponse(_passing(found.memories, filter_, _AT_ONCE))
+            return SearchMemoryResponse(
+                _passing_memories(found.memories, filter_, _AT_ONCE)
+            )
         except LimitExceededError:  # too long for an event loop
             return SearchMemoryResponse(
                 await Join(
@@ -275,7 +277,7 @@ class Searches(Runtime):
         }
 
 
-def _passing(
+def _passing_memories(
     memories: Iterable[MemoryEntry], filter_: Filter, most: int | None
 ) -> list[MemoryEntry]:
     """Return the memories that pass a filter.
@@ -296,7 +298,7 @@ def _passing(
 def _passing_in_slices(
     memories: Iterable[MemoryEntry], filter_: Filter
 ) -> list[MemoryEntry]:
-    return _passing(in_slices(memories), filter_, None)
+    return _passing_memories(in_slices(memories), filter_, None)
 
 
 def _tested(memory: MemoryEntry, filter_: Filter) -> Mapping[str, object]:

@@ -100,7 +100,7 @@ class SummarizerCalls:
                 "events": [turn.event for turn in free],
             }
             found = await self.summaries(provider, session)
-        work = partial(_drafts, found, due.session, held, free)
+        work = partial(_turn_and_summary_drafts, found, due.session, held, free)
         if len(turns) <= _INLINE:
             return work()
         drafts: list[Draft] = await Join(self._thread.run(work, concurrent=False))
@@ -136,7 +136,7 @@ class SummarizerCalls:
         return checked_summaries(found)
 
 
-def _drafts(
+def _turn_and_summary_drafts(
     summaries: Sequence[SessionSummary],
     session: str,
     held: Sequence[BufferedTurn],

@@ -147,7 +147,9 @@ def fit_budget(
     room = allowed - total
     fitting = [place for place in optional if costs[place] <= room]
     # sorted() is stable: of equal memories, the first one stays longest.
-    for place in sorted(fitting, key=lambda at: _worth(scores[at]), reverse=True):
+    for place in sorted(
+        fitting, key=lambda at: _scores_sort_key(scores[at]), reverse=True
+    ):
         if costs[place] > room:
             break
         room -= costs[place]
@@ -206,7 +208,7 @@ def as_memories(memories: Iterable[M]) -> list[M]:
     raise InvalidTypeError(msg)
 
 
-def _worth(scores: tuple[float, float]) -> tuple[float, float, float]:
+def _scores_sort_key(scores: tuple[float, float]) -> tuple[float, float, float]:
     """Return a sort key; greater if one score is greater and the other not less."""
     confidence, importance = scores
     return confidence * importance, confidence, importance
@@ -339,18 +341,18 @@ def render(
     scored = format in _SCORED if scores is None else scores
     mark = "" if nonce is None else secure.checked_nonce(nonce)
     if max_tokens is not None:
-        layout = _layout(format, mark or secure.UNKNOWN_NONCE, scored)
-        given = _fitting(given, layout, max_tokens, count_tokens)
+        layout = _layout_of_format(format, mark or secure.UNKNOWN_NONCE, scored)
+        given = _fitting_memories(given, layout, max_tokens, count_tokens)
     if not mark and format == "secure":
         mark = secure.derived_nonce(given, secret)
-    layout = _layout(format, mark, scored)
+    layout = _layout_of_format(format, mark, scored)
     shown = [layout.record(memory, at) for at, memory in enumerate(given, 1)]
     if not shown:
         return "[]" if format == "json" else ""
     return layout.head + layout.between.join(shown) + layout.tail
 
 
-def _layout(format: Format, nonce: str, scored: bool) -> _Layout:
+def _layout_of_format(format: Format, nonce: str, scored: bool) -> _Layout:
     if format == "plain":
         return _Layout("", "", "\n", lambda memory, _: plain(memory, scored))
     if format == "bullets":
@@ -371,7 +373,7 @@ def _layout(format: Format, nonce: str, scored: bool) -> _Layout:
     )
 
 
-def _fitting(
+def _fitting_memories(
     memories: list[Recalled],
     layout: _Layout,
     max_tokens: int,

@@ -101,7 +101,9 @@ class ScoredMemory:
                 raise InvalidMemoryError(msg)
         for name in _TIMES:
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _seconds(getattr(self, name), name))
+                object.__setattr__(
+                    self, name, _checked_seconds(getattr(self, name), name)
+                )
         for name in _OPEN_NUMBERS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _number(getattr(self, name), name))
@@ -230,7 +232,7 @@ def _number(value: object, name: str) -> float:
     return number
 
 
-def _seconds(value: Any, name: str) -> float:
+def _checked_seconds(value: Any, name: str) -> float:
     try:
         return to_seconds(value, name)
     except InvalidArgumentError as error:

@@ -126,7 +126,7 @@ def record(memory: Recalled, number: int, nonce: str, scores: bool) -> str:
         "session": label(memory.session_id or "", nonce, _LONGEST_NAME),
         "kind": label(memory.kind or "", nonce),
         "source": label(memory.source or "", nonce, _LONGEST_NAME),
-        "trust": _tier(memory.trust or "", nonce),
+        "trust": _shown_trust_tier(memory.trust or "", nonce),
         **(shown_scores(memory) if scores else {}),
     }
     shown = "".join(f' {name}="{value}"' for name, value in named.items() if value)
@@ -134,7 +134,7 @@ def record(memory: Recalled, number: int, nonce: str, scores: bool) -> str:
     return f"<memory-{nonce}{shown}>\n  {text}\n</memory-{nonce}>"
 
 
-def _tier(trust: str, nonce: str) -> str:
+def _shown_trust_tier(trust: str, nonce: str) -> str:
     """Return a tier as shown; "unknown" for one that imitates vecall's tiers."""
     shown = label(trust, nonce)
     if shown in TRUST_TIERS and trust != shown:

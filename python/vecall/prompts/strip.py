@@ -64,16 +64,16 @@ def without_recalled(text: str) -> str:
             found[passed] = text.find(passed, searched)
             if found[passed] < 0:
                 del found[passed]
-    return _joined(pieces, text[done:]) if done else text
+    return _join_around_blocks(pieces, text[done:]) if done else text
 
 
-def _bullets(text: str, at: int, _: int) -> tuple[int, int] | None:
+def _find_bullets_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     begin = at + len(BULLETS_HEAD)
     end = _end_of_lines(text, begin, _is_bullet)
     return (at, end) if end > begin else None
 
 
-def _past(text: str, at: int, last_close: int) -> tuple[int, int] | None:
+def _find_past_block(text: str, at: int, last_close: int) -> tuple[int, int] | None:
     begin = at + len(_PAST_OPEN)
     said = text.endswith(_PAST_SAYS, 0, at)
     own_line = (at == 0 or text[at - 1] == "\n") and text.startswith("\n", begin)
@@ -89,7 +89,7 @@ def _past(text: str, at: int, last_close: int) -> tuple[int, int] | None:
     return at - len(_PAST_SAYS), close + len(_PAST_CLOSE)
 
 
-def _secure(text: str, at: int, _: int) -> tuple[int, int] | None:
+def _find_secure_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     named = text.find(">", at, at + _SECURE_ENDS)
     nonce = text[at + len(_SECURE_OPEN) : max(named, at)]
     head = secure.head(nonce)
@@ -102,11 +102,11 @@ def _secure(text: str, at: int, _: int) -> tuple[int, int] | None:
         lambda line: line.startswith((_CONTINUED, memory, close)),
     )
     for tag in (f"\n{memory}", f"\n{close}", secure.tail(nonce)):
-        end = _through(text, end, tag)
+        end = _end_of_expected_text(text, end, tag)
     return at, end
 
 
-def _json(text: str, at: int, _: int) -> tuple[int, int] | None:
+def _find_json_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     begin = at + len("[\n")
     first = text[begin : _line_end(text, begin)]
     trust = first.find('"trust": "')
@@ -114,14 +114,14 @@ def _json(text: str, at: int, _: int) -> tuple[int, int] | None:
     if not known or first.find('"text": "', trust) < 0:
         return None
     end = _end_of_lines(text, begin, lambda line: line.startswith('{"'))
-    return at, _through(text, end, "\n]")
+    return at, _end_of_expected_text(text, end, "\n]")
 
 
 _BLOCKS: dict[str, Callable[[str, int, int], tuple[int, int] | None]] = {
-    _BULLETS_OPEN: _bullets,
-    _PAST_OPEN: _past,
-    _SECURE_OPEN: _secure,
-    _JSON_OPEN: _json,
+    _BULLETS_OPEN: _find_bullets_block,
+    _PAST_OPEN: _find_past_block,
+    _SECURE_OPEN: _find_secure_block,
+    _JSON_OPEN: _find_json_block,
 }
 
 
@@ -153,7 +153,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _through(text: str, at: int, expected: str) -> int:
+def _end_of_expected_text(text: str, at: int, expected: str) -> int:
     """Return the end of expected text, also if it is cut off; `at` if absent."""
     if text.startswith(expected, at):
         return at + len(expected)
@@ -161,7 +161,7 @@ def _through(text: str, at: int, expected: str) -> int:
     return at + len(left) if expected.startswith(left) else at
 
 
-def _joined(parts: list[str], last: str) -> str:
+def _join_around_blocks(parts: list[str], last: str) -> str:
     """Return the text before, between and after blocks as one text."""
     pieces = [parts[0].rstrip()]
     pieces += [_from_first_line(piece).rstrip() for piece in parts[1:]]

@@ -91,7 +91,7 @@ def search_files(
         room = left - len(name)
         if room <= 0:
             break
-        snippet = _snippet(files[name][:max_file_chars], words, room)
+        snippet = _snippet_around_words(files[name][:max_file_chars], words, room)
         matches.append(
             MemorySearchMatch(path=prefix + name, snippet=snippet, score=float(-rank))
         )
@@ -103,7 +103,7 @@ def search_files(
     )
 
 
-def _snippet(content: str, words: list[str], size: int) -> str:
+def _snippet_around_words(content: str, words: list[str], size: int) -> str:
     """Return the part of a text around the first word that it has."""
     if len(content) <= size:
         return content
@@ -189,7 +189,7 @@ class VecallMemoryStore:
             ReusedOperationError: The operation had other arguments.
         """
         (receipt,) = await self._items.get([_receipt_of(operation)], **self._whose)
-        return _replayed(receipt, operation)
+        return _replayed_mutation(receipt, operation)
 
     async def write(
         self,
@@ -321,7 +321,7 @@ class VecallMemoryStore:
         place = _place_of(path)
         places = [place] if operation is None else [place, _receipt_of(operation)]
         found = await self._items.get(places, **self._whose)
-        done = None if operation is None else _replayed(found[1], operation)
+        done = None if operation is None else _replayed_mutation(found[1], operation)
         if done is not None:
             return done
         file = found[0]
@@ -407,7 +407,7 @@ def _receipt_of(operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
     return _RECEIPTS, hashlib.sha256(id_).hexdigest()
 
 
-def _replayed(
+def _replayed_mutation(
     receipt: Item | None, operation: MemoryOperation
 ) -> MemoryMutation | None:
     if receipt is None:

@@ -193,7 +193,7 @@ class Calibration:
     @staticmethod
     def shipped() -> Calibration:
         """Return the calibration that comes with vecall."""
-        return _shipped()
+        return _shipped_calibration()
 
     def of_model(self, model_id: str) -> Weights:
         """Return the weights for searches with a model's vectors."""
@@ -201,19 +201,22 @@ class Calibration:
         known = known or self.other
         if known is not None:
             return known
-        shipped = _shipped().other
+        shipped = _shipped_calibration().other
         assert shipped is not None
         return shipped
 
     def counts_in_full(self, model_id: str) -> bool:
         """Return whether the vectors of a model count in full in the ranking."""
-        return model_id in self.full_weight or model_id in _shipped().full_weight
+        return (
+            model_id in self.full_weight
+            or model_id in _shipped_calibration().full_weight
+        )
 
     def of_matches(self) -> Weights:
         """Return the weights for texts matched without ranking."""
         if self.matches is not None:
             return self.matches
-        shipped = _shipped().matches
+        shipped = _shipped_calibration().matches
         assert shipped is not None
         return shipped
 
@@ -221,7 +224,7 @@ class Calibration:
         """Return the weights for searches by the cosine alone."""
         if self.cosine is not None:
             return self.cosine
-        shipped = _shipped().cosine
+        shipped = _shipped_calibration().cosine
         assert shipped is not None
         return shipped
 
@@ -261,13 +264,15 @@ class Calibration:
     def save(self, path: str | Path) -> None:
         """Write the weights to a file, as JSON."""
         file: dict[str, object] = {
-            "words": _named(self.words),
-            "models": {name: _named(one) for name, one in self.models.items()},
+            "words": _weights_by_name(self.words),
+            "models": {
+                name: _weights_by_name(one) for name, one in self.models.items()
+            },
         }
         for name in _SINGLE:
             weights: Weights | None = getattr(self, name)
             if weights is not None:
-                file[name] = _named(weights)
+                file[name] = _weights_by_name(weights)
         if self.full_weight:
             file["full_weight"] = sorted(self.full_weight)
         text = json.dumps(file, indent=1) + "\n"
@@ -344,11 +349,11 @@ def _own_name(model_id: str) -> str:
 
 
 @cache
-def _shipped() -> Calibration:
+def _shipped_calibration() -> Calibration:
     return Calibration.load(_SHIPPED)
 
 
-def _named(weights: Weights) -> dict[str, float]:
+def _weights_by_name(weights: Weights) -> dict[str, float]:
     names = Signals._fields
     return {
         "bias": round(weights.bias, 6),

@@ -234,12 +234,12 @@ class Scoring:
         confidence, importance = scores
         return replace(
             memory,
-            confidence=None if confidence is None else _share(confidence),
-            importance=_share(importance),
+            confidence=None if confidence is None else _checked_share(confidence),
+            importance=_checked_share(importance),
         )
 
 
-def _share(value: Any) -> float:
+def _checked_share(value: Any) -> float:
     is_number = isinstance(value, float | int | np.floating)
     if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
         msg = "scorer: confidence and importance must be numbers within [0, 1]"
@@ -300,7 +300,7 @@ def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
     for side in (_by_words, _by_vectors):
         known = [(hit, row) for hit, row in found if side(hit) is not None]
         # Ties, as everywhere: the newer memory, then the smaller id.
-        known.sort(key=partial(_order, side))
+        known.sort(key=partial(_hit_sort_key, side))
         for rank, (hit, _) in enumerate(known, 1):
             scores[hit.rid] += 1.0 / (_RRF + rank)
     for hit, _ in found:
@@ -308,7 +308,7 @@ def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
         _note(hit, "rrf", hit.score)
 
 
-def _order(
+def _hit_sort_key(
     side: Callable[[Hit], float | None], pair: tuple[Hit, Row]
 ) -> tuple[float, float, str]:
     hit, row = pair
@@ -358,24 +358,24 @@ def choose(
     }
     left = list(ordered)
     if ranking.collapse is not None:
-        left = _collapsed(left, words, ranking.collapse)
+        left = _collapsed_hits(left, words, ranking.collapse)
     if ranking.diversity:
-        return _diverse(left, words, ranking.diversity, top_k)
+        return _diversified_hits(left, words, ranking.diversity, top_k)
     return left[:top_k]
 
 
-def _collapsed(
+def _collapsed_hits(
     ordered: list[tuple[Hit, Row]], words: dict[int, frozenset[int]], share: float
 ) -> list[tuple[Hit, Row]]:
     distinct: list[tuple[Hit, Row]] = []
     for hit, row in in_slices(ordered):
         mine = words[hit.rid]
-        if all(_overlap(mine, words[other.rid]) < share for other, _ in distinct):
+        if all(_word_overlap(mine, words[other.rid]) < share for other, _ in distinct):
             distinct.append((hit, row))
     return distinct
 
 
-def _diverse(
+def _diversified_hits(
     ordered: list[tuple[Hit, Row]],
     words: dict[int, frozenset[int]],
     diversity: float,
@@ -398,12 +398,12 @@ def _diverse(
         _note(hit, "marginal_relevance", worth[at])
         chosen.append((hit, row))
         for other, _ in left:
-            alike = _overlap(words[hit.rid], words[other.rid])
+            alike = _word_overlap(words[hit.rid], words[other.rid])
             likeness[other.rid] = max(likeness[other.rid], alike)
     return chosen
 
 
-def _overlap(a: frozenset[int], b: frozenset[int]) -> float:
+def _word_overlap(a: frozenset[int], b: frozenset[int]) -> float:
     """Jaccard similarity of two sets of words; 0 for two empty sets."""
     either = len(a | b)
     return len(a & b) / either if either else 0.0

@@ -248,9 +248,11 @@ def passing_rows(
             part, conditions
         )
         if not storage.in_memory:
-            return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+            return np.fromiter(
+                _passing_row_numbers(rows, conditions.metadata), np.int64
+            )
         rows = list(rows)  # a database in memory has no other readers or writers
-    return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+    return np.fromiter(_passing_row_numbers(rows, conditions.metadata), np.int64)
 
 
 def left_out_rows(
@@ -264,7 +266,7 @@ def left_out_rows(
         return np.array(reads.rows_of_ids(target[0], ids), np.int64)
 
 
-def _passing(
+def _passing_row_numbers(
     rows: Iterable[tuple[int, float, float, str | None]],
     wanted: Mapping[str, Condition] | None,
 ) -> Iterator[int]:

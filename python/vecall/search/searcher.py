@@ -237,33 +237,33 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
 # Converts stored rows and drafts to entries.
 
 
-def _setter(name: str) -> Any:
+def _entry_setter(name: str) -> Any:
     return getattr(MemoryEntry, name).__set__
 
 
 # The constructor of a frozen dataclass spends half of its time on setting fields by
 # name. A search makes several entries, so the slots are set directly here.
 _new = MemoryEntry.__new__
-_set_content = _setter("content")
-_set_id = _setter("id")
-_set_author = _setter("author")
-_set_timestamp = _setter("timestamp")
-_set_session_id = _setter("session_id")
-_set_event_id = _setter("event_id")
-_set_kind = _setter("kind")
-_set_source = _setter("source")
-_set_trust = _setter("trust")
-_set_custom_metadata = _setter("custom_metadata")
-_set_importance = _setter("importance")
-_set_score = _setter("score")
-_set_similarity = _setter("similarity")
-_set_confidence = _setter("confidence")
-_set_explanation = _setter("explanation")
-_set_created_at = _setter("created_at")
-_set_updated_at = _setter("updated_at")
-_set_valid_until = _setter("valid_until")
-_set_supersedes = _setter("supersedes")
-_set_scope = _setter("scope")
+_set_content = _entry_setter("content")
+_set_id = _entry_setter("id")
+_set_author = _entry_setter("author")
+_set_timestamp = _entry_setter("timestamp")
+_set_session_id = _entry_setter("session_id")
+_set_event_id = _entry_setter("event_id")
+_set_kind = _entry_setter("kind")
+_set_source = _entry_setter("source")
+_set_trust = _entry_setter("trust")
+_set_custom_metadata = _entry_setter("custom_metadata")
+_set_importance = _entry_setter("importance")
+_set_score = _entry_setter("score")
+_set_similarity = _entry_setter("similarity")
+_set_confidence = _entry_setter("confidence")
+_set_explanation = _entry_setter("explanation")
+_set_created_at = _entry_setter("created_at")
+_set_updated_at = _entry_setter("updated_at")
+_set_valid_until = _entry_setter("valid_until")
+_set_supersedes = _entry_setter("supersedes")
+_set_scope = _entry_setter("scope")
 
 
 def entry_from_row(

@@ -511,7 +511,7 @@ class _Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _handle_lifespan(receive, send)
         elif scope["type"] == "http":
             await _Exchange(self, Request(scope, receive)).answer(send)
 
@@ -670,7 +670,7 @@ async def _wait_for_client(
     work: asyncio.Future[Response], receive: Receive, seconds: float
 ) -> bool:
     """Wait for an answer; return early, and True, if its client disconnects."""
-    gone = asyncio.ensure_future(_disconnected(receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         either: list[asyncio.Future[Any]] = [work, gone]
         first = asyncio.FIRST_COMPLETED
@@ -680,7 +680,7 @@ async def _wait_for_client(
         gone.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client of a request whose body was read disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -697,7 +697,7 @@ def _has_body(request: Request) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-async def _live(receive: Receive, send: Send) -> None:
+async def _handle_lifespan(receive: Receive, send: Send) -> None:
     """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
     while True:
         message = await receive()

@@ -54,14 +54,14 @@ def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
     if token.ceiling is None and token.source is None and token.author is None:
         return body
     items = {
-        name: [_stamped(token, item) for item in body[name]]
+        name: [_stamped_item(token, item) for item in body[name]]
         for name in _ITEM_OPERATIONS
         if name in body
     }
     return {**body, **items}
 
 
-def _stamped(token: Token, item: Any) -> Any:
+def _stamped_item(token: Token, item: Any) -> Any:
     if isinstance(item, InvalidArgumentError):
         return item  # an item that is left out
     made = {"content": item} if isinstance(item, str) else dict(item)
@@ -112,7 +112,7 @@ _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the l
 
 async def one(entry: MemoryEntry) -> Response:
     """Return one memory."""
-    return await _written([entry], lambda _: json_response(shown(entry)))
+    return await _write_response([entry], lambda _: json_response(shown(entry)))
 
 
 async def answered(
@@ -140,10 +140,10 @@ async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
 
     def write(each: Each) -> Response:
         shows = map(shown, each(entries))
-        texts = _fitting(shows, call.state.limits.max_answer_bytes)
+        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
         return _listed("memories", texts, truncated=len(texts) < len(entries))
 
-    return await _written(entries, write)
+    return await _write_response(entries, write)
 
 
 async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
@@ -151,12 +151,12 @@ async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
 
     def write(each: Each) -> Response:
         shows = map(shown, each(entries))
-        texts = _fitting(shows, call.state.limits.max_answer_bytes)
+        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
         if len(texts) < len(entries):
             return _listed("memories", texts, next=entries[len(texts) - 1].id)
         return _listed("memories", texts, next=entries.next)
 
-    return await _written(entries, write)
+    return await _write_response(entries, write)
 
 
 async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
@@ -164,28 +164,30 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
 
     def write(each: Each) -> Response:
         backwards = (
-            {**_plain(past), "memory": shown(past.memory)}
+            {**_fields_not_none(past), "memory": shown(past.memory)}
             for past in each(newest_first)
         )
-        texts = _fitting(backwards, call.state.limits.max_answer_bytes)
+        texts = _json_texts_that_fit(backwards, call.state.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
         return _listed("revisions", texts[::-1], truncated=cut)
 
     newest_first = revisions[::-1]
-    return await _written([past.memory for past in newest_first], write)
+    return await _write_response([past.memory for past in newest_first], write)
 
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
-    return {name: value for name, value in _plain(entry).items() if value != {}}
+    return {
+        name: value for name, value in _fields_not_none(entry).items() if value != {}
+    }
 
 
-def _plain(value: MemoryEntry | Revision) -> dict[str, Any]:
+def _fields_not_none(value: MemoryEntry | Revision) -> dict[str, Any]:
     values = {name: getattr(value, name) for name in _NAMES[type(value)]}
     return {name: value for name, value in values.items() if value is not None}
 
 
-async def _written(
+async def _write_response(
     entries: list[MemoryEntry], write: Callable[[Each], Response]
 ) -> Response:
     """Write few memories on the event loop, many in slices on another thread."""
@@ -201,7 +203,7 @@ async def _written(
     return await asyncio.to_thread(write_and_free)
 
 
-def _fitting(values: Iterable[object], limit: int) -> list[str]:
+def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
     """Return the first values as JSON: as many as fit, but at least one."""
     texts: list[str] = []
     size = 0
@@ -236,8 +238,8 @@ async def ingest_session(call: RequestContext) -> Response:
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
     async with _turn_to_write(call):
-        session = await _loaded(call, "sessionId", wanted)
-        return _added(await memory.add_session_to_memory(session), 200)
+        session = await _load_session(call, "sessionId", wanted)
+        return _added_ids_response(await memory.add_session_to_memory(session), 200)
 
 
 async def observe_session(call: RequestContext) -> Response:
@@ -263,10 +265,10 @@ async def _told(call: RequestContext) -> object:
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
         return {**call.whose, "id": id_, **stamped(call.by, call.body)}
-    return await _loaded(call, "session", id_)
+    return await _load_session(call, "session", id_)
 
 
-async def _loaded(call: RequestContext, field: str, session_id: object) -> object:
+async def _load_session(call: RequestContext, field: str, session_id: object) -> object:
     """Return the session of the loader, if it belongs to this user."""
     if call.state.load_session is None:
         raise HttpError(400, "not_configured", NO_LOADER)
@@ -279,12 +281,12 @@ async def _loaded(call: RequestContext, field: str, session_id: object) -> objec
         msg = "The session loader failed."
         raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
     # A session of another user is not found, even if the loader returns it.
-    if session is None or _head(session) != expected:
+    if session is None or _session_owner_and_id(session) != expected:
         raise HttpError(404, "not_found", NO_SESSION)
     return session
 
 
-def _head(session: object) -> tuple[object, object, object]:
+def _session_owner_and_id(session: object) -> tuple[object, object, object]:
     id_ = get_field(session, "id")
     if id_ is None:
         id_ = get_field(session, "session_id")
@@ -295,20 +297,20 @@ async def add_memories(call: RequestContext) -> Response:
     """Store memories."""
     body = stamped(call.by, call.body)
     async with _turn_to_write(call):
-        return _added(await call.user.add(**body), 201)
+        return _added_ids_response(await call.user.add(**body), 201)
 
 
 async def add_events(call: RequestContext) -> Response:
     """Store turns."""
     body = stamped(call.by, call.body)
     async with _turn_to_write(call):
-        return _added(await call.user.add_events(**body), 201)
+        return _added_ids_response(await call.user.add_events(**body), 201)
 
 
 def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
     """Return the place of a write: one of many items at a time for each user."""
     given = [len(call.body[name]) for name in _ITEMS if name in call.body]
-    return _turn(call, is_large=not given or max(given) > MANY)
+    return _request_place(call, is_large=not given or max(given) > MANY)
 
 
 def _reads_metadata(asked: dict[str, Any]) -> bool:
@@ -316,14 +318,16 @@ def _reads_metadata(asked: dict[str, Any]) -> bool:
     return "metadata" in asked.get("filter", ())
 
 
-def _turn(call: RequestContext, *, is_large: bool) -> AbstractAsyncContextManager[None]:
+def _request_place(
+    call: RequestContext, *, is_large: bool
+) -> AbstractAsyncContextManager[None]:
     """Return the place of a request: one large one at a time for each user."""
     if not is_large:
         return nullcontext()
     return call.state.turns.place(repr((call.names["app"], call.names["user"])))
 
 
-def _added(ids: AddedIds, status: int) -> Response:
+def _added_ids_response(ids: AddedIds, status: int) -> Response:
     """Return the ids, and reasons for omitted items; 200 if nothing was stored."""
     document: dict[str, object] = {"ids": ids}
     if ids.left_out:
@@ -353,34 +357,34 @@ async def search(call: RequestContext) -> Response:
         return answer.memories
 
     is_long = len(body["query"]) > _LONG_QUERY
-    async with _turn(call, is_large=is_long or _reads_metadata(body)):
+    async with _request_place(call, is_large=is_long or _reads_metadata(body)):
         return await answered(call, k, ask, best)
 
 
 async def list_memories(call: RequestContext) -> Response:
     """Return a page of memories, in the order in which they were stored."""
-    return await _page(call, call.query)
+    return await _respond_with_page(call, call.query)
 
 
 async def list_where(call: RequestContext) -> Response:
     """Return a page of the memories that pass a filter."""
-    return await _page(call, call.body)
+    return await _respond_with_page(call, call.body)
 
 
-async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
+async def _respond_with_page(call: RequestContext, asked: dict[str, Any]) -> Response:
     limit = asked.get("limit", min(DEFAULT_PAGE, call.memory.limits.max_top_k))
     asked = {**asked, "limit": int(limit)}
 
     async def ask() -> Page[MemoryEntry]:
         return await call.user.list(**asked)
 
-    async with _turn(call, is_large=_reads_metadata(asked)):
+    async with _request_place(call, is_large=_reads_metadata(asked)):
         return await answered(call, limit, ask, page)
 
 
 async def count_memories(call: RequestContext) -> Response:
     """Return the number of memories that pass a filter."""
-    async with _turn(call, is_large=_reads_metadata(call.body)):
+    async with _request_place(call, is_large=_reads_metadata(call.body)):
         count = await call.user.count(**call.body)
     return json_response({"count": count})
 
@@ -479,13 +483,13 @@ async def export_user(call: RequestContext) -> Response:
     with ExitStack() as place:
         place.enter_context(call.state.export_place(call.by.id, _MAX_EXPORTS))
         async with call.state.making.place(call.by.id):
-            file = place.enter_context(await _exported(call))
+            file = place.enter_context(await _export_to_unnamed_file(call))
         return FileStream(
             file, "application/x-ndjson", place.pop_all(), call.still_admitted
         )
 
 
-async def _exported(call: RequestContext) -> BinaryIO:
+async def _export_to_unnamed_file(call: RequestContext) -> BinaryIO:
     """Return the export as an open file without a name; a crash leaves no file."""
     with ExitStack() as until_made:
         made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))

@@ -263,16 +263,18 @@ class Validator:
             return  # any value
         kind = schema["type"]
         if not _TYPES[kind](value):
-            raise _broken(where, f"expected {_article(kind)} {kind}")
+            raise _broken_rule_error(
+                where, f"expected {_indefinite_article(kind)} {kind}"
+            )
         if "enum" in schema and value not in schema["enum"]:
             words = (str(word).lower() for word in schema["enum"])
-            raise _broken(where, f"must be one of {', '.join(words)}")
+            raise _broken_rule_error(where, f"must be one of {', '.join(words)}")
         for keyword, measure, floor, rule in _BOUNDS:
             if keyword in schema:
                 bound, given = schema[keyword], measure(value)
                 # With `not`, NaN fails the check; JSON has no NaN.
                 if not (given >= bound if floor else given <= bound):
-                    raise _broken(where, rule.format(bound))
+                    raise _broken_rule_error(where, rule.format(bound))
         if kind == "array" and "items" in schema:
             assert isinstance(value, list)
             items, alone = schema["items"], EACH_ALONE in schema
@@ -321,11 +323,13 @@ class Validator:
         more = schema.get("additionalProperties", True)
         names = schema.get("propertyNames", {}).get("pattern")
         if names is not None and not all(re.search(names, name) for name in value):
-            raise _broken(where, f"an unknown operator; known are {', '.join(known)}")
+            raise _broken_rule_error(
+                where, f"an unknown operator; known are {', '.join(known)}"
+            )
         for name in schema.get("required", ()):
             if name not in value:
                 field = f"{where}.{name}"
-                raise _broken(field, "is missing")
+                raise _broken_rule_error(field, "is missing")
         for name, item in value.items():
             if name in known:
                 self.check(item, known[name], f"{where}.{name}")
@@ -333,16 +337,18 @@ class Validator:
                 # An unusual name may be user text; the error must not contain it.
                 shown = f' "{name}"' if is_field_name(name) else ""
                 fields = ", ".join(known)
-                raise _broken(where, f"unknown field{shown}; fields are {fields}")
+                raise _broken_rule_error(
+                    where, f"unknown field{shown}; fields are {fields}"
+                )
             elif more is not True:
                 self.check(item, more, f"{where}.*")
 
 
-def _article(kind: str) -> str:
+def _indefinite_article(kind: str) -> str:
     return "an" if kind[0] in "aio" else "a"
 
 
-def _broken(where: str, rule: str) -> HttpError:
+def _broken_rule_error(where: str, rule: str) -> HttpError:
     return HttpError(422, "invalid", f"{where}: {rule}")
 
 
@@ -437,9 +443,9 @@ async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any
             once.
     """
     if len(body) <= _INLINE_PARSE_LIMIT:
-        return _parse(body, rules)
+        return _parse_body(body, rules)
     async with sender.places.parsing.place(sender.token):
-        return await asyncio.to_thread(_parse, body, rules)
+        return await asyncio.to_thread(_parse_body, body, rules)
 
 
 async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> bytes:
@@ -516,7 +522,7 @@ async def _read(
         size += len(piece)
         sender.rates.spend(sender.token, "bytes", len(piece))
         if counted and size <= max_bytes and parts <= max_parts:
-            parts += _parts(piece)
+            parts += _count_parts(piece)
         if size <= max_bytes and parts <= max_parts:
             pieces.append(piece)
         else:
@@ -531,7 +537,7 @@ async def _read(
     return b"".join(pieces)
 
 
-def _parts(piece: bytes) -> int:
+def _count_parts(piece: bytes) -> int:
     """Return the number of items and fields that begin in a piece of JSON.
 
     Characters inside strings count too.
@@ -544,11 +550,11 @@ def _too_large(max_bytes: int) -> HttpError:
     return HttpError(413, "too_large", f"The body has at most {max_bytes} bytes.")
 
 
-def _parse(body: bytes, rules: BodyRules) -> dict[str, Any]:
+def _parse_body(body: bytes, rules: BodyRules) -> dict[str, Any]:
     try:
         value = json.loads(
             body.decode(),
-            parse_constant=_refuse,
+            parse_constant=_refuse_constant,
             object_pairs_hook=_object,
         )
     except (ValueError, RecursionError):
@@ -558,7 +564,7 @@ def _parse(body: bytes, rules: BodyRules) -> dict[str, Any]:
     return value
 
 
-def _refuse(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     msg = "not JSON"
     raise ValueError(msg)
 
@@ -594,7 +600,7 @@ def read_query(
             known = ", ".join(schemas) or "none"
             msg = f"query: has these fields, each at most once: {known}"
             raise HttpError(422, "invalid", msg)
-        values[name] = _typed(value, schemas[name].get("type", "string"))
+        values[name] = _typed_query_value(value, schemas[name].get("type", "string"))
         validator.check(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:
@@ -602,7 +608,7 @@ def read_query(
     return values
 
 
-def _typed(value: str, kind: str) -> object:
+def _typed_query_value(value: str, kind: str) -> object:
     """Return the value of a query parameter in the type of its schema."""
     if kind == "boolean" and value in ("true", "false"):
         return value == "true"

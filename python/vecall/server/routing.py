@@ -238,12 +238,12 @@ class Router:
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
         for path, methods in self._paths.items():
-            found = _match(path.split("/"), segments)
+            found = _match_path(path.split("/"), segments)
             if found is None:
                 continue
             operation = methods.get(method)
             if operation is not None:
-                return operation, _decoded(found)
+                return operation, _decoded_path_names(found)
             allowed |= methods.keys()
         if allowed:
             allowed |= {"HEAD"} if "GET" in allowed else set()
@@ -260,7 +260,7 @@ def _raw_path(request: Request) -> str:
     return path.removeprefix(quote(request.scope.get("root_path", "")))
 
 
-def _match(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     """Return the names in the braces; None if the path does not match."""
     if len(pattern) != len(segments):
         return None
@@ -275,7 +275,7 @@ def _match(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     return names
 
 
-def _decoded(names: dict[str, str]) -> dict[str, str]:
+def _decoded_path_names(names: dict[str, str]) -> dict[str, str]:
     try:
         return {key: unquote(name, errors="strict") for key, name in names.items()}
     except UnicodeDecodeError:

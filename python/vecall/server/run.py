@@ -333,7 +333,7 @@ def serve(
         ssl_ca_certs=None if binding.client_ca is None else str(binding.client_ca),
         ssl_cert_reqs=ssl.CERT_NONE if binding.client_ca is None else ssl.CERT_REQUIRED,
     )
-    _load(config, listener)
+    _load_certificates(config, listener)
     logging.getLogger("uvicorn.error").addFilter(_without_trace)
     # A garbage collection visits only what comes from now on, not the modules, which
     # takes 10 ms. A thread that asks for the GIL gets it after 0.5 ms, not 5.
@@ -345,7 +345,7 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _load(config: uvicorn.Config, listener: Listener) -> None:
+def _load_certificates(config: uvicorn.Config, listener: Listener) -> None:
     """Read the certificates, and allow no TLS below 1.2."""
     try:
         config.load()

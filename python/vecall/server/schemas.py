@@ -193,11 +193,11 @@ def _open(properties: dict[str, Schema], *required: str) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _batch(items: Schema, limits: HttpLimits) -> Schema:
+def _batch_schema(items: Schema, limits: HttpLimits) -> Schema:
     return {"type": "array", "items": items, "maxItems": limits.max_batch}
 
 
-def _all(name: str) -> Schema:
+def _array_of_refs(name: str) -> Schema:
     return {"type": "array", "items": ref(name)}
 
 
@@ -333,7 +333,7 @@ _LEFT_OUT = _open(
 )
 
 
-def _error(codes: Iterable[str]) -> Schema:
+def _error_schema_of_codes(codes: Iterable[str]) -> Schema:
     code = {"type": "string", "enum": sorted(codes)}
     fields = {"code": code, "message": _WORD, "request_id": _WORD}
     return _open({"error": _open(fields, *fields)}, "error")
@@ -341,7 +341,7 @@ def _error(codes: Iterable[str]) -> Schema:
 
 def error_schema(status: int) -> Schema:
     """Return the schema of the error responses with an HTTP status."""
-    return _error(CODES[status])
+    return _error_schema_of_codes(CODES[status])
 
 
 def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
@@ -360,7 +360,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "ids",
     )
     turn = ref("NewEvent")
-    said = {**_batch(turn, limits), EACH_ALONE: True}
+    said = {**_batch_schema(turn, limits), EACH_ALONE: True}
     turns = {"events": said, "messages": said}
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
     new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
@@ -375,9 +375,9 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "NewEvent": _NEW_EVENT,
         "AddMemories": closed(
             {
-                "memories": _batch(new_memory, limits),
+                "memories": _batch_schema(new_memory, limits),
                 **_HOW,
-                "vectors": _batch(_or_null(_NUMBERS), limits),
+                "vectors": _batch_schema(_or_null(_NUMBERS), limits),
                 "if_absent": FLAG,
             },
             "memories",
@@ -414,10 +414,10 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
                 "dry_run": {"type": "boolean", "default": True},
             }
         ),
-        "Used": closed({"ids": _batch(_NAME, limits)}, "ids"),
+        "Used": closed({"ids": _batch_schema(_NAME, limits)}, "ids"),
         "Touch": closed(
             {
-                "ids": _batch(_NAME, limits),
+                "ids": _batch_schema(_NAME, limits),
                 "ttl": {
                     **_TTL,
                     "description": 'Seconds from now, or "30d"; null is for ever.',
@@ -458,18 +458,22 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
             "query",
         ),
         "Memory": _MEMORY,
-        "Found": _open({"memories": _all("Memory"), "truncated": YES}, "memories"),
-        "Page": _open({"memories": _all("Memory"), "next": _WORD}, "memories"),
+        "Found": _open(
+            {"memories": _array_of_refs("Memory"), "truncated": YES}, "memories"
+        ),
+        "Page": _open(
+            {"memories": _array_of_refs("Memory"), "next": _WORD}, "memories"
+        ),
         "Revision": _REVISION,
         "History": _open(
-            {"revisions": _all("Revision"), "truncated": YES}, "revisions"
+            {"revisions": _array_of_refs("Revision"), "truncated": YES}, "revisions"
         ),
         "Consolidation": _open(
             {
                 "merged": _DONE,
                 "folded": _DONE,
                 "summaries": {"type": "array", "items": _WORD},
-                "groups": _all("DuplicateGroup"),
+                "groups": _array_of_refs("DuplicateGroup"),
                 "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
                 "dry_run": {"type": "boolean"},
             },
@@ -503,7 +507,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
             "type": "object",
             "description": "The header, or the only field names the kind of the line.",
         },
-        "Error": _error(chain.from_iterable(CODES.values())),
+        "Error": _error_schema_of_codes(chain.from_iterable(CODES.values())),
     }
 
 
@@ -549,7 +553,7 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         document = paths.setdefault(operation.path, {})
-        document[operation.method.lower()] = _operation(operation)
+        document[operation.method.lower()] = _operation_document(operation)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -565,7 +569,7 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation_document(operation: Operation) -> dict[str, Any]:
     names = re.findall(r"{(\w+)}", operation.path)
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": NAME} for name in names
@@ -583,7 +587,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "operationId": operation.id,
         "summary": operation.summary,
         "parameters": parameters,
-        "responses": _responses(operation),
+        "responses": _operation_responses(operation),
         "security": [] if operation.access == "public" else [{"bearer": []}],
         "x-repeat": operation.repeat,
     }
@@ -593,12 +597,14 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return document
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _operation_responses(operation: Operation) -> dict[str, Any]:
     statuses = {operation.status}
     if operation.answer == "Added":
         statuses.add(200)  # nothing was stored; the response has the reasons
-    answers = {str(each): _success(operation, each) for each in sorted(statuses)}
-    for status in sorted(_errors(operation)):
+    answers = {
+        str(each): _success_response(operation, each) for each in sorted(statuses)
+    }
+    for status in sorted(_error_statuses(operation)):
         document: dict[str, Any] = {
             "description": _SAYS[status],
             "content": {"application/json": {"schema": error_schema(status)}},
@@ -610,7 +616,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     return answers
 
 
-def _success(operation: Operation, status: int) -> dict[str, Any]:
+def _success_response(operation: Operation, status: int) -> dict[str, Any]:
     document: dict[str, Any] = {"description": _SAYS[status]}
     if operation.answer is None:
         return document
@@ -624,7 +630,7 @@ def _success(operation: Operation, status: int) -> dict[str, Any]:
     return document
 
 
-def _errors(operation: Operation) -> set[int]:
+def _error_statuses(operation: Operation) -> set[int]:
     errors = {400, 403, 500, *operation.errors}
     if operation.access != "public":
         errors |= {401, 422, 429, 503}

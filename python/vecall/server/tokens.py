@@ -159,7 +159,7 @@ def mint(
     bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
     token = Token(
         id=id_,
-        sha256=_digest(bearer),
+        sha256=_bearer_digest(bearer),
         app=app,
         user=user,
         read_only=read_only,
@@ -194,7 +194,7 @@ class Tokens:
         shaped = _SHAPE.fullmatch(bearer)
         token = self._known.get(shaped[1]) if shaped else None
         expected = _NO_HASH if token is None else token.sha256
-        same = hmac.compare_digest(_digest(bearer), expected)
+        same = hmac.compare_digest(_bearer_digest(bearer), expected)
         if token is None or not same:
             return None
         if token.expires_at is not None and time.time() >= token.expires_at:
@@ -232,7 +232,7 @@ def from_json(text: str) -> list[Token]:
     return tokens
 
 
-def _digest(bearer: str) -> str:
+def _bearer_digest(bearer: str) -> str:
     return hashlib.sha256(bearer.encode()).hexdigest()
 
 

@@ -128,12 +128,14 @@ class MemoryConfig:
         )
 
     def _summarizer(self) -> SummaryProvider | None:
-        provider, _ = _parts(self.summarization, "summarization", {"provider"})
+        provider, _ = _provider_and_model(
+            self.summarization, "summarization", {"provider"}
+        )
         return cast("SummaryProvider | None", provider)
 
     def _embedder(self) -> EmbedderLike:
         given = self.embedding
-        provider, model = _parts(given, "embedding", {"provider", "model"})
+        provider, model = _provider_and_model(given, "embedding", {"provider", "model"})
         if not isinstance(provider, str | Embedder | None) and not callable(provider):
             msg = "embedding: expected an Embedder, a function, or a name"
             raise ConfigError(msg)
@@ -161,7 +163,9 @@ def _check_options(service: type, options: Mapping[str, object]) -> None:
             raise ConfigError(msg)
 
 
-def _parts(given: object, name: str, keys: set[str]) -> tuple[object, object]:
+def _provider_and_model(
+    given: object, name: str, keys: set[str]
+) -> tuple[object, object]:
     """Return the provider and the model of a part; a part may be a provider."""
     if not isinstance(given, Mapping):
         return given, None

@@ -62,8 +62,8 @@ _ONLY_MATCHES = "memories are found by matching text, without ranking or embedde
 
 def by_substring(query: str) -> Matcher:
     """Match texts that contain the whole query, ignoring case."""
-    wanted = _folded(query)
-    return lambda text: float(wanted in _folded(text))
+    wanted = _folded_text(query)
+    return lambda text: float(wanted in _folded_text(text))
 
 
 def by_words(query: str) -> Matcher:
@@ -72,10 +72,10 @@ def by_words(query: str) -> Matcher:
     Words are matched whole. A word with letters beyond ASCII also matches inside a
     longer word, because many languages write no spaces.
     """
-    wanted = set(_WORD.findall(_folded(query)))
+    wanted = set(_WORD.findall(_folded_text(query)))
 
     def share(text: str) -> float:
-        folded = _folded(text)
+        folded = _folded_text(text)
         there = _searchable_words(folded)
         matched = [
             word
@@ -87,7 +87,7 @@ def by_words(query: str) -> Matcher:
     return share
 
 
-def _folded(text: str) -> str:
+def _folded_text(text: str) -> str:
     return nfc(text).casefold()
 
 
@@ -146,7 +146,9 @@ class _MatchingRecall(Searcher):
                 score,
                 math.nan,
                 confidences[rank],
-                _explained(score, best, rank, place) if request.explain else None,
+                _confidence_signals(score, best, rank, place)
+                if request.explain
+                else None,
             )
             memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
@@ -160,7 +162,9 @@ class _MatchingRecall(Searcher):
 
     def _best(self, request: SearchRequest) -> list[tuple[float, Row]]:
         matches = self._matching(to_valid_utf8(request.query))
-        passes = _conditions(request.filter or Filter(), self._expiry_clock.now())
+        passes = _row_test_of_filter(
+            request.filter or Filter(), self._expiry_clock.now()
+        )
         found = []
         for row in in_slices(self._rows(*request.key)):
             if passes(row) and (score := matches(row.text)):
@@ -180,7 +184,9 @@ class _MatchingRecall(Searcher):
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
-def _explained(share: float, best: float, rank: int, place: float) -> dict[str, float]:
+def _confidence_signals(
+    share: float, best: float, rank: int, place: float
+) -> dict[str, float]:
     """Return the signals of the confidence, by the names of a ranked search."""
     return {
         "query_coverage": share,
@@ -192,7 +198,7 @@ def _explained(share: float, best: float, rank: int, place: float) -> dict[str, 
     }
 
 
-def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
+def _row_test_of_filter(condition: Filter, now: float) -> Callable[[Row], bool]:
     after, before = (
         None if value is None else to_micros(to_seconds(value, "filter"))
         for value in (condition.after, condition.before)

@@ -200,36 +200,44 @@ def checked_results(
             that is no cosine.
     """
     if not isinstance(given, list | tuple):
-        _refuse("what is not a memory: expected a list of VectorSearchResult")
+        _refuse_store_result(
+            "what is not a memory: expected a list of VectorSearchResult"
+        )
     found: dict[str, VectorSearchResult] = {}
     for hit in given:
-        checked = _checked(hit, scope)
+        checked = _checked_hit(hit, scope)
         known = found.get(checked.id)
         if known is None or known.score < checked.score:
             found[checked.id] = checked
     return sorted(found.values(), key=lambda hit: -hit.score)
 
 
-def _checked(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
+def _checked_hit(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
     if not isinstance(hit, VectorSearchResult):
-        _refuse("what is not a memory: expected a list of VectorSearchResult")
+        _refuse_store_result(
+            "what is not a memory: expected a list of VectorSearchResult"
+        )
     name, metadata, score = cast(
         "tuple[object, ...]", (hit.id, hit.metadata, hit.score)
     )
     if not isinstance(name, str) or not name or not isinstance(metadata, dict):
-        _refuse("a row that is not a memory: expected an id and metadata")
+        _refuse_store_result("a row that is not a memory: expected an id and metadata")
     if (metadata.get("app_name"), metadata.get("user_id")) != (
         scope.app_name,
         scope.user_id,
     ):
-        _refuse("a row whose metadata has another user's or app's name")
+        _refuse_store_result("a row whose metadata has another user's or app's name")
     if not isinstance(metadata.get("text"), str) or "created_at" not in metadata:
-        _refuse("a row that is not a memory: expected a text and a time in metadata")
+        _refuse_store_result(
+            "a row that is not a memory: expected a text and a time in metadata"
+        )
     for time in _TIMES:
         if metadata.get(time) is not None and not _is_finite(metadata[time]):
-            _refuse(f"a row that is not a memory: {time} is not a finite number")
+            _refuse_store_result(
+                f"a row that is not a memory: {time} is not a finite number"
+            )
     if not _is_finite(score) or not abs(cast("float", score)) <= 1.0 + _ROUNDING:
-        _refuse("a row whose score is not a cosine in [-1, 1]")
+        _refuse_store_result("a row whose score is not a cosine in [-1, 1]")
     cosine = min(max(float(cast("float", score)), -1.0), 1.0)
     return hit if cosine is score else replace(hit, score=cosine)
 
@@ -243,7 +251,7 @@ def _is_finite(value: object) -> bool:
         return False
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_store_result(what: str) -> NoReturn:
     msg = f"the vector store returned {what}"
     raise InvalidMemoryError(msg)
 

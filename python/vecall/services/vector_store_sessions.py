@@ -411,7 +411,8 @@ class VectorStoreSessions:
         if isinstance(self.trigger, Compaction):
             late = covered_before(content, known)
         turns: dict[str, dict[str, Any] | None] = {
-            id_: None if id_ in late else _event(each) for id_, each in new.items()
+            id_: None if id_ in late else _event_to_buffer(each)
+            for id_, each in new.items()
         }
         self.waiting.drop(due.app, due.user, set(taken_back), due.session)
         gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
@@ -529,7 +530,7 @@ def session_content(
     return content
 
 
-def _event(each: Draft | SessionSummary) -> dict[str, Any]:
+def _event_to_buffer(each: Draft | SessionSummary) -> dict[str, Any]:
     return event_of(each) if isinstance(each, Draft) else compaction_event(each)
 
 

@@ -167,7 +167,7 @@ def drop_tombstone(connection: Transaction, part: int, id_: str) -> None:
     )
 
 
-def _secret(connection: Transaction) -> bytes | None:
+def _read_secret(connection: Transaction) -> bytes | None:
     found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
     return None if found is None else str(found[0]).encode()[:64]
 
@@ -182,7 +182,7 @@ def make_secret(connection: Transaction) -> None:
 
 def copy_secret(source: Transaction, target: Transaction) -> None:
     """Copy the secret of the source, so that its digests of names stay valid."""
-    secret = _secret(source)
+    secret = _read_secret(source)
     if secret is not None:
         target.execute(
             "INSERT INTO meta (key, value) VALUES ('secret', ?) "
@@ -191,23 +191,23 @@ def copy_secret(source: Transaction, target: Transaction) -> None:
         )
 
 
-def _digest(secret: bytes, name: str) -> str:
+def _name_digest(secret: bytes, name: str) -> str:
     return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
 
 
 def hidden_app(connection: Transaction, app: str) -> str | None:
     """Return the prefix of digests of an app's users; None if no name is hidden."""
-    secret = _secret(connection)
-    return None if secret is None else _digest(secret, f"app {app}")
+    secret = _read_secret(connection)
+    return None if secret is None else _name_digest(secret, f"app {app}")
 
 
 def _hidden_end(secret: bytes, user: str) -> str:
-    return _digest(secret, f"user {user}")
+    return _name_digest(secret, f"user {user}")
 
 
 def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
-    secret = _secret(connection)
+    secret = _read_secret(connection)
     return None if secret is None else hidden_user_under(secret, app, user)
 
 
@@ -215,7 +215,7 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
     """Return the digest of a user's names under a secret; None for a digest."""
     if app == HIDDEN_APP:
         return None
-    return _digest(secret, f"app {app}") + _hidden_end(secret, user)
+    return _name_digest(secret, f"app {app}") + _hidden_end(secret, user)
 
 
 def is_hidden_user(
@@ -286,7 +286,7 @@ def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNa
 
 def hidden_of_user(connection: Transaction, user: str) -> list[str]:
     """Return the digests of a user's names in all apps."""
-    secret = _secret(connection)
+    secret = _read_secret(connection)
     if secret is None:
         return []
     found = connection.execute("SELECT user FROM part WHERE app = ?", (HIDDEN_APP,))

@@ -152,7 +152,7 @@ _ALWAYS_SUMMED = Row._fields.index("uses")
 _WAS_NUMPY = tuple(map(Row._fields.index, ("created_at", "expires_at")))
 
 
-def _summed(row: Row) -> list[object]:
+def _checksummed_values(row: Row) -> list[object]:
     """Return what a checksum is of, besides the vector: all columns but `updated_at`.
 
     Columns that were added to the format later are included only if they have a value.
@@ -170,23 +170,23 @@ def checksum(row: Row, vec: bytes | None) -> int:
     """Return the CRC-32 of a row: of its vector and all columns but `updated_at`."""
     texts = [
         value if type(value) is str else "" if value is None else canonical(value)
-        for value in _summed(row)
+        for value in _checksummed_values(row)
     ]
-    return _crc(texts, vec)
+    return _compute_row_crc(texts, vec)
 
 
-def _crc(texts: list[str], vec: bytes | None) -> int:
+def _compute_row_crc(texts: list[str], vec: bytes | None) -> int:
     return zlib.crc32(vec or b"", zlib.crc32("\0".join(texts).encode()))
 
 
 def has_old_checksum(row: Row, vec: bytes | None, crc: object) -> bool:
     """Whether a checksum is of a spelling that vecall wrote once."""
-    values = _summed(row)
+    values = _checksummed_values(row)
     places = list(_WAS_NUMPY)
     if row.last_used is not None:
         places.append(_ALWAYS_SUMMED + 1)
     old = old_spellings(list(map(canonical, values)), values, places)
-    return any(_crc(texts, vec) == crc for texts in old)
+    return any(_compute_row_crc(texts, vec) == crc for texts in old)
 
 
 def is_whole(row: Row, vec: object, crc: object) -> bool:
@@ -363,7 +363,7 @@ class PartitionCopy:
         """Compute the digest."""
         digest = blake2b(digest_size=16)
         for value in self.names[1:]:
-            digest.update(_encoded(value))
+            digest.update(_encode_for_digest(value))
         for table, rows in self.tables.items():
             known = TABLES[table]
             summed = [
@@ -377,7 +377,7 @@ class PartitionCopy:
                 digest.update(
                     b"".join(
                         [
-                            _encoded(row[at] is None if clocked else row[at])
+                            _encode_for_digest(row[at] is None if clocked else row[at])
                             for at, clocked in summed
                         ]
                     )
@@ -411,14 +411,16 @@ class PartitionCopy:
                 abs(theirs - ours - shift)
                 for table in TABLES
                 for ours, theirs in zip(
-                    _times(self, table), _times(other, table), strict=True
+                    _expiry_clock_times(self, table),
+                    _expiry_clock_times(other, table),
+                    strict=True,
                 )
             ),
             default=0.0,
         )
 
 
-def _encoded(value: object) -> bytes:
+def _encode_for_digest(value: object) -> bytes:
     if isinstance(value, bytes):
         return b"b%d:%s" % (len(value), value)
     if isinstance(value, str):
@@ -427,7 +429,7 @@ def _encoded(value: object) -> bytes:
     return b"%s;" % repr(value).encode()
 
 
-def _times(copied: PartitionCopy, table: str) -> Iterator[float]:
+def _expiry_clock_times(copied: PartitionCopy, table: str) -> Iterator[float]:
     clocked = TABLES[table].clocked
     if clocked is None:
         return

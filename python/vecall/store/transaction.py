@@ -227,11 +227,11 @@ def visible(rights: Rights) -> str:
 
     It is empty if the caller sees all memories; otherwise it begins with AND.
     """
-    return "" if rights is FULL else _visible(rights)
+    return "" if rights is FULL else _visibility_condition(rights)
 
 
 @lru_cache(maxsize=32)
-def _visible(rights: Rights) -> str:
+def _visibility_condition(rights: Rights) -> str:
     condition = above_floor(rights)
     return condition if rights.review else f"{condition} AND mem.state <> 'quarantined'"
 
@@ -263,16 +263,16 @@ def was_overwritten(draft: Draft, digests: set[str]) -> bool:
 
 def digest_of(draft: Draft) -> str:
     """Return a digest of the fields in `COMPARED`."""
-    return _digest({name: getattr(draft, name) for name in COMPARED})
+    return _compared_values_digest({name: getattr(draft, name) for name in COMPARED})
 
 
 def digest_of_old(old: str) -> str:
     """Return the digest of a revision; the history may hold only the digest."""
     revision: dict[str, object] = stored_object(old)
     digest = revision.get("digest")
-    return digest if isinstance(digest, str) else _digest(revision)
+    return digest if isinstance(digest, str) else _compared_values_digest(revision)
 
 
-def _digest(values: Mapping[str, object]) -> str:
+def _compared_values_digest(values: Mapping[str, object]) -> str:
     text = json.dumps([values.get(name) for name in COMPARED])
     return blake2b(text.encode(), digest_size=16).hexdigest()

@@ -114,9 +114,9 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
         elif field == "importance":
             check_share(value, f"{name}.{field}")
         elif field in ("content", "meta"):
-            json_object(_string(value, name), f"{name}.{field}")
+            json_object(_checked_string(value, name), f"{name}.{field}")
         elif field in _PAST_STRINGS:
-            _string(value, name)
+            _checked_string(value, name)
         elif field == "state" and value == "quarantined":
             continue
         else:
@@ -140,7 +140,7 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         _check_compaction(actions.get("compaction"), name)
     for field in _STRINGS:
         if event.get(field) is not None:
-            _string(event[field], name)
+            _checked_string(event[field], name)
     if event.get("timestamp") is not None:
         to_seconds(_number(event["timestamp"], name), f"{name}.timestamp")
     if event.get("importance") is not None:
@@ -189,7 +189,7 @@ def _number(value: Any, name: str) -> Any:
     return value
 
 
-def _string(value: object, name: str) -> str:
+def _checked_string(value: object, name: str) -> str:
     if not isinstance(value, str):
         msg = f"{name}: expected texts and numbers as they were"
         raise InvalidArgumentError(msg)
@@ -212,18 +212,20 @@ def _is_flat(value: object) -> bool:
     return False
 
 
-def _finite(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError
     return value
 
 
-def _refuse(_: str) -> float:
+def _refuse_constant(_: str) -> float:
     raise ValueError
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+_decode = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_parse_finite_float
+).decode
 
 
 NO_VALUE = (
@@ -361,7 +363,7 @@ def in_pieces(value: Any) -> StoredValue:
     found = _Pieces()
     outline = json_text([found.outlined(value), found.places])
     pieces = found.pieces
-    last = _cut(outline) if len(outline) > LARGE else []
+    last = _cut_into_pieces(outline) if len(outline) > LARGE else []
     pieces += last
     if not pieces:
         return StoredValue(json_text(value))
@@ -386,7 +388,7 @@ class _Pieces:
         if isinstance(value, str):
             if len(value) <= _LONG:
                 return value
-            parts, is_escaped = _storable(_cut(value))
+            parts, is_escaped = _storable_pieces(_cut_into_pieces(value))
             self.places.append([self._nulls, len(parts), int(is_escaped)])
             self.pieces += parts
         elif value is not None:
@@ -395,7 +397,7 @@ class _Pieces:
         return None
 
 
-def _filled(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
+def _filled_outline(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
     """Return an outline with texts in place of some of its nulls, by their numbers."""
     if outline is None:
         return texts.pop(next(nulls), None)
@@ -405,15 +407,15 @@ def _filled(outline: Any, texts: dict[int, str], nulls: Iterator[int]) -> Any:
             steps = list(outline.items())
         for step, each in steps:
             if each is None or isinstance(each, list | dict):
-                outline[step] = _filled(each, texts, nulls)
+                outline[step] = _filled_outline(each, texts, nulls)
     return outline
 
 
-def _cut(text: str) -> list[str]:
+def _cut_into_pieces(text: str) -> list[str]:
     return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
 
 
-def _storable(parts: list[str]) -> tuple[list[str], bool]:
+def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
     """Return texts that both storages hold, and whether they are escaped."""
     if all("\0" not in part and _is_valid(part) for part in parts):
         return parts, False
@@ -470,7 +472,7 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
             if is_escaped:
                 some = [json.loads(f'"{part}"') for part in some]
             texts[number] = "".join(some)
-        filled = _filled(value, texts, itertools.count())
+        filled = _filled_outline(value, texts, itertools.count())
     except (ValueError, TypeError, LookupError, RecursionError):
         raise CorruptFileError(DAMAGED_ITEM) from None
     if texts:
@@ -495,11 +497,11 @@ MOST_VECTORS = 1 << 10
 
 def encode_namespace(labels: Sequence[str]) -> str:
     """Return a namespace as one text."""
-    return _encoded(tuple(labels))
+    return _encoded_labels(tuple(labels))
 
 
 @lru_cache(maxsize=1024)
-def _encoded(labels: tuple[str, ...]) -> str:
+def _encoded_labels(labels: tuple[str, ...]) -> str:
     parts = []
     for label in labels:
         for raw, escaped in _ESCAPES:

@@ -140,7 +140,7 @@ def turns_of(session: object) -> list[TranscriptLine]:
         InvalidTypeError: The events are not a sequence.
     """
     events = get_list(session, "events", "session.events")
-    turns = (_turn(event) for event in events)
+    turns = (_transcript_line(event) for event in events)
     return [turn for turn in turns if turn is not None]
 
 
@@ -157,7 +157,7 @@ def time_of(source: object, name: str) -> float | None:
     return None
 
 
-def _turn(event: object) -> TranscriptLine | None:
+def _transcript_line(event: object) -> TranscriptLine | None:
     if get_field(event, "partial") is True:
         return None  # a later event has the whole turn
     content = get_field(event, "content")

@@ -53,7 +53,7 @@ class CompactionAwareSummaryProvider:
         Raises:
             ConfigError: The value or one of the options is invalid.
         """
-        self._provider = _provider(provider_or_config)
+        self._provider = _provider_from_config(provider_or_config)
 
     def get_summaries(
         self, session: object
@@ -72,12 +72,12 @@ class CompactionAwareSummaryProvider:
             InvalidArgumentError: The session's events cannot be read.
             SummaryError: The rest could not be summarized.
         """
-        compacted, rest = _split(get_list(session, "events", "session.events"))
+        compacted, rest = _split_events(get_list(session, "events", "session.events"))
         if self._provider is None or not rest:
             return compacted
         found: object = self._provider.get_summaries(_with_events(session, rest))
         if inspect.isawaitable(found):
-            return _awaited(compacted, found)
+            return _join_awaited_summaries(compacted, found)
         return compacted + checked_summaries(found)
 
 
@@ -96,7 +96,7 @@ def compaction_of(event: object) -> SessionSummary | None:
     Raises:
         InvalidArgumentError: A time is invalid.
     """
-    compaction = _compaction(event)
+    compaction = _event_compaction(event)
     text = to_valid_utf8(
         "\n".join(text_parts(get_field(compaction, "compacted_content")))
     ).strip()
@@ -114,7 +114,7 @@ class _Split(NamedTuple):
     rest: list[Any]
 
 
-def _split(events: Sequence[Any]) -> _Split:
+def _split_events(events: Sequence[Any]) -> _Split:
     found: list[SessionSummary] = []
     last = -1
     for index, event in enumerate(events):
@@ -128,19 +128,19 @@ def _split(events: Sequence[Any]) -> _Split:
     for index, event in enumerate(events):
         when = time_of(event, "timestamp")
         is_later = index > last if when is None else when > end
-        if is_later and _compaction(event) is None:
+        if is_later and _event_compaction(event) is None:
             rest.append(event)
-    return _Split(sorted(dict.fromkeys(found), key=_order), rest)
+    return _Split(sorted(dict.fromkeys(found), key=_summary_sort_key), rest)
 
 
-def _order(summary: SessionSummary) -> tuple[float, float]:
+def _summary_sort_key(summary: SessionSummary) -> tuple[float, float]:
     """Return the sort key: start, then end; summaries without a time come last."""
     end = math.inf if summary.end_timestamp is None else summary.end_timestamp
     start = end if summary.start_timestamp is None else summary.start_timestamp
     return start, end
 
 
-def _compaction(event: object) -> object:
+def _event_compaction(event: object) -> object:
     found: object = get_field(get_field(event, "actions"), "compaction")
     return found
 
@@ -156,13 +156,13 @@ def _with_events(session: object, events: list[Any]) -> object:
     return twin
 
 
-async def _awaited(
+async def _join_awaited_summaries(
     compacted: list[SessionSummary], found: Awaitable[object]
 ) -> list[SessionSummary]:
     return compacted + checked_summaries(await found)
 
 
-def _provider(given: object) -> SummaryProvider | None:
+def _provider_from_config(given: object) -> SummaryProvider | None:
     if given is None:
         return None
     if callable(getattr(given, "get_summaries", None)):

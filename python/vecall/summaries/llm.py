@@ -43,11 +43,11 @@ def read_answer(text: str) -> list[LlmOutput]:
         The summaries that are not blank. Without a summary object, the whole text is
         one summary.
     """
-    found = list(_objects(text)) or [LlmOutput(to_valid_utf8(text).strip())]
+    found = list(_answers_in_text(text)) or [LlmOutput(to_valid_utf8(text).strip())]
     return [answer for answer in dict.fromkeys(found) if answer.summary]
 
 
-def _objects(text: str) -> Iterator[LlmOutput]:
+def _answers_in_text(text: str) -> Iterator[LlmOutput]:
     position = misses = 0
     while misses < _MOST_MISSES and (start := _START.search(text, position)):
         position = start.end()
@@ -196,13 +196,13 @@ class LlmSummaryProvider:
             InvalidArgumentError: The session's events cannot be read.
             SummaryError: The model failed, or its answer is blank or not a string.
         """
-        parts = _parts(turns_of(session), self._max_chars)
+        parts = _split_turns(turns_of(session), self._max_chars)
         found: list[SessionSummary] = []
         for index, part in enumerate(parts):
             answer = self._ask(part)
             if inspect.isawaitable(answer):
                 return self._awaited(found, answer, parts[index:])
-            found += _summaries(answer, part)
+            found += _summaries_in_answer(answer, part)
         return found
 
     async def _awaited(
@@ -215,7 +215,7 @@ class LlmSummaryProvider:
         for index, part in enumerate(parts):
             if index:
                 answer = self._ask(part)
-            found += _summaries(await _settled(answer), part)
+            found += _summaries_in_answer(await _awaited_answer(answer), part)
         return found
 
     def _ask(self, part: Sequence[TranscriptLine]) -> object:
@@ -223,25 +223,25 @@ class LlmSummaryProvider:
         try:
             return self._llm(prompt)
         except Exception as error:
-            raise _failure(error) from None
+            raise _llm_failure(error) from None
 
 
-async def _settled(answer: object) -> object:
+async def _awaited_answer(answer: object) -> object:
     if not inspect.isawaitable(answer):
         return answer
     try:
         settled: object = await answer
     except Exception as error:
-        raise _failure(error) from None
+        raise _llm_failure(error) from None
     return settled
 
 
-def _failure(error: Exception) -> SummaryError:
+def _llm_failure(error: Exception) -> SummaryError:
     # The error's message may quote the conversation; its type does not.
     return SummaryError(f"the llm failed with {type(error).__name__}")
 
 
-def _parts(
+def _split_turns(
     turns: Sequence[TranscriptLine], max_chars: int
 ) -> list[list[TranscriptLine]]:
     """Split turns into groups with at most `max_chars` characters in joined lines."""
@@ -256,7 +256,9 @@ def _parts(
     return parts
 
 
-def _summaries(answer: object, part: Sequence[TranscriptLine]) -> list[SessionSummary]:
+def _summaries_in_answer(
+    answer: object, part: Sequence[TranscriptLine]
+) -> list[SessionSummary]:
     if not isinstance(answer, str):
         msg = f"llm: must return a text, not {type(answer).__name__}"
         raise SummaryError(msg)

@@ -111,12 +111,12 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
 
 def takes(method: object, name: str) -> bool:
     """Return whether a method takes an argument of this name."""
-    known = _arguments(getattr(method, "__func__", method))
+    known = _argument_names(getattr(method, "__func__", method))
     return name in known or "**" in known
 
 
 @lru_cache(maxsize=256)
-def _arguments(function: Any) -> frozenset[str]:
+def _argument_names(function: Any) -> frozenset[str]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -144,10 +144,10 @@ def found_by(response: object) -> SearchMemoryResponse:
     if not isinstance(memories, list | tuple):
         msg = "the memory service returned something else than memories"
         raise VecallError(msg)
-    return SearchMemoryResponse([_entry(each) for each in memories])
+    return SearchMemoryResponse([_read_foreign_memory(each) for each in memories])
 
 
-def _entry(memory: object) -> MemoryEntry:
+def _read_foreign_memory(memory: object) -> MemoryEntry:
     """Read a memory of another library, such as google-adk's MemoryEntry."""
     if isinstance(memory, MemoryEntry):
         return memory
@@ -161,13 +161,13 @@ def _entry(memory: object) -> MemoryEntry:
     own = get_field(memory, "custom_metadata")
     return MemoryEntry(
         "\n".join(text_parts(content)),
-        timestamp=_seconds(get_field(memory, "timestamp")),
+        timestamp=_time_in_seconds(get_field(memory, "timestamp")),
         custom_metadata=dict(own) if isinstance(own, Mapping) else {},
         **named,
     )
 
 
-def _seconds(given: object) -> float | None:
+def _time_in_seconds(given: object) -> float | None:
     """Return a time in seconds. Without an offset it is local, as in google-adk."""
     if isinstance(given, str):
         try:
@@ -536,12 +536,15 @@ def insert_block(
         return [*given, {"role": "user", "content": block}]
     for at, message in enumerate(given):
         if message.get("role") in _SYSTEM:
-            given[at] = {**message, "content": _longer(message.get("content"), block)}
+            given[at] = {
+                **message,
+                "content": _content_with_block(message.get("content"), block),
+            }
             return given
     return [{"role": "system", "content": block}, *given]
 
 
-def _longer(content: Any, block: str) -> Any:
+def _content_with_block(content: Any, block: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": block}]
     return f"{content}\n\n{block}" if content else block

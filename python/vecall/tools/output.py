@@ -87,10 +87,10 @@ def bounded(
         return pieces
     frames = [cost(Piece(replace(piece.memory, content=""))) for piece in pieces]
     texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
-    level = max(_level(texts, most - sum(frames)), _MIN_TEXT)
+    level = max(_largest_text_size(texts, most - sum(frames)), _MIN_TEXT)
     terms = _terms(query)
     return [
-        piece if text <= level else _shortened(piece, terms, frame + level, cost)
+        piece if text <= level else _shortened_piece(piece, terms, frame + level, cost)
         for piece, text, frame in zip(pieces, texts, frames, strict=True)
     ]
 
@@ -101,9 +101,9 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
     begin = min(max(begin, 0), len(text))
 
     def part(size: int) -> Piece:
-        return _part(piece, begin, begin + size)
+        return _part_of_piece(piece, begin, begin + size)
 
-    return _largest(part, len(text) - begin, most, cost)
+    return _largest_fitting_part(part, len(text) - begin, most, cost)
 
 
 def marked(piece: Piece) -> MemoryEntry:
@@ -116,7 +116,7 @@ def marked(piece: Piece) -> MemoryEntry:
     return replace(memory, content=f"{memory.text} {note}")
 
 
-def _level(texts: Sequence[int], most: int) -> int:
+def _largest_text_size(texts: Sequence[int], most: int) -> int:
     """Return the largest size such that all texts cut to it fit the limit together."""
     left = most
     for at, text in enumerate(sorted(texts)):
@@ -127,7 +127,7 @@ def _level(texts: Sequence[int], most: int) -> int:
     return max(texts, default=0)
 
 
-def _shortened(
+def _shortened_piece(
     piece: Piece, terms: re.Pattern[str] | None, most: int, cost: Cost
 ) -> Piece:
     text = piece.memory.text
@@ -137,12 +137,14 @@ def _shortened(
 
     def part(size: int) -> Piece:
         begin = _best_window(found, len(text), size)
-        return _part(piece, begin, begin + size)
+        return _part_of_piece(piece, begin, begin + size)
 
-    return _largest(part, len(text), most, cost)
+    return _largest_fitting_part(part, len(text), most, cost)
 
 
-def _largest(part: Callable[[int], Piece], size: int, most: int, cost: Cost) -> Piece:
+def _largest_fitting_part(
+    part: Callable[[int], Piece], size: int, most: int, cost: Cost
+) -> Piece:
     """Return approximately the largest part that fits a number of tokens."""
     piece = part(size)
     for _ in range(_TRIES):
@@ -154,7 +156,7 @@ def _largest(part: Callable[[int], Piece], size: int, most: int, cost: Cost) -> 
     return piece
 
 
-def _part(piece: Piece, begin: int, end: int) -> Piece:
+def _part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
     text = piece.memory.text
     end = min(end, len(text))
     if end - begin > 4 * _EDGE:
@@ -271,11 +273,11 @@ async def shown(
     Long texts are cut around the query's words. Then the last memories are dropped.
     """
     if sum(len(each.text) for each in memories) < _INLINE_CHARACTERS:
-        return _shown(memories, query, look)
-    return await asyncio.to_thread(_shown, memories, query, look)
+        return _shown_memories(memories, query, look)
+    return await asyncio.to_thread(_shown_memories, memories, query, look)
 
 
-def _shown(
+def _shown_memories(
     memories: Sequence[MemoryEntry], query: str, look: Look
 ) -> tuple[list[dict[str, Any]], int]:
     if look.max_tokens is None:
@@ -320,7 +322,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     probability that the memory is relevant. Both have four significant digits.
     """
     memory, cut = piece
-    safe = _neutral if look.neutralise else strip_invisible
+    safe = _neutralised_text if look.neutralise else strip_invisible
     shown_fields: dict[str, Any] = {"text": safe(memory.text)}
     for name in _JSON_NAMES:
         if (value := getattr(memory, name)) is not None:
@@ -333,22 +335,22 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     if moment is not None:
         shown_fields["timestamp"] = to_iso(moment)
     if look.scores and memory.score is not None:
-        shown_fields["relevance"] = _digits(memory.score)
+        shown_fields["relevance"] = _four_significant_digits(memory.score)
     if look.scores and memory.confidence is not None:
-        shown_fields["confidence"] = _digits(memory.confidence)
+        shown_fields["confidence"] = _four_significant_digits(memory.confidence)
     return shown_fields
 
 
 def shown_id(id_: str, look: Look) -> str:
     """Return an id as `as_json` shows it."""
-    return _neutral(id_) if look.neutralise else strip_invisible(id_)
+    return _neutralised_text(id_) if look.neutralise else strip_invisible(id_)
 
 
-def _neutral(text: str) -> str:
+def _neutralised_text(text: str) -> str:
     return escape(strip_invisible(text))
 
 
-def _digits(value: float) -> float:
+def _four_significant_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 

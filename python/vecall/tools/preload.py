@@ -282,7 +282,7 @@ class PreloadMemory(MemoryTool):
             # Drop a cut text before a whole one.
             cut_ones = [at for at, each in enumerate(shown) if id(each) in pieces]
             places = cut_ones or list(range(len(shown)))
-            del shown[places[_least([shown[at] for at in places])]]
+            del shown[places[_least_relevant_index([shown[at] for at in places])]]
         return ShownBlock()
 
     def _cost(self, memories: Sequence[MemoryEntry]) -> int:
@@ -297,7 +297,7 @@ class PreloadMemory(MemoryTool):
         return dict(self._without_memory)
 
 
-def _least(memories: Sequence[MemoryEntry]) -> int:
+def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
     """Return the index of the least relevant memory; the last one of equals."""
     worth = [
         None

@@ -125,13 +125,13 @@ class SearchTool(MemoryTool):
         if memories:
             answer["note"] = NOTE
         elif again:
-            answer["note"] = _already(again)
+            answer["note"] = _already_in_context_note(again)
         if is_by_words:
             answer["searched"] = "by words alone"
         return answer
 
 
-def _already(count: int) -> str:
+def _already_in_context_note(count: int) -> str:
     if count == 1:
         return "1 matching memory is already in the context above"
     return f"{count} matching memories are already in the context above"
@@ -232,7 +232,9 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(_NO_MEMORY) from None
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(_NO_MEMORY)
-        pieces = self._pieces(found, id_, _whole(given.get("begin", 0), "begin"))
+        pieces = self._pieces(
+            found, id_, _checked_whole_number(given.get("begin", 0), "begin")
+        )
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
@@ -274,10 +276,10 @@ _AROUND = ("turns_before", "turns_after")
 
 
 def _turns(value: object, name: str) -> int:
-    return min(_whole(value, name), _MAX_TURNS)
+    return min(_checked_whole_number(value, name), _MAX_TURNS)
 
 
-def _whole(value: object, name: str) -> int:
+def _checked_whole_number(value: object, name: str) -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
         msg = f"{name}: expected a number"

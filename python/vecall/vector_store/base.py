@@ -226,11 +226,11 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
-        None if wanted.where is None else _where(wanted.where, limits),
+        None if wanted.where is None else _checked_where(wanted.where, limits),
     )
 
 
-def _where(given: object, limits: Limits) -> Filter:
+def _checked_where(given: object, limits: Limits) -> Filter:
     """Return conditions on labels and metadata."""
     if not isinstance(given, Filter):
         msg = "filter.where: expected a Filter"
@@ -267,7 +267,7 @@ def check_metadata(given: object, limits: Limits) -> Described:
     if time is not None:
         metadata["timestamp"] = to_seconds(time, "metadata.timestamp")
         micros = to_micros(metadata["timestamp"])
-    plain = _plain(metadata, limits.max_metadata_depth)
+    plain = _copy_json_value(metadata, limits.max_metadata_depth)
     try:
         text = json.dumps(plain, ensure_ascii=False)
     except ValueError:  # an integer of thousands of digits
@@ -279,7 +279,7 @@ def check_metadata(given: object, limits: Limits) -> Described:
     return Described(text, key, session, micros)
 
 
-def _plain(value: object, depth: int) -> object:
+def _copy_json_value(value: object, depth: int) -> object:
     """Return a copy made of JSON values; a cycle ends at the depth."""
     value = exact(value)
     if value is None or isinstance(value, str | bool | int):
@@ -296,11 +296,13 @@ def _plain(value: object, depth: int) -> object:
         msg = "metadata: nested deeper than max_metadata_depth"
         raise LimitExceededError(msg)
     if not isinstance(value, Mapping):
-        return [_plain(item, depth - 1) for item in value]
+        return [_copy_json_value(item, depth - 1) for item in value]
     if not all(isinstance(name, str) for name in value):
         msg = "metadata: expected strings as keys"
         raise InvalidTypeError(msg)
-    return {exact(name): _plain(item, depth - 1) for name, item in value.items()}
+    return {
+        exact(name): _copy_json_value(item, depth - 1) for name, item in value.items()
+    }
 
 
 def unit_vector(embedding: object) -> NDArray[np.float32]:

@@ -207,7 +207,9 @@ class InMemoryVectorStore:
                 part, options, candidates = self._plan(vector, scope)
             if part is None or options is None:
                 return []
-            hits = part.find(vector, top_k, {**options, **_only(scope, candidates)})
+            hits = part.find(
+                vector, top_k, {**options, **_only_rows_option(scope, candidates)}
+            )
             with self._lock:
                 found = self._rows(part, hits)
             if found is not None:
@@ -217,7 +219,7 @@ class InMemoryVectorStore:
                 part, options, candidates = self._plan(vector, scope)
                 if part is None or options is None:
                     return []
-                options |= _only(scope, candidates)
+                options |= _only_rows_option(scope, candidates)
                 found = self._rows(part, part.find(vector, top_k, options)) or []
         found.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
         return [
@@ -270,7 +272,7 @@ class InMemoryVectorStore:
         chosen = [
             number
             for number, row in in_slices(candidates)
-            if scope.lets_through(row.micros) and _meets(row, scope)
+            if scope.lets_through(row.micros) and _has_matching_metadata(row, scope)
         ]
         with self._lock:
             self._check_open()
@@ -287,15 +289,21 @@ class InMemoryVectorStore:
             part.drop()
 
 
-def _meets(row: Row, scope: PartitionScope) -> bool:
+def _has_matching_metadata(row: Row, scope: PartitionScope) -> bool:
     return scope.where is None or meets(json.loads(row.metadata), scope.where)
 
 
-def _only(scope: PartitionScope, candidates: list[tuple[int, Row]]) -> dict[str, Any]:
+def _only_rows_option(
+    scope: PartitionScope, candidates: list[tuple[int, Row]]
+) -> dict[str, Any]:
     """Return the option that limits a search to the rows that meet `where`."""
     if scope.where is None:
         return {}
-    numbers = [number for number, row in in_slices(candidates) if _meets(row, scope)]
+    numbers = [
+        number
+        for number, row in in_slices(candidates)
+        if _has_matching_metadata(row, scope)
+    ]
     return {"only": np.array(numbers, np.int64)}
 
 

@@ -278,7 +278,7 @@ class PgVectorStore(RemoteVectorStore):
         with self._connections.lent(left) as connection:
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
-            where, values = _conditions(scope)
+            where, values = _scope_conditions(scope)
             found = self._execute(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
@@ -301,7 +301,7 @@ class PgVectorStore(RemoteVectorStore):
             )
 
     def _delete_many(self, scope: PartitionScope, left: float) -> int:
-        where, values = _conditions(scope)
+        where, values = _scope_conditions(scope)
         with self._connections.lent(left) as connection:
             if self._length(connection) is None:
                 return 0
@@ -330,7 +330,7 @@ class PgVectorStore(RemoteVectorStore):
         self._connections.close()
 
 
-def _conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
+def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
     """Return the conditions of a filter apart from `where`, with their values."""
     conditions, values = ["app = %s", "usr = %s"], list[Any](scope.key)
     for condition, value in (

@@ -127,7 +127,7 @@ def attributes_of(row: StoredRow) -> bytes:
     """Return a row without its id. Conditions read the first three fields."""
     seconds, micros = divmod(row.micros, _SECOND)
     fields = {
-        "session": _hex(row.session),
+        "session": _session_hex(row.session),
         "seconds": seconds + _SHIFT,
         "micros": micros,
         "metadata": row.metadata,
@@ -155,7 +155,7 @@ def filter_terms(scope: PartitionScope) -> list[str]:
     """Return the conditions of a filter apart from `where`, for FILTER."""
     terms = []
     if scope.session is not None:
-        terms.append(f'.session == "{_hex(scope.session)}"')
+        terms.append(f'.session == "{_session_hex(scope.session)}"')
     for bound, beyond, within in ((scope.after, ">", ">="), (scope.before, "<", "<")):
         if bound is not None:
             seconds, micros = divmod(bound, _SECOND)
@@ -167,7 +167,7 @@ def filter_terms(scope: PartitionScope) -> list[str]:
     return terms
 
 
-def _hex(session: str | None) -> str:
+def _session_hex(session: str | None) -> str:
     """Return a name without quotes, backslashes and letters that JSON escapes."""
     return "" if session is None else session.encode().hex()
 
@@ -307,7 +307,7 @@ class RedisVectorStore(RemoteVectorStore):
         # Redis maps a cosine to [0, 1].
         return [
             Hit.of(2 * float(score) - 1, row_of(id, attributes))
-            for id, score, attributes in _grouped(answer, 3)
+            for id, score, attributes in _grouped_values(answer, 3)
         ]
 
     def _delete(self, key: Key, id: str, left: float) -> bool:
@@ -323,7 +323,7 @@ class RedisVectorStore(RemoteVectorStore):
         # A number of at least that of the rows returns all of them. That of a VCARD
         # before would be too low beside writers.
         ids = self._run("VRANDMEMBER", key, _ALL)
-        for piece in _grouped(ids or [], _PIECE):
+        for piece in _grouped_values(ids or [], _PIECE):
             with self._errors(), self._client.pipeline(transaction=False) as pipeline:
                 for id in piece:
                     pipeline.execute_command("VGETATTR", key, id)
@@ -375,5 +375,5 @@ class RedisVectorStore(RemoteVectorStore):
         self._client.connection_pool.disconnect(inuse_connections=False)
 
 
-def _grouped(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _grouped_values(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (values[n : n + size] for n in range(0, len(values), size))

@@ -134,7 +134,9 @@ class RemoteVectorStore(ABC):
         micros = described.micros
         if micros is None:
             micros = to_micros(time.time())
-        row = StoredRow(name, described.session, micros, _encodable(described.text))
+        row = StoredRow(
+            name, described.session, micros, _encodable_json(described.text)
+        )
         await self._call(lambda left: self._upsert(described.key, row, vector, left))
 
     async def search(
@@ -297,7 +299,7 @@ def checked_name_part(
     return given
 
 
-def _encodable(text: str) -> str:
+def _encodable_json(text: str) -> str:
     """Return JSON that UTF-8 can encode: lone surrogates become escapes."""
     try:
         text.encode()

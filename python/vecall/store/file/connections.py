@@ -128,7 +128,9 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
     else:
         kind = _BY_MESSAGE.get(str(error))
     if kind is None:
-        return StorageError(f"the file cannot be read or written: {_reason(error)}")
+        return StorageError(
+            f"the file cannot be read or written: {_sqlite_message(error)}"
+        )
     made, message = _ERRORS[kind]
     return made(message)
 
@@ -141,7 +143,7 @@ def is_io_error(error: sqlite3.Error) -> bool:
     return code & 0xFF in _IO_CODES
 
 
-def _reason(error: sqlite3.Error) -> str:
+def _sqlite_message(error: sqlite3.Error) -> str:
     """SQLite's message, which names tables and files but never values."""
     return str(error) or type(error).__name__
 
@@ -314,7 +316,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         isolation_level=None,
     )
     try:
-        _guard(connection)
+        _distrust_file_schema(connection)
     except BaseException:
         connection.close()
         raise
@@ -347,7 +349,7 @@ def connect(
     )
     connection.expiry_clock = expiry_clock
     try:
-        _guard(connection)
+        _distrust_file_schema(connection)
         connection.execute("PRAGMA mmap_size = 0")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     except BaseException:
@@ -364,7 +366,7 @@ _DEFENSIVE = {
 }
 
 
-def _guard(connection: sqlite3.Connection) -> None:
+def _distrust_file_schema(connection: sqlite3.Connection) -> None:
     """Make SQLite distrust the file's schema as far as it can."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

@@ -511,14 +511,14 @@ class SnapshotFolder:
                     os.fsync(handle)
                 os.rename(passing, f"{part}.vs", src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
-                _unlink(passing, folder)
+                _unlink_if_possible(passing, folder)
                 raise
             os.fsync(folder)
 
     def remove(self, part: int) -> None:
         """Remove a partition's snapshot, if there is one."""
         with suppress(OSError), self._opened() as folder:
-            _unlink(f"{part}.vs", folder)
+            _unlink_if_possible(f"{part}.vs", folder)
 
     def clear(self, *, unfinished_only: bool = False) -> int:
         """Remove snapshots, and files left behind by interrupted writes.
@@ -532,7 +532,7 @@ class SnapshotFolder:
                 if _NAMES.fullmatch(name) and not (
                     unfinished_only and name.endswith(".vs")
                 ):
-                    count += _unlink(name, folder)
+                    count += _unlink_if_possible(name, folder)
         return count
 
     def sizes(self) -> dict[str, int]:
@@ -560,7 +560,7 @@ class SnapshotFolder:
             os.close(folder)
 
 
-def _unlink(name: str, folder: int) -> bool:
+def _unlink_if_possible(name: str, folder: int) -> bool:
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:

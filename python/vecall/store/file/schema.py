@@ -213,7 +213,7 @@ def _to_6(connection: sqlite3.Connection) -> None:  # older versions know no pie
     _run(connection, "", 6)
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create_newest_schema(connection: sqlite3.Connection) -> None:
     """Make the tables and indexes that the migrations lead to, in one step each."""
     for *_, sql in _made_by_migrations(NEWEST):
         if sql is not None:
@@ -293,7 +293,7 @@ def require_plain_tables(connection: sqlite3.Connection) -> None:
 
 
 def _require_known(connection: sqlite3.Connection, version: int) -> None:
-    found = _objects(connection)
+    found = _schema_objects(connection)
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
     if found != _known_objects(version):
@@ -304,9 +304,9 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
         raise CorruptFileError(msg)
 
 
-def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+def _schema_objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     """The objects in the file's schema, except those that SQLite makes by itself."""
-    return _compared(_rows_of_schema(connection))
+    return _comparable_objects(_rows_of_schema(connection))
 
 
 def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -315,7 +315,7 @@ def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def _compared(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
+def _comparable_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
     return frozenset(
         (kind, name, table, " ".join(str(sql).split()))
         for kind, name, table, sql in rows
@@ -326,7 +326,7 @@ def _compared(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=16)
 def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
-    return _compared(_made_by_migrations(version))
+    return _comparable_objects(_made_by_migrations(version))
 
 
 @lru_cache(maxsize=16)
@@ -349,7 +349,7 @@ def migrate(connection: sqlite3.Connection) -> None:
             version = check_origin(connection)
             if version < NEWEST:
                 reached = version + 1 if version else NEWEST
-                step = _MIGRATIONS[version] if version else _create
+                step = _MIGRATIONS[version] if version else _create_newest_schema
                 step(connection)
                 connection.execute(f"PRAGMA user_version = {reached}")
                 connection.execute(

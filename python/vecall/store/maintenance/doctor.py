@@ -59,7 +59,7 @@ def examine(path: Path) -> list[Finding]:
     if not path.exists():
         msg = f"{path}: there is no such file"
         raise ConfigError(msg)
-    findings = list(_surroundings(path))
+    findings = list(_environment_findings(path))
     try:
         with storage_errors(), closing(connect_to_read(path)) as connection:
             connection.execute("PRAGMA query_only = ON")
@@ -67,13 +67,13 @@ def examine(path: Path) -> list[Finding]:
             connection.set_progress_handler(
                 lambda: time.monotonic() > end, _STEPS_AT_ONCE
             )
-            findings += _contents(path, connection)
+            findings += _content_findings(path, connection)
     except VecallError as error:
         findings.append(Finding("error", "file", str(error)))
     return findings
 
 
-def _surroundings(path: Path) -> Iterator[Finding]:
+def _environment_findings(path: Path) -> Iterator[Finding]:
     for check in (require_plain, lambda file: require_local(file.parent)):
         try:
             check(path)
@@ -91,10 +91,10 @@ def _surroundings(path: Path) -> Iterator[Finding]:
     short = free < MIN_FREE_BYTES
     message = f"{free // 2**20} MiB free" + ("; adds are refused" if short else "")
     yield Finding("warning" if short else "ok", "disk", message)
-    yield _sqlite()
+    yield _sqlite_finding()
 
 
-def _sqlite() -> Finding:
+def _sqlite_finding() -> Finding:
     version = sqlite3.sqlite_version_info
     # https://www.sqlite.org/wal.html#walresetbug
     fixed = version >= (3, 51, 3) or version[:2] in ((3, 50), (3, 44))
@@ -112,7 +112,7 @@ def _sqlite() -> Finding:
     )
 
 
-def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
+def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
     version = schema.check_origin(connection)
     level: Level = "ok" if version == schema.NEWEST else "note"
     later = "" if level == "ok" else "; the next opening brings it to the newest"
@@ -129,16 +129,16 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
     else:
         yield Finding("ok", "pages", "integrity check passed")
     schema.check_whole(connection)
-    yield _rows(connection)
+    yield _memories_finding(connection)
     yield _items(connection)
     yield _counts(connection)
     yield vectors_finding(active_model(connection), *lacking_vectors(connection))
     yield from _snapshots(path)
-    yield from _unfinished(connection)
+    yield from _migration_findings(connection)
     yield from _clock(connection)
 
 
-def _rows(connection: sqlite3.Connection) -> Finding:
+def _memories_finding(connection: sqlite3.Connection) -> Finding:
     checked, damaged, old = checked_rows(connection)
     held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
     rids = [rid for (rid,) in held]
@@ -199,7 +199,7 @@ def _snapshots(path: Path) -> Iterator[Finding]:
         yield Finding("ok", "snapshots", message)
 
 
-def _unfinished(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     coming = migrating_model(connection)
     if coming is not None:
         message = (
@@ -450,16 +450,19 @@ def has_name(where: tuple[str, str], text: str, name: str) -> bool:
     if where in _NAMES_OF_USERS:
         return text == name
     if where == _NAMESPACE:
-        return any(_says(label, name) for label in decode_namespace(text))
+        return any(_has_name_as_words(label, name) for label in decode_namespace(text))
     if text[:1] in ("{", "[", '"'):
         try:
-            return any(_says(each, name) for each in _strings(json.loads(text)))
+            return any(
+                _has_name_as_words(each, name)
+                for each in _strings_in_json(json.loads(text))
+            )
         except (ValueError, RecursionError):
             pass
-    return _says(text, name)
+    return _has_name_as_words(text, name)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings_in_json(value: Any) -> Iterator[str]:
     """Yield the strings of a JSON value, and its keys."""
     waiting = [value]
     while waiting:
@@ -472,7 +475,7 @@ def _strings(value: Any) -> Iterator[str]:
             waiting += each
 
 
-def _says(text: str, name: str) -> bool:
+def _has_name_as_words(text: str, name: str) -> bool:
     """Whether a text is the name, or has it as words of its own."""
     at = text.find(name)
     while at >= 0:
@@ -500,21 +503,21 @@ def _in_unused(path: Path, name: bytes) -> Iterator[tuple[Path, str]]:
         size = int.from_bytes(head[16:18], "big")
         size = 65_536 if size == 1 else size
         free = set(_free_pages(file, size, int.from_bytes(head[32:36], "big")))
-        for number, _, page in _blocks(file, 0, 0, size):
+        for number, _, page in _numbered_pages(file, 0, 0, size):
             if name in page and number in free:
                 yield path, "a free page"
-            elif name in page and name in _unused(page, number == 1):
+            elif name in page and name in _unused_bytes(page, number == 1):
                 yield path, "the unused bytes of a page"
     log = path.with_name(path.name + "-wal")
     if file_bytes(log):
         with log.open("rb") as file:
-            for _, frame, page in _blocks(file, 32, 24, size):
+            for _, frame, page in _numbered_pages(file, 32, 24, size):
                 first = frame[:4] == b"\0\0\0\1"
-                if name in page and name in _unused(page, first):
+                if name in page and name in _unused_bytes(page, first):
                     yield log, "the unused bytes of a page"
 
 
-def _blocks(
+def _numbered_pages(
     file: BinaryIO, begin: int, head: int, size: int
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield the number, the header and the bytes of each page."""
@@ -538,7 +541,7 @@ def _free_pages(file: BinaryIO, size: int, trunk: int) -> Iterator[int]:
         trunk = following
 
 
-def _unused(page: bytes, is_first: bool) -> bytes:
+def _unused_bytes(page: bytes, is_first: bool) -> bytes:
     """Return the bytes of a page of a table or an index that are in no cell.
 
     The rows tell what the cells hold, and the pages of long values.

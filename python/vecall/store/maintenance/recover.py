@@ -90,7 +90,7 @@ def recover(path: Path, target: Path) -> Salvage:
         _shadow_unreadable(connection)
         rows = _row_numbers(connection)
         names = _names(connection)
-        deleted = _tombstones(connection)
+        deleted = _tombstone_lines(connection)
         database = Database(target, "full")
         try:
             with suppress(sqlite3.Error), database.write_transaction() as new:
@@ -171,7 +171,7 @@ def _names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     return names
 
 
-def _tombstones(
+def _tombstone_lines(
     connection: sqlite3.Connection,
 ) -> dict[int, list[tuple[str, dict[str, Any]]]]:
     found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)

@@ -173,7 +173,7 @@ class PostgresClaims:
 
         def release(transaction: PostgresTransaction) -> list[int]:
             given = {"parts": [user.part for user in users]}
-            return _rids(transaction.execute(_RELEASE_FREE, given).fetchall())
+            return _sorted_rids(transaction.execute(_RELEASE_FREE, given).fetchall())
 
         def release_one(transaction: PostgresTransaction, part: int) -> None:
             limit = f"{int(1000 * LOCK_WAIT_S)}ms"
@@ -193,7 +193,7 @@ class PostgresClaims:
             given = {"now": now, "until": now + lease_s, "most": most, "model": model}
             rids = _next_of_pass(transaction, given)
             if not rids:
-                rids = _rids(transaction.execute(_LEFT, given).fetchall())
+                rids = _sorted_rids(transaction.execute(_LEFT, given).fetchall())
             rows = load_rows(transaction, rids, any_state=True)
             valid = {stored.row.rid for stored in rows}
             lost = [rid for rid in rids if rid not in valid]
@@ -244,7 +244,7 @@ def _next_of_pass(
     ).fetchone()
     assert found is not None  # the migration is running
     claimed = transaction.execute(_PASS, {**given, "cursor": found[0]}).fetchall()
-    rids = _rids(claimed)
+    rids = _sorted_rids(claimed)
     if rids:
         transaction.execute(
             "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'", (str(rids[-1]),)
@@ -252,7 +252,7 @@ def _next_of_pass(
     return rids
 
 
-def _rids(rows: Sequence[tuple[int]]) -> list[int]:
+def _sorted_rids(rows: Sequence[tuple[int]]) -> list[int]:
     return sorted(rid for (rid,) in rows)
 
 

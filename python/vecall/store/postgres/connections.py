@@ -680,7 +680,7 @@ class Attempt:
             seconds=seconds,
         ) as connection:
             asking = PostgresTransaction(connection, self._expiry_clock, self._secret)
-            outcome = _seen(asking, transaction, change)
+            outcome = _transaction_outcome(asking, transaction, change)
             if outcome == "committed":
                 # The server may have committed it without its synchronous standby. The
                 # commit of another change waits until the standby has both.
@@ -689,7 +689,7 @@ class Attempt:
         return outcome
 
 
-def _seen(
+def _transaction_outcome(
     asking: PostgresTransaction, transaction: PostgresTransaction, change: Change
 ) -> _Outcome:
     """Return what the database says of a transaction whose connection was lost."""
@@ -711,10 +711,12 @@ def _seen(
     is_recorded = change.forgotten or change.seq > change.seq_before
     if status in ("aborted", "in progress") or not is_recorded:
         return status
-    return _recorded(asking, transaction.head, change, is_same_server=is_same_server)
+    return _recorded_outcome(
+        asking, transaction.head, change, is_same_server=is_same_server
+    )
 
 
-def _recorded(
+def _recorded_outcome(
     asking: PostgresTransaction, head: int, change: Change, *, is_same_server: bool
 ) -> _Outcome:
     """Return what the records of the user say of a change."""

@@ -114,11 +114,11 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
         findings.append(_schema(number))
-        findings += _rights(opened, url)
-        findings += _catalog(opened, url)
+        findings += _rights_findings(opened, url)
+        findings += _catalog_findings(opened, url)
     try:
         with reading_all_users(url) as reading:
-            findings += _contents(reading, url)
+            findings += _contents_findings(reading, url)
     except VecallError as error:
         message = f"not examined: {error}"
         findings.append(Finding("error", "contents", message))
@@ -134,8 +134,8 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         )
     except ConfigError as error:
         yield Finding("error", "server", str(error).removeprefix("path: "))
-    yield _encryption(connection, url)
-    yield _pooler(connection)
+    yield _encryption_finding(connection, url)
+    yield _pooler_finding(connection)
     settings: dict[str, str] = dict(
         connection.execute(_SETTINGS, (list(_NAMES),)).fetchall()
     )
@@ -146,8 +146,8 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         off = settings[name] != "on"
         message = f"{settings[name]}; {about}" if off else "on"
         yield Finding("error" if off else "ok", name, message)
-    yield _checksums(settings)
-    yield _replication(connection, settings)
+    yield _page_checksums_finding(settings)
+    yield _replication_finding(connection, settings)
     if settings["archive_mode"] == "off":
         message = (
             "archive_mode is off: the server cannot be restored to a point in time, "
@@ -155,10 +155,10 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         )
         yield Finding("note", "backups", message)
     yield _clock_of_server(connection)
-    yield _vacuum(connection, settings)
+    yield _vacuum_finding(connection, settings)
 
 
-def _encryption(connection: Connection, url: DatabaseUrl) -> Finding:
+def _encryption_finding(connection: Connection, url: DatabaseUrl) -> Finding:
     found = connection.execute(
         "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
     ).fetchone()
@@ -170,7 +170,7 @@ def _encryption(connection: Connection, url: DatabaseUrl) -> Finding:
     return Finding("warning", "connection", message)
 
 
-def _pooler(connection: Connection) -> Finding:
+def _pooler_finding(connection: Connection) -> Finding:
     found = connection.execute("SELECT pg_backend_pid()").fetchone()
     if found is not None and found[0] == connection.info.backend_pid:
         return Finding("ok", "pooler", "none")
@@ -182,14 +182,14 @@ def _pooler(connection: Connection) -> Finding:
     )
 
 
-def _checksums(settings: dict[str, str]) -> Finding:
+def _page_checksums_finding(settings: dict[str, str]) -> Finding:
     if settings["data_checksums"] == "on":
         return Finding("ok", "checksums", "pages have checksums")
     message = "pages have no checksums; `pg_checksums --enable` adds them"
     return Finding("warning", "checksums", message)
 
 
-def _replication(connection: Connection, settings: dict[str, str]) -> Finding:
+def _replication_finding(connection: Connection, settings: dict[str, str]) -> Finding:
     commit, standby = (
         settings["synchronous_commit"],
         settings["synchronous_standby_names"],
@@ -228,7 +228,7 @@ def _clock_of_server(connection: Connection) -> Finding:
     return Finding("warning", "clock", message)
 
 
-def _vacuum(connection: Connection, settings: dict[str, str]) -> Finding:
+def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding:
     found = connection.execute(
         "SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()"
     ).fetchone()
@@ -251,7 +251,7 @@ def _schema(number: int) -> Finding:
     return Finding("note", "schema", message)
 
 
-def _rights(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+def _rights_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     for about, faults, well in (
         ("role", role_faults(connection, url.schema), "limited to one user at a time"),
         ("roles", group_faults(connection), "none logs in"),
@@ -263,7 +263,7 @@ def _rights(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             yield Finding("ok", about, well)
 
 
-def _catalog(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     with connection.transaction():
         connection.execute("SET LOCAL ROLE vecall_app")
         found = connection.execute(
@@ -282,9 +282,11 @@ def _catalog(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         yield Finding("ok", "tables", "as the last migration made them")
 
 
-def _contents(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Finding]:
-    yield _rows("memories", checked_rows(reading))
-    yield _rows("items", checked_items(reading))
+def _contents_findings(
+    reading: PostgresTransaction, url: DatabaseUrl
+) -> Iterator[Finding]:
+    yield _row_checksums_finding("memories", checked_rows(reading))
+    yield _row_checksums_finding("items", checked_items(reading))
     for about, query, wrong, right in (
         ("counts", _MISCOUNTED, "users have a wrong count", "right"),
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
@@ -296,7 +298,7 @@ def _contents(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Findin
         message = f"{number} {wrong}; restore a backup" if number else right
         yield Finding("error" if number else "ok", about, message)
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
-    yield from _bloat(reading, url)
+    yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
@@ -304,7 +306,7 @@ def _contents(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Findin
     yield from _expiry_clock(reading)
 
 
-def _rows(about: str, found: CheckedRows) -> Finding:
+def _row_checksums_finding(about: str, found: CheckedRows) -> Finding:
     checked, damaged, old = found
     if damaged:
         message = f"{len(damaged)} of {checked} fail their checksum; restore a backup"
@@ -313,7 +315,9 @@ def _rows(about: str, found: CheckedRows) -> Finding:
     return Finding("note" if old else "ok", about, message)
 
 
-def _bloat(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Finding]:
+def _bloat_findings(
+    reading: PostgresTransaction, url: DatabaseUrl
+) -> Iterator[Finding]:
     found = reading.execute(
         "SELECT n_live_tup, n_dead_tup FROM pg_stat_user_tables "
         "WHERE schemaname = ? AND relname = 'part'",

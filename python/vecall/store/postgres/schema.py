@@ -345,7 +345,7 @@ def migrate(url: DatabaseUrl) -> int:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        return _until_locked(lambda: _migrated(connection, url))
+        return _until_locked(lambda: _migrate_schema(connection, url))
 
 
 def _until_locked(step: Callable[[], _T]) -> _T:
@@ -366,7 +366,7 @@ def _lock(connection: Connection) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
-def _migrated(connection: Connection, url: DatabaseUrl) -> int:
+def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
         _lock(connection)
         connection.execute("SET LOCAL ROLE vecall_owner")

@@ -186,7 +186,7 @@ class StoreSnapshot:
         return change
 
 
-def _header(part: int, transaction: Transaction) -> bytes:
+def _snapshot_header(part: int, transaction: Transaction) -> bytes:
     found = transaction.execute(
         f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap WHERE part = ? AND n = 0",
         (part,),
@@ -247,7 +247,7 @@ class PostgresSnapshots:
         """Store a snapshot and put it on record; see `Snapshots.write`."""
         record = recorded(tag.nonce, data)
         recording = RecordSnapshot(
-            app, user, record, tag, generation, partial(_header, tag.part)
+            app, user, record, tag, generation, partial(_snapshot_header, tag.part)
         )
         self._submit(StoreSnapshot(recording, data)).result()
         return recording.is_recorded
@@ -619,14 +619,14 @@ def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[s
 def _places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
     columns = opened.execute(_COLUMNS).fetchall()
     for table, column, is_text in columns:
-        if is_text and _has(opened, table, column, name):
+        if is_text and _has_name_in_column(opened, table, column, name):
             yield f"column {column} of table {table}"
         number = number_of_user(table, column)
         if number and parts and _has_rows(opened, table, number, parts):
             yield ROWS_REMAIN.format(table)
 
 
-def _has(opened: Connection, table: str, column: str, name: str) -> bool:
+def _has_name_in_column(opened: Connection, table: str, column: str, name: str) -> bool:
     """Whether a column has a name; only texts with its characters leave the server."""
     forms = [encoded(form) for form in forms_in_text(name)]
     text = sql.SQL("CAST({} AS text)").format(sql.Identifier(column))

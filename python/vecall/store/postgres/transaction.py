@@ -69,8 +69,8 @@ def translated(sql: str) -> str:
     sql = sql.replace("x''", "''::bytea")
     if sql.startswith("UPDATE mem SET "):
         sql = sql.replace("vec = ?", _VECTOR)
-    sql = _LENGTH_OF_BLOB.sub(_octets, sql)
-    sql = _CHARS.sub(_characters, sql)
+    sql = _LENGTH_OF_BLOB.sub(_octet_length_sql, sql)
+    sql = _CHARS.sub(_characters_sql, sql)
     sql = _outside_literals(sql, _names_and_places)
     sql = _LIMIT.sub(r"LIMIT nullif(CAST(\1 AS BIGINT), -1)", sql)
     return _larger_and_smaller(sql)
@@ -108,7 +108,7 @@ def _outside_literals(sql: str, change: Callable[[str], str]) -> str:
     return "".join([*done, change(sql[at:])])
 
 
-def _octets(found: re.Match[str]) -> str:
+def _octet_length_sql(found: re.Match[str]) -> str:
     name = found.group(1)
     if name != "text":
         return f"octet_length({name})"
@@ -117,7 +117,7 @@ def _octets(found: re.Match[str]) -> str:
     return f"octet_length({once})"
 
 
-def _characters(found: re.Match[str]) -> str:
+def _characters_sql(found: re.Match[str]) -> str:
     codes = [int(code) for code in found.group(1).split(",")]
     forms = [f"chr({ord(char)})" for code in codes for char in encoded(chr(code))]
     return f"({' || '.join(forms)})"
@@ -213,7 +213,7 @@ def bulk_insert(
             # Each number has the type of its column: psycopg would choose one by the
             # number, and prepare a statement for each choice.
             once.append(None if column[0] is None else convert(column[0]))
-    return _statement(into, conflict, tuple(varies)), once + arrays
+    return _bulk_insert_statement(into, conflict, tuple(varies)), once + arrays
 
 
 def _is_one(column: Sequence[Any], type_: str) -> bool:
@@ -225,7 +225,7 @@ def _is_one(column: Sequence[Any], type_: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _statement(into: str, conflict: str, varies: tuple[bool, ...]) -> str:
+def _bulk_insert_statement(into: str, conflict: str, varies: tuple[bool, ...]) -> str:
     """Return the statement of `bulk_insert`.
 
     Args:

@@ -50,7 +50,7 @@ class _Parts(NamedTuple):
     fragment: str
 
 
-def _split(url: str) -> _Parts:
+def _split_url(url: str) -> _Parts:
     """Return the parts of a URL.
 
     Raises:
@@ -94,18 +94,18 @@ class DatabaseUrl:
 
     def __str__(self) -> str:
         """Return the URL without user and password."""
-        parts = _split(self.conninfo)
+        parts = _split_url(self.conninfo)
         where = parts.netloc.rpartition("@")[2]
         return f"{parts.scheme}://{where}{parts.path}"
 
     @property
     def is_checked(self) -> bool:
         """Whether a connection is local, or verifies the server's certificate."""
-        parts = _split(self.conninfo)
+        parts = _split_url(self.conninfo)
         options = dict(_options(parts.query))
         local = all(
             host.startswith(("/", "@")) or host in _LOCAL
-            for host in _hosts(parts.netloc, options)
+            for host in _hosts_of_url(parts.netloc, options)
         )
         return local or options.get("sslmode") == "verify-full"
 
@@ -125,9 +125,9 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         ConfigError: The URL is malformed, or an option has a wrong value.
     """
     try:
-        parts = _split(url)
+        parts = _split_url(url)
         options = _options(parts.query)
-        hosts = _hosts(parts.netloc, dict(options))
+        hosts = _hosts_of_url(parts.netloc, dict(options))
         _require_ports(parts.netloc)
         _require_no_fragment(parts.fragment)
     except ValueError:
@@ -137,7 +137,7 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     rest = [
         part
         for part in parts.query.split("&")
-        if part and _decoded(part)[0] not in _OWN
+        if part and _decode_option(part)[0] not in _OWN
     ]
     if len(hosts) > 1 and "target_session_attrs" not in dict(options):
         rest.append("target_session_attrs=read-write")
@@ -148,7 +148,7 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
             "most 63, not beginning with pg_"
         )
         raise ConfigError(msg)
-    keeper = _keeper(own["keeper_url"]) if "keeper_url" in own else None
+    keeper = _keeper_conninfo(own["keeper_url"]) if "keeper_url" in own else None
     query = f"?{'&'.join(rest)}" if rest else ""
     conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
     return DatabaseUrl(
@@ -157,12 +157,12 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         _count(own, "writers"),
         _count(own, "readers"),
         keeper,
-        _seconds(own.get("timeout", "18")),
-        _prepares(own.get("prepare", "auto")),
+        _checked_timeout(own.get("timeout", "18")),
+        _is_prepare_auto(own.get("prepare", "auto")),
     )
 
 
-def _keeper(url: str) -> str:
+def _keeper_conninfo(url: str) -> str:
     """Return the URL of the keeper for libpq."""
     options = _options(url.partition("?")[2])
     if not is_url(url) or any(name in _OWN for name, _ in options):
@@ -180,14 +180,14 @@ def _require_no_fragment(fragment: str) -> None:
         raise ValueError(msg)
 
 
-def _decoded(option: str) -> tuple[str, str]:
+def _decode_option(option: str) -> tuple[str, str]:
     """Decode "name=value" as libpq does, for which "+" is no space."""
     name, _, value = option.partition("=")
     return unquote(name), unquote(value)
 
 
 def _options(query: str) -> list[tuple[str, str]]:
-    return [_decoded(part) for part in query.split("&") if part]
+    return [_decode_option(part) for part in query.split("&") if part]
 
 
 def _places(netloc: str) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def _places(netloc: str) -> list[tuple[str, str]]:
     return found
 
 
-def _hosts(netloc: str, options: dict[str, str]) -> list[str]:
+def _hosts_of_url(netloc: str, options: dict[str, str]) -> list[str]:
     """Return the hosts; the option `host` takes precedence, as with libpq."""
     if "host" in options:
         return options["host"].split(",")
@@ -217,7 +217,7 @@ def _require_ports(netloc: str) -> None:
             raise ValueError(msg)
 
 
-def _seconds(text: str) -> float:
+def _checked_timeout(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -228,7 +228,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _prepares(text: str) -> bool:
+def _is_prepare_auto(text: str) -> bool:
     if text not in ("auto", "never"):
         msg = "path: prepare: expected auto or never"
         raise ConfigError(msg)
@@ -452,7 +452,7 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             "the database is read-only: it is a replica, or the service is for reads"
         )
     if isinstance(error, _SETUP):
-        return _refused(code)
+        return _access_refused_error(code)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
         return ConfigError(
             "path: the URL of the database is malformed, or has an option or a value "
@@ -466,7 +466,7 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
     return StorageError(f"the database refused a statement{code}")
 
 
-def _refused(code: str) -> ConfigError:
+def _access_refused_error(code: str) -> ConfigError:
     return ConfigError(
         f"path: the database refused access{code}; check user, password, database "
         "and schema, and run `vecall pg doctor URL`"
@@ -483,7 +483,7 @@ def _at_connecting(text: str) -> VecallError | None:
     if any(part in text for part in _STARTING):
         return BusyError("the database is starting or stopping; try again")
     if any(part in text for part in _REFUSED):
-        return _refused("")
+        return _access_refused_error("")
     return None
 
 

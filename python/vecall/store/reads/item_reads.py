@@ -124,11 +124,11 @@ def items_at(
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
         item = None if row is None else _of_part(part, row)
-        found.append(_whole(connection, item) if item and pieces else item)
+        found.append(_item_with_pieces(connection, item) if item and pieces else item)
     return found
 
 
-def _whole(connection: Transaction, row: ItemRow) -> ItemRow:
+def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
     """Return an item with the pieces of its value, if it is a large one.
 
     Raises:
@@ -165,7 +165,7 @@ def items_by_number(
         rids,
     )
     return [
-        _whole(connection, checked_item(row[:8], row[8], row[9]))
+        _item_with_pieces(connection, checked_item(row[:8], row[8], row[9]))
         for row in rows
         if row[10] == part and row[1] != PIECES
     ]
@@ -180,7 +180,7 @@ def newest_items(
     before: int | None = None,
 ) -> Iterator[ItemRow]:
     """Yield the items of a range of namespaces, latest write first."""
-    within, values = _within(part, low, high)
+    within, values = _namespace_range_condition(part, low, high)
     if before is not None:
         # "+" as below: the rows are found by the index of namespaces.
         within, values = f"{within} AND +rid < ?", [*values, (part << 32) + before]
@@ -193,7 +193,9 @@ def newest_items(
         [*values, first],
     ).fetchall()
     for row in newest:
-        yield _whole(connection, _within_range(_of_part(part, row), low, high))
+        yield _item_with_pieces(
+            connection, _within_range(_of_part(part, row), low, high)
+        )
     if len(newest) < first:
         return
     others = connection.execute(
@@ -207,7 +209,7 @@ def newest_items(
         rows = {row[0]: row for row in select_in(connection, query, [], some)}
         for rid in some:
             found = _of_part(part, rows.get(rid, (None,)))
-            yield _whole(connection, _within_range(found, low, high))
+            yield _item_with_pieces(connection, _within_range(found, low, high))
 
 
 def item_vectors(
@@ -272,7 +274,7 @@ def count_items(
     connection: Transaction, part: int, low: str, high: str | None, now: float
 ) -> int:
     """Return the number of items in a range of namespaces."""
-    within, values = _within(part, low, high)
+    within, values = _namespace_range_condition(part, low, high)
     found = connection.execute(
         f"SELECT count(*) FROM item WHERE {within} AND {_ALIVE}", [*values, now]
     ).fetchone()
@@ -291,7 +293,7 @@ def export_items(
     )
     while batch := rows.fetchmany(_AT_ONCE):
         for *values, crc, vecs in batch:
-            row = _whole(connection, checked_item(values, crc))
+            row = _item_with_pieces(connection, checked_item(values, crc))
             yield exported_item(row, vecs if vectors else None, state)
 
 
@@ -369,7 +371,9 @@ def _within_range(row: ItemRow, low: str, high: str | None) -> ItemRow:
     return row
 
 
-def _within(part: int, low: str, high: str | None) -> tuple[str, list[Any]]:
+def _namespace_range_condition(
+    part: int, low: str, high: str | None
+) -> tuple[str, list[Any]]:
     if not low:
         return "part = ? AND ns <> ?", [part, PIECES]
     if high is None:

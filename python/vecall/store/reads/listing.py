@@ -79,7 +79,7 @@ def listed(
             )
             raise NotFoundError(msg)
         begin = row[0]
-    where, values = _where(part, state, now, conditions, rights)
+    where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is None:
         page = connection.execute(
             f"SELECT rid {where} ORDER BY rid LIMIT ?",
@@ -87,7 +87,9 @@ def listed(
         )
         rids = [rid for (rid,) in page]
     else:
-        passing = _passing(connection, where, values, part, begin, conditions)
+        passing = _passing_row_numbers(
+            connection, where, values, part, begin, conditions
+        )
         rids = list(passing if limit < 0 else islice(passing, limit))
     found = load_rows(connection, rids, any_state=True)
     return sorted((stored.row for stored in found), key=lambda row: row.rid)
@@ -104,9 +106,9 @@ def count_listed(
 ) -> int:
     """Return the number of memories that `listed` returns without a limit."""
     part = _part_of(connection, app, user)
-    where, values = _where(part, state, now, conditions, rights)
+    where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
-        passing = _passing(connection, where, values, part, -1, conditions)
+        passing = _passing_row_numbers(connection, where, values, part, -1, conditions)
         return sum(1 for _ in passing)
     counted = f"SELECT count(*) {where}"
     row = connection.execute(counted, (part << 32, *values)).fetchone()
@@ -124,7 +126,7 @@ def _part_of(connection: Transaction, app: str, user: str) -> int:
     return row[0] if row else 0
 
 
-def _where(
+def _from_and_where(
     part: int, state: str, now: float, conditions: Filter, rights: Rights
 ) -> tuple[str, list[Any]]:
     """Return FROM and WHERE of the memories in one state that may pass a filter.
@@ -141,7 +143,7 @@ def _where(
     return sql, [(part << 32) | 0xFFFFFFFF, state, now, now, *values]
 
 
-def _passing(
+def _passing_row_numbers(
     connection: Transaction,
     where: str,
     values: list[Any],
@@ -204,7 +206,7 @@ def history(
             seen.add(current)
             own = _of_one(connection, part, current, now)
             if rights is not FULL:
-                own = _seen(connection, own, rights)
+                own = _visible_revisions(connection, own, rights)
             if not own and current == id_:
                 return []
             revisions = own + revisions
@@ -216,7 +218,7 @@ def history(
     return revisions
 
 
-def _seen(
+def _visible_revisions(
     connection: Transaction, own: list[RevisionRow], rights: Rights
 ) -> list[RevisionRow]:
     """Return the revisions of one memory that a caller sees: none of a hidden one.
@@ -234,7 +236,7 @@ def _seen(
     return [each for each in own if rights.sees(each.row.trust, each.state)]
 
 
-def _standing(
+def _current_revision(
     connection: Transaction, part: int, id_: str, time: float
 ) -> tuple[Row, str] | None:
     """The current revision of a memory, and its state."""
@@ -253,7 +255,7 @@ def _of_one(
     connection: Transaction, part: int, id_: str, time: float
 ) -> list[RevisionRow]:
     own = (part, id_)
-    found = _standing(connection, part, id_, time)
+    found = _current_revision(connection, part, id_, time)
     if found is None:
         return []
     now, state = found
@@ -576,13 +578,17 @@ def read_partition(
     if row is None:
         return None
     current = PartitionNames(*row)
-    tables = {table: _rows(connection, table, names.part) for table in TABLES}
+    tables = {
+        table: _partition_table_rows(connection, table, names.part) for table in TABLES
+    }
     _require_whole(connection, current, tables)
     tables["item"] = [_without_checksum(row) for row in tables["item"]]
     return PartitionCopy(current, tables, expiry_now)
 
 
-def _rows(connection: Transaction, table: str, part: int) -> list[tuple[Any, ...]]:
+def _partition_table_rows(
+    connection: Transaction, table: str, part: int
+) -> list[tuple[Any, ...]]:
     known = TABLES[table]
     rows = connection.execute(
         f"SELECT {', '.join(known.columns)} FROM {table} WHERE part = ? "

@@ -29,7 +29,7 @@ _JOINED = (
 )
 _FROM = f"SELECT {_READ} {_JOINED}"
 _PAGE = 2_000  # rows with their vectors: a few MB
-"""Rows for `_checked`. Right after a model migration the new vectors are still in
+"""Rows for `_checked_row`. Right after a model migration the new vectors are still in
 `vec_next`; they take precedence."""
 
 
@@ -40,7 +40,7 @@ END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 """`Row.end` in SQL; 9e99 means that the row never expires."""
 
 
-def _checked(values: tuple[object, ...]) -> RowWithVector:
+def _checked_row(values: tuple[object, ...]) -> RowWithVector:
     """Return a row after checking its checksum.
 
     Raises:
@@ -71,7 +71,7 @@ def load_partition(
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
     try:
-        yield from map(_checked, cursor)
+        yield from map(_checked_row, cursor)
     finally:
         cursor.close()
 
@@ -91,7 +91,7 @@ def load_rows(
     found = select_in(connection, query, [], list(rids))
     for aside, *values in in_slices(found):
         try:
-            rows.append(_checked(tuple(values)))
+            rows.append(_checked_row(tuple(values)))
         except CorruptFileError:
             if not aside:
                 raise
@@ -138,7 +138,7 @@ def find(
         "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
         (id_, now, app, user),
     ).fetchone()
-    return None if values is None else _checked(values).row
+    return None if values is None else _checked_row(values).row
 
 
 def find_many(
@@ -158,7 +158,7 @@ def find_many(
         (now, app, user),
         ids,
     )
-    return [_checked(values).row for values in in_slices(found)]
+    return [_checked_row(values).row for values in in_slices(found)]
 
 
 def turns_around(
@@ -185,7 +185,7 @@ def turns_around(
             f"ORDER BY mem.pos {order} LIMIT ?",
             (row.rid >> 32, row.session, row.pos, now, limit),
         )
-        found += [_checked(values).row for values in cursor]
+        found += [_checked_row(values).row for values in cursor]
     return sorted(found, key=lambda turn: turn.pos or 0)
 
 
@@ -198,7 +198,7 @@ def without_vector(
         "ORDER BY mem.rid LIMIT ?",
         (after, limit),
     )
-    return [_checked(values) for values in cursor]
+    return [_checked_row(values) for values in cursor]
 
 
 def lacking_vectors(connection: Transaction) -> tuple[int, int]:
@@ -239,7 +239,7 @@ def checked_rows(connection: Transaction) -> CheckedRows:
             checked += 1
             after = values[0]
             try:
-                stored = _checked(values)
+                stored = _checked_row(values)
             except CorruptFileError:
                 damaged.append(values[0])
                 continue
@@ -457,7 +457,7 @@ def likely_rows(
 
 def _metadata_condition(conditions: Filter) -> tuple[str, list[str]]:
     """Return a condition that the rows with passing metadata meet, and its values."""
-    needles = list(_needles(conditions.metadata or {}))
+    needles = list(_needed_json_texts(conditions.metadata or {}))
     if not needles:
         return "", []
     literally = " AND ".join(["instr(meta, ?) > 0"] * len(needles))
@@ -465,7 +465,7 @@ def _metadata_condition(conditions: Filter) -> tuple[str, list[str]]:
     return f" AND meta IS NOT NULL AND ({escaped} OR ({literally}))", needles
 
 
-def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
+def _needed_json_texts(wanted: Mapping[str, Condition]) -> Iterator[str]:
     """Yield the texts that the JSON of a matching row contains, unless it has escapes.
 
     JSON always escapes a lone surrogate, so its replacement here never matches.
@@ -473,21 +473,23 @@ def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
     for name, operator, value in needed(wanted):
         keys = name.split(".")  # of one key with dots, or of nested mappings
         if len(keys) == 1:
-            yield _quoted(name)
+            yield _quoted_json_text(name)
         else:
-            yield _quoted(keys[0])[:-1]
-            yield _quoted(keys[-1])[1:]
+            yield _quoted_json_text(keys[0])[:-1]
+            yield _quoted_json_text(keys[-1])[1:]
         if operator in ("$contains", "$all"):
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, str) and each:
-                    yield _quoted(each)[1:-1]  # an element, or a part of a text
+                    yield _quoted_json_text(each)[
+                        1:-1
+                    ]  # an element, or a part of a text
         elif operator == "$eq":
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, str):
-                    yield _quoted(each)
+                    yield _quoted_json_text(each)
                 elif each is None or isinstance(each, bool):
                     yield _LITERALS[each]
 
 
-def _quoted(text: str) -> str:
+def _quoted_json_text(text: str) -> str:
     return '"' + text.encode(errors="replace").decode() + '"'

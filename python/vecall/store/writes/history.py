@@ -245,7 +245,7 @@ class MergeMemories:
 # Puts snapshots on record, and invalidates all records on a purge.
 
 
-def _nothing(_: Transaction) -> bytes:
+def _no_snapshot_header(_: Transaction) -> bytes:
     return b""
 
 
@@ -270,7 +270,7 @@ class RecordSnapshot:
     record: bytes
     tag: SnapshotTag
     purges: int
-    header: Callable[[Transaction], bytes] = _nothing
+    header: Callable[[Transaction], bytes] = _no_snapshot_header
     is_recorded: bool = False
     estimated_bytes: int = 0
 

@@ -30,7 +30,7 @@ class IdempotencyRecord:
         """Take a call inside its transaction."""
         self._partition = partition
         self._key = key
-        self._hash = _hash(drafts)
+        self._hash = _drafts_hash(drafts)
         self._drafts = {draft.id: draft for draft in drafts}
 
     def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
@@ -43,7 +43,7 @@ class IdempotencyRecord:
             ConflictError: The key was used for a call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
-        found = _find(connection, part, self._key, keys)
+        found = _find_hash_and_ids(connection, part, self._key, keys)
         if found is None:
             return None
         stored_ids: list[str] = json.loads(found[1])
@@ -98,7 +98,7 @@ def is_used(
         key: The idempotency key.
         keys: The keys of the user's digests.
     """
-    return _find(connection, part, key, keys) is not None
+    return _find_hash_and_ids(connection, part, key, keys) is not None
 
 
 def first_reads(part: int, key: str) -> Iterator[Statement]:
@@ -107,7 +107,7 @@ def first_reads(part: int, key: str) -> Iterator[Statement]:
     yield _FIND, (part, key)
 
 
-def _find(
+def _find_hash_and_ids(
     connection: Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a key, None if it is unknown."""
@@ -129,7 +129,7 @@ def drop_digests(connection: Transaction) -> None:
     connection.execute("UPDATE idem SET hash = ?", (_DROPPED,))
 
 
-def _hash(drafts: Sequence[Draft]) -> bytes:
+def _drafts_hash(drafts: Sequence[Draft]) -> bytes:
     """A digest of a call: of the ids and contents, but not of the TTLs."""
     digest = blake2b(digest_size=16)
     for draft in drafts:

@@ -106,7 +106,11 @@ class ImportLines:
         if self.bounds is not None:
             waits_of(partition)  # what waits is counted before it grows
         sizes = []
-        take = {"mem": self._memory, "tomb": self._tombstone, "hist": _past}
+        take = {
+            "mem": self._memory,
+            "tomb": self._tombstone,
+            "hist": _store_history_entry,
+        }
         items = ImportedItems(partition)
         for kind, values in self.lines:
             if kind == "item":
@@ -250,7 +254,7 @@ def _as_used_here(connection: Transaction, row: Row) -> Row:
     return row
 
 
-def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+def _store_history_entry(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
     """Store an entry of a memory's history, unless the file has it."""
     entry = [values.get(name) for name in EXPORTED_TABLES["hist"]]
     known = partition.connection.execute(

@@ -165,7 +165,7 @@ class WriteItems:
                 state = state._replace(gone=state.gone + 1)
             if isinstance(each, ItemPut):
                 created = found.created_at if found and version else partition.now
-                state = _put(partition, state, each, created)
+                state = _put_item(partition, state, each, created)
                 self.versions.append(state.seq)
         if state != before or self.dim:
             save_item_state(connection, state)
@@ -183,10 +183,10 @@ class WriteItems:
             return agreed(free, self.dim, self.embedder)
 
 
-def _put(
+def _put_item(
     partition: PartitionWriter, state: ItemState, put: ItemPut, created_at: float
 ) -> ItemState:
-    state = _after(state, put.pieces)
+    state = _state_after_write(state, put.pieces)
     row = ItemRow(
         (partition.id << 32) | state.seq,
         put.namespace,
@@ -202,7 +202,7 @@ def _put(
     return state
 
 
-def _after(state: ItemState, pieces: Sequence[str]) -> ItemState:
+def _state_after_write(state: ItemState, pieces: Sequence[str]) -> ItemState:
     """Return the state after the write of an item; each of its pieces has a version."""
     seq = state.seq + len(pieces) + 1
     if seq > _MAX_SEQ:
@@ -219,13 +219,13 @@ def insert_item(partition: PartitionWriter, row: ItemRow, vectors: bytes) -> Non
     first = row.rid - len(row.pieces)
     for at, piece in enumerate(row.pieces):
         key = f"{(first + at) & _MAX_SEQ:08x}"
-        _insert(
+        _insert_item_row(
             partition, ItemRow(first + at, PIECES, key, piece, 0.0, 0.0, None, None)
         )
-    _insert(partition, row, with_checksum(row.rid, vectors))
+    _insert_item_row(partition, row, with_checksum(row.rid, vectors))
 
 
-def _insert(
+def _insert_item_row(
     partition: PartitionWriter, row: ItemRow, vecs: bytes | None = None
 ) -> None:
     partition.connection.execute(
@@ -378,7 +378,7 @@ class ImportedItems:
             delete_item(partition.connection, found)
             state = state._replace(gone=state.gone + 1)
         pieces = values.get("pieces", ())
-        self._state = state = _after(state, pieces)
+        self._state = state = _state_after_write(state, pieces)
         row = ItemRow(
             (partition.id << 32) | state.seq,
             *place,

@@ -105,7 +105,7 @@ def begin_migration(
         msg = "the file's last change of model is not finished yet; try again"
         raise ConflictError(msg)
     known = migrating_model(connection)
-    if known is not None and _equal(known, candidate):
+    if known is not None and _is_same_model(known, candidate):
         return known
     # The old model's row stays, so that its number is not reused: another process may
     # still be migrating to it.
@@ -137,7 +137,7 @@ def require_migrating(connection: Transaction, model: int) -> None:
         raise ConflictError(msg)
 
 
-def _equal(a: EmbeddingModel, b: EmbeddingModel) -> bool:
+def _is_same_model(a: EmbeddingModel, b: EmbeddingModel) -> bool:
     return (a.name, a.dim, a.fingerprint) == (b.name, b.dim, b.fingerprint)
 
 

@@ -201,20 +201,20 @@ def evict(
     if bounds.eviction == "reject" and not partition.has_grown(*more):
         return over  # there was no excess before
     if bounds.eviction == "reject":
-        raise _exceeded(bounds, count, size, waits)
+        raise _quota_exceeded_error(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
-    doomed = _first(partition, bounds, new, count, size)
+    doomed = _rows_to_evict(partition, bounds, new, count, size)
     delete_rows(partition, doomed)
     write_tombstones(partition, [row.id for row in doomed], "evicted")
     gone = [row.rid for row in doomed]
     left = bounds.exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
         # Buffered turns leave no room for the new memories.
-        raise _exceeded(bounds, count, size, waits)
+        raise _quota_exceeded_error(bounds, count, size, waits)
     return over + gone
 
 
-def _exceeded(
+def _quota_exceeded_error(
     bounds: UserQuota, count: int, size: int, waits: Waits
 ) -> LimitExceededError:
     limits = [f"quota.memories = {bounds.memories}"] if count else []
@@ -228,7 +228,7 @@ def _exceeded(
     return LimitExceededError(msg)
 
 
-def _first(
+def _rows_to_evict(
     partition: PartitionWriter, bounds: UserQuota, new: set[int], count: int, size: int
 ) -> list[RowToDelete]:
     """The rows to evict: at least `count` rows and `size` bytes, new ones last.
@@ -268,7 +268,7 @@ def _take(
     while at < len(order) and (len(going) < count or size > 0):
         # The number of rows depends on their sizes: each slice doubles the rows read.
         end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
-        for row in _rows(partition, order[at:end]):
+        for row in _read_rows_to_delete(partition, order[at:end]):
             if len(going) >= count and size <= 0:
                 break
             going.append(row)
@@ -297,7 +297,9 @@ def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> lis
     return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, limit))]
 
 
-def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[RowToDelete]:
+def _read_rows_to_delete(
+    partition: PartitionWriter, rids: Sequence[int]
+) -> list[RowToDelete]:
     found = select_in(
         partition.connection,
         "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
@@ -348,9 +350,9 @@ class MarkUsed:
         prepared = _prepared(connection, [entry.row.rid for entry in stored])
         marked = []
         for entry in in_slices(stored):
-            row = _mark(partition, entry)
+            row = _mark_row_used(partition, entry)
             if row.rid in prepared:
-                _carry(connection, entry.row, row, *prepared[row.rid])
+                _keep_prepared_vector(connection, entry.row, row, *prepared[row.rid])
             marked.append(row)
         partition.finish()
         change = partition.changed(ids=[row.id for row in marked])
@@ -363,7 +365,7 @@ class MarkUsed:
         return _ROW_BYTES * len(self.ids)
 
 
-def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
+def _mark_row_used(partition: PartitionWriter, stored: RowWithVector) -> Row:
     row, vec, model = stored
     uses = min((row.uses or 0) + 1, _MOST_USES)
     row = row._replace(uses=uses, last_used=partition.now)
@@ -399,7 +401,7 @@ def _prepared(
     return {rid: (vec, crc) for rid, vec, crc in found}
 
 
-def _carry(
+def _keep_prepared_vector(
     connection: Transaction, old: Row, new: Row, vec: object, crc: object
 ) -> None:
     """Keep the prepared vector of a marked row; replace a damaged one."""

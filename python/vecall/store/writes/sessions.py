@@ -142,7 +142,7 @@ class ClaimSession:
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has the session's id if claimed."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        _disarm(partition, self.session)
+        _remove_unneeded_due_time(partition, self.session)
         now = partition.expiry_now
         claimed = connection.execute(
             "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
@@ -177,7 +177,7 @@ class PostponeSession:
         row = connection.execute(
             "SELECT state FROM trig WHERE part = ? AND session = ?", own
         ).fetchone()
-        tries = _tries(row[0]) if row and row[0] else 0
+        tries = _stored_tries(row[0]) if row and row[0] else 0
         pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
         connection.execute(
             "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
@@ -209,7 +209,7 @@ def mark_turns_done(
     execute_in(
         partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
     )
-    _disarm(partition, session)
+    _remove_unneeded_due_time(partition, session)
     partition.connection.execute(
         "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
     )
@@ -217,7 +217,7 @@ def mark_turns_done(
     return Waits(len(sizes), sum(sizes))
 
 
-def _disarm(partition: PartitionWriter, session: str) -> None:
+def _remove_unneeded_due_time(partition: PartitionWriter, session: str) -> None:
     """Remove the due time of a session without buffered turns."""
     partition.connection.execute(
         "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
@@ -236,10 +236,10 @@ def buffered_turns(
         "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
         (session, app, user),
     )
-    return [_turn(id_, event) for id_, event in found]
+    return [_parse_buffered_turn(id_, event) for id_, event in found]
 
 
-def _turn(id_: str, event: str) -> BufferedTurn:
+def _parse_buffered_turn(id_: str, event: str) -> BufferedTurn:
     """A buffered turn from its stored JSON.
 
     Raises:
@@ -253,7 +253,7 @@ def _turn(id_: str, event: str) -> BufferedTurn:
     return BufferedTurn(id_, fields)
 
 
-def _tries(state: str) -> int:
+def _stored_tries(state: str) -> int:
     tries = stored_object(state).get("tries", 0)
     return max(0, tries) if isinstance(tries, int) else 0
 
@@ -415,7 +415,7 @@ class Positions:
             if new:
                 gap = 2 if session is None else 1
                 self._append(new, gap)
-        elif _ascending([known[id_] for id_ in ids if id_ in known]):
+        elif _is_ascending([known[id_] for id_ in ids if id_ in known]):
             self._insert(_runs(ids, known), known)
         else:
             self._reorder(ids)
@@ -485,7 +485,7 @@ class Positions:
             self._own,
         )
         stored: dict[str, float] = dict(rows.fetchall())
-        merged = _merge(list(stored), ids)
+        merged = _merge_turn_ids(list(stored), ids)
         stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
         places: dict[str, float] = {}
         for leader, run, follower in _runs(merged, stay):
@@ -509,10 +509,10 @@ def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
     first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
     if any(id_ in known for id_ in ids[first_new:]):
         return False
-    return _ascending([known[id_] for id_ in ids[:first_new]])
+    return _is_ascending([known[id_] for id_ in ids[:first_new]])
 
 
-def _ascending(places: Sequence[float]) -> bool:
+def _is_ascending(places: Sequence[float]) -> bool:
     return all(a < b for a, b in pairwise(places))
 
 
@@ -561,7 +561,7 @@ def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[st
     return stay
 
 
-def _merge(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
+def _merge_turn_ids(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
     """Insert the stored turns that the call lacks after their old predecessors."""
     ids_of_call = set(ids)
     after: dict[str | None, list[str]] = {}
