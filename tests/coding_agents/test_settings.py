@@ -82,20 +82,19 @@ def test_hooks_over_a_database_are_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "x", "0", "-1", "1.5", "nan", "inf", "9" * 5_000]
-)
-@pytest.mark.parametrize(
-    ("option", "allowed"),
+    ("option", "allowed", "typed"),
     [
-        ("--max-tokens", "must be an integer of at least 1"),
-        ("--min-confidence", "must be a number from 0 to 1"),
+        ("--max-tokens", "must be an integer of at least 1", typed)
+        for typed in ("", "x", "0", "-1", "1.5", "nan", "inf", "9" * 5_000)
+    ]
+    + [
+        ("--min-confidence", "must be a number from 0 to 1", typed)
+        for typed in ("", "x", "-1", "1.5", "nan", "inf", "9" * 5_000)
     ],
 )
 def test_a_number_of_an_option_is_refused_with_what_is_allowed(
     agent, path, capsys, option, allowed, typed
 ):
-    if (option, typed) == ("--min-confidence", "0"):
-        return
     with pytest.raises(SystemExit):
         main(["install", agent, f"{option}={typed}"])
     assert capsys.readouterr().err.rstrip().endswith(f"argument {option}: {allowed}")

@@ -14,7 +14,6 @@ from helpers.evaluations import asked_of, lines, runner, search, tell, written
 from helpers.ranking import DEFAULTS
 from vecall import MemoryService, SearchOptions
 from vecall.cli.main import main
-from vecall.evaluation import runner as ablation
 from vecall.evaluation import runner as evaluation
 from vecall.evaluation.confidence import FLOORS
 from vecall.evaluation.datasets import read_demo, read_jsonl
@@ -144,7 +143,7 @@ def test_recall_is_what_a_service_finds(run, tiny):
     (conversations,) = [read_jsonl(tiny, "app")]
     for ranking, expected in (
         (Ranking(), figures),
-        (Ranking(weights=ablation.NO_NEIGHBOURS), rows["no neighbours"]),
+        (Ranking(weights=evaluation.NO_NEIGHBOURS), rows["no neighbours"]),
         (Ranking(diversity=0.3), rows["with diversity 0.3"]),
     ):
         ranks = []
@@ -232,7 +231,7 @@ def test_an_embedder_may_be_a_coroutine(run, tiny, monkeypatch):
 
 def test_settings_differ_from_the_default_in_what_they_say():
     for vectors in (False, True):
-        rows = ablation.settings(vectors=vectors)
+        rows = evaluation.settings(vectors=vectors)
         assert rows[0].ranking == Ranking()
         assert len({row.name for row in rows}) == len(rows)
         for one, other in itertools.combinations(rows, 2):
@@ -241,9 +240,9 @@ def test_settings_differ_from_the_default_in_what_they_say():
             for name, weight in row.ranking.weights.items():
                 if row.name.startswith("no "):
                     assert weight != DEFAULTS[name], (row.name, name)
-    assert DEFAULTS["previous"] == ablation.PREVIOUS
+    assert DEFAULTS["previous"] == evaluation.PREVIOUS
     assert set(COSINE_ALONE) == WEIGHTS
-    assert set(ablation.FIRST) == WEIGHTS - {"dense"}
+    assert set(evaluation.FIRST) == WEIGHTS - {"dense"}
 
 
 # Calibration.
