@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, TypedDict, get_args
+from typing import Annotated, Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
 from vecall.scalars import exact, make_exact, short_repr
@@ -14,6 +14,38 @@ Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 
 UNASKED_CONFIDENCE = 0.2
 """The least confidence of a memory that is recalled without being asked for."""
+
+MOST_OFFSET = 10_000
+"""Maximum of the offset of a search."""
+
+
+# The kinds of numbers that methods take, with their bounds. Schemas are made of them.
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The bounds of a number, both inclusive.
+
+    Attributes:
+        low: The lower one.
+        high: The upper one; a name is that of a field of the service's `Limits`.
+    """
+
+    low: float
+    high: float | str
+
+
+Share = Annotated[float, Within(0, 1)]
+"""A share, such as a confidence."""
+
+Cosine = Annotated[float, Within(-1, 1)]
+"""A cosine similarity."""
+
+Count = Annotated[int, Within(1, "max_top_k")]
+"""A number of results."""
+
+Offset = Annotated[int, Within(0, MOST_OFFSET)]
+"""A number of results to leave out."""
 
 
 _DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included

@@ -17,7 +17,7 @@ from vecall.errors import (
 )
 from vecall.filters.metadata import check_conditions
 from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
-from vecall.limits import Limits, Owner, Scopes
+from vecall.limits import MOST_OFFSET, Limits, Owner, Scopes
 from vecall.scalars import exact
 from vecall.types import Filter, Names, several
 
@@ -32,9 +32,6 @@ MOST_NAMES = 64
 
 MOST_IDS = 512
 """Maximum number of ids in `Filter.not_id`."""
-
-MOST_OFFSET = 10_000
-"""Maximum of the offset of a search."""
 
 _DATABASES = ("postgresql://", "postgres://")
 

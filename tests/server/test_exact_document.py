@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, VecallError
 from vecall.filters.metadata import check_conditions
+from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
 from vecall.server.app import all_operations
 from vecall.server.requests import HttpError, Validator, ref
@@ -30,9 +31,9 @@ from vecall.server.routing import Operation
 from vecall.server.schemas import shared_schemas
 
 PACKAGE = Path(vecall.server.__file__).parent
-SHARED = shared_schemas(HttpLimits(), 1000)
+SHARED = shared_schemas(all_operations(HttpLimits(), Limits()), HttpLimits())
 MANY = HttpLimits(reads_per_second=100_000, writes_per_second=100_000)
-OPERATIONS = {each.id: each for each in all_operations(1000)}
+OPERATIONS = {each.id: each for each in all_operations(HttpLimits(), Limits())}
 BEARERS = {
     "user": mint(app="hotel", review=True),
     "admin": mint(admin=True),

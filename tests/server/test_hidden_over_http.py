@@ -13,7 +13,8 @@ pytest.importorskip("httpx")
 from helpers.hidden_memories import HIDDEN, KINDS, plain, twins
 from helpers.http import Door
 from helpers.memories import ALICE
-from vecall.server import Tokens, create_app, mint
+from vecall.limits import Limits
+from vecall.server import HttpLimits, Tokens, create_app, mint
 from vecall.server.app import all_operations
 
 NAMES = {"app": ALICE["app_name"], "user": ALICE["user_id"], "session": "s"}
@@ -25,7 +26,7 @@ FILTERS: list[dict[str, Any]] = [
 ]
 OPERATIONS = {
     each.id: each
-    for each in all_operations(1_000)
+    for each in all_operations(HttpLimits(), Limits())
     if "{user}" in each.path and not each.access.startswith("admin")
 }
 # Bodies, or query parameters of operations without a body; the path names the memory.

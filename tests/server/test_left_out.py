@@ -9,7 +9,9 @@ pytest.importorskip("httpx")
 
 from helpers.http import ALICE, Door, door_to, known
 from vecall.ingest.fields import ENTRY, EVENT
+from vecall.limits import Limits
 from vecall.server import HttpLimits, create_app
+from vecall.server.app import all_operations
 from vecall.server.schemas import shared_schemas
 
 MEMORIES = f"{ALICE}/memories"
@@ -171,7 +173,7 @@ def test_two_values_of_one_field_are_refused(opened):
 
 def test_the_document_shows_the_fields_that_the_core_knows():
     """One list for Python, the import and HTTP."""
-    shared = shared_schemas(HttpLimits(), 1000)
+    shared = shared_schemas(all_operations(HttpLimits(), Limits()), HttpLimits())
     for name, fields in (("NewMemory", ENTRY), ("NewEvent", EVENT)):
         shown = set(shared[name]["properties"])
         assert shown == {*fields.names, *fields.aliases, *fields.ignored}

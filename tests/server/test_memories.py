@@ -70,7 +70,7 @@ def test_a_memory_is_corrected_and_its_past_is_shown(door):
         {"content": ""},
         {"content": " "},
         {"content": 5},
-        {"custom_metadata": None},
+        {"custom_metadata": 5},
         {"importance": 1.5},
         {"author": ["x"]},
         {"author": "x" * 513},
@@ -86,6 +86,14 @@ def test_a_correction_that_breaks_a_rule_changes_nothing(door, change):
     assert refused(answer) == (422, "invalid")
     past = opened.ask("GET", f"{MEMORIES}/{id_}/history").json()
     assert len(past["revisions"]) == 1
+
+
+def test_a_correction_clears_the_metadata(door):
+    """null is None, as in Python."""
+    opened = door()
+    (id_,) = added(opened, {"content": "Likes tea.", "custom_metadata": {"a": 1}})
+    answer = opened.ask("PATCH", f"{MEMORIES}/{id_}", json={"custom_metadata": None})
+    assert (answer.status_code, answer.json().get("custom_metadata")) == (200, None)
 
 
 def test_what_is_archived_is_listed_apart_and_comes_back(door):

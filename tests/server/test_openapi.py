@@ -17,7 +17,9 @@ from helpers.http import ALICE, Door, bearing
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, Session
+from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
+from vecall.server.app import all_operations
 from vecall.server.requests import Validator, ref
 from vecall.server.responses import HttpError
 from vecall.server.schemas import shared_schemas
@@ -25,7 +27,7 @@ from vecall.server.schemas import shared_schemas
 if find_spec("schemathesis") is None:
     pytest.skip("needs schemathesis", allow_module_level=True)
 
-SHARED = shared_schemas(HttpLimits(), 1000)
+SHARED = shared_schemas(all_operations(HttpLimits(), Limits()), HttpLimits())
 BODIES = [
     "Ingest",
     "AddMemories",

@@ -39,9 +39,11 @@ def test_every_operation_is_a_method_with_its_types():
     """Read from the files, not from the generator."""
     module = (CLIENT / "src/operations.js").read_text()
     declared = (CLIENT / "src/operations.d.ts").read_text()
+    from vecall.limits import Limits
+    from vecall.server import HttpLimits
     from vecall.server.app import all_operations
 
-    for operation in all_operations(1000):
+    for operation in all_operations(HttpLimits(), Limits()):
         assert f'method: "{operation.method}", path: "{operation.path}"' in module
         assert re.search(rf"^  {operation.id}\(", module, re.M)
         signature = re.search(rf"^  {operation.id}\((.*)\): (.*);$", declared, re.M)

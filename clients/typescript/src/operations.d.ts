@@ -34,15 +34,24 @@ import type {
 } from "./schemas.js";
 
 export interface ListMemoriesQuery {
+  /** "live", "archived" (not searched) or "quarantined" (held for review). */
   state?: "live" | "archived" | "quarantined";
+  /** The `next` of the previous page, which is the id of its last memory. */
   cursor?: Name;
-  /** At least 1; at most 1000. */
+  /**
+   * Maximum number of memories, 1 to `Limits.max_top_k`. At least 1; at most 1000;
+   * default: 100.
+   */
   limit?: number;
 }
 
 export interface DeleteUserQuery {
-  confirm: true;
+  /**
+   * Also delete the user's name and tombstones. Ingesting their sessions again stores
+   * them again.
+   */
   forget?: boolean;
+  confirm: true;
 }
 
 export interface ExportUserQuery {
@@ -50,6 +59,7 @@ export interface ExportUserQuery {
 }
 
 export interface DeleteMemoryQuery {
+  /** Delete it only if this is its `version`. */
   if_version?: number | bigint;
 }
 
@@ -59,8 +69,12 @@ export interface AdminDeleteAppQuery {
 }
 
 export interface AdminDeleteUserQuery {
-  confirm: true;
+  /**
+   * Also delete the user's name and tombstones. Ingesting their sessions again stores
+   * them again.
+   */
   forget?: boolean;
+  confirm: true;
 }
 
 /** A client of a vecall server. Never changes; share it. */
@@ -78,10 +92,13 @@ export declare class VecallClient {
   /** Copy the file to the folder of backups. Not retried after a failure. */
   backup(options?: CallOptions): Promise<Backup>;
 
-  /** Delete all memories of all users of an app. Not retried after a failure. */
+  /**
+   * Delete all memories of all users of an app; return their number. Not retried after a
+   * failure.
+   */
   adminDeleteApp(app: string, query: AdminDeleteAppQuery, options?: CallOptions): Promise<Deleted>;
 
-  /** Delete all memories of a user. Not retried after a failure. */
+  /** Delete all memories of a user; return their number. Not retried after a failure. */
   adminDeleteUser(app: string, user: string, query: AdminDeleteUserQuery, options?: CallOptions): Promise<Deleted>;
 
   /** Return that the server is alive. Retried after a failure. */
@@ -102,10 +119,16 @@ export declare class UserMemory {
    */
   ingestSession(body?: Ingest, options?: CallOptions): Promise<Added>;
 
-  /** Store turns of a conversation. Retried after a failure, under an idempotency key. */
+  /**
+   * Store some turns, such as the new ones since the last call. Retried after a failure,
+   * under an idempotency key.
+   */
   addEvents(body?: AddEvents, options?: CallOptions): Promise<Added>;
 
-  /** Delete the memories of one session. Not retried after a failure. */
+  /**
+   * Delete the memories of one session permanently; return their number. Not retried
+   * after a failure.
+   */
   deleteSession(session: string, options?: CallOptions): Promise<Deleted>;
 
   /** Buffer new turns until the trigger fires. Not retried after a failure. */
@@ -114,62 +137,71 @@ export declare class UserMemory {
   /** Make memories of the buffered turns of a session. Not retried after a failure. */
   endSession(session: string, body?: Turns, options?: CallOptions): Promise<Ids>;
 
-  /** Store memories. Retried after a failure, under an idempotency key. */
+  /**
+   * Store facts, decisions or other memories, as strings or entries. Retried after a
+   * failure, under an idempotency key.
+   */
   addMemories(body: AddMemories, options?: CallOptions): Promise<Added>;
 
-  /** List memories in the order in which they were stored. Retried after a failure. */
+  /** Return a page of a user's memories in order of creation. Retried after a failure. */
   listMemories(query?: ListMemoriesQuery, options?: CallOptions): Promise<Page>;
 
-  /** Delete all memories of a user. Not retried after a failure. */
+  /** Delete all memories of a user; return their number. Not retried after a failure. */
   deleteUser(query: DeleteUserQuery, options?: CallOptions): Promise<Deleted>;
 
-  /** Search a user's memories, best first. Retried after a failure. */
+  /** Return a user's memories that are relevant to a query. Retried after a failure. */
   searchMemories(body: Search, options?: CallOptions): Promise<Found>;
 
-  /**
-   * List the memories that pass a filter, in the order of storing. Retried after a
-   * failure.
-   */
+  /** Return a page of a user's memories in order of creation. Retried after a failure. */
   listWhere(body?: ListWhere, options?: CallOptions): Promise<Page>;
 
-  /** Count the memories that pass a filter. Retried after a failure. */
+  /** Return the number of a user's memories that pass a filter. Retried after a failure. */
   countMemories(body?: CountWhere, options?: CallOptions): Promise<Counted>;
 
-  /** Record that memories were used. Not retried after a failure. */
+  /**
+   * Record that memories were used, for example in an answer. Not retried after a
+   * failure.
+   */
   markUsed(body: Used, options?: CallOptions): Promise<Marked>;
 
-  /** Move the expiry of memories. Retried after a failure. */
+  /** Move the expiry of memories, without writing them again. Retried after a failure. */
   touchMemories(body: Touch, options?: CallOptions): Promise<Touched>;
 
-  /** Delete the memories that match a filter. Not retried after a failure. */
+  /**
+   * Delete a user's memories that match a filter, permanently. Not retried after a
+   * failure.
+   */
   deleteWhere(body: DeleteWhere, options?: CallOptions): Promise<Deleted>;
 
   /** Stream all memories of a user as JSON lines. Retried after a failure. */
   exportUser(query?: ExportUserQuery, options?: CallOptions): AsyncGenerator<ExportLine, void, undefined>;
 
-  /** Return one memory. Retried after a failure. */
+  /** Return one memory by its id. Retried after a failure. */
   getMemory(id: string, options?: CallOptions): Promise<Memory>;
 
   /**
-   * Correct one memory; its former text stays in its history. Not retried after a
+   * Correct one memory; its history keeps the former version. Not retried after a
    * failure.
    */
   updateMemory(id: string, body?: Change, options?: CallOptions): Promise<Memory>;
 
-  /** Delete one memory. Retried after a failure. */
+  /** Delete one memory permanently; return whether it was there. Retried after a failure. */
   deleteMemory(id: string, query?: DeleteMemoryQuery, options?: CallOptions): Promise<void>;
 
-  /** Return the revisions of a memory, oldest first. Retried after a failure. */
+  /**
+   * Return all revisions of a memory and of those it replaced, oldest first. Retried
+   * after a failure.
+   */
   memoryHistory(id: string, options?: CallOptions): Promise<History>;
 
-  /** Archive a memory: searches do not return it. Not retried after a failure. */
+  /** Exclude a memory from searches, but keep it stored. Not retried after a failure. */
   archiveMemory(id: string, options?: CallOptions): Promise<void>;
 
-  /** Restore an archived memory. Not retried after a failure. */
+  /** Make an archived memory live again. Not retried after a failure. */
   restoreMemory(id: string, options?: CallOptions): Promise<Ids>;
 
   /**
-   * Release a quarantined memory; needs the right to review. Not retried after a
+   * Make a quarantined memory live; needs the right to review. Not retried after a
    * failure.
    */
   releaseMemory(id: string, body?: Release, options?: CallOptions): Promise<Ids>;

@@ -99,6 +99,125 @@ export interface Filter {
   min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
 }
 
+export interface AddEvents {
+  /** At most 256 items. */
+  events?: readonly NewEvent[];
+  /** Their session, if it is known. */
+  session_id?: Name;
+  /**
+   * JSON values stored with each turn, sorted by key. The key "ttl" is as the argument,
+   * "history_ttl" the TTL of former versions. The values of "metadata" are stored
+   * without it; "wait_for_completion" is not stored.
+   */
+  custom_metadata?: Metadata;
+  /** Store deleted turns again. */
+  restore?: boolean;
+  idempotency_key?: Name;
+  /** At most 256 items. */
+  messages?: readonly NewEvent[];
+  /** TTL of the memories: seconds, a timedelta or "30d"; None is the service's. */
+  ttl?: number | bigint | string | null;
+  /** Store every custom_metadata as it is: all keys, in their order. */
+  verbatim?: boolean;
+}
+
+export interface AddMemories {
+  /** At most 256 items. */
+  memories: readonly (string | NewMemory)[];
+  custom_metadata?: Metadata;
+  /**
+   * None stores a deleted memory again. True also restores an archived or corrected one.
+   * False does neither.
+   */
+  restore?: boolean;
+  idempotency_key?: Name;
+  /** At most 256 items. */
+  vectors?: readonly (null | readonly (number | bigint)[])[];
+  /** Store nothing if the user has a memory, in any state, with one of the ids. */
+  if_absent?: boolean;
+  ttl?: number | bigint | string | null;
+  verbatim?: boolean;
+}
+
+export interface Search {
+  /** Any text. */
+  query: string;
+  /**
+   * Maximum number of memories, at least 1; default: the service's. At least 1; at most
+   * 1000; default: 5.
+   */
+  k?: number;
+  /**
+   * Minimum cosine similarity in [-1, 1], inclusive. The service's minimum does not
+   * apply to a ranking by words alone. At least -1; at most 1.
+   */
+  min_similarity?: number;
+  /**
+   * Minimum confidence in [0, 1], inclusive. Memories below it are omitted. At least 0;
+   * at most 1.
+   */
+  min_confidence?: number;
+  filter?: Filter;
+  /** Whether each memory has the parts of its score. */
+  explain?: boolean;
+  /**
+   * The query's vector by the file's model: shape (dimensions,), finite and not zero.
+   * The embedder is not called. With query="" the search uses the vector alone. At least
+   * 1 item(s); at most 8192 items.
+   */
+  vector?: readonly (number | bigint)[];
+  /**
+   * Number of the best results to leave out, 0 to 10,000: the result is that of the same
+   * search with `top_k + offset`, without its first `offset` memories. A ranking that
+   * reorders more than `depth` results may order them differently for another offset. At
+   * least 0; at most 10000.
+   */
+  offset?: number;
+}
+
+export interface ListWhere {
+  /** "live", "archived" (not searched) or "quarantined" (held for review). */
+  state?: "live" | "archived" | "quarantined";
+  /** The `next` of the previous page, which is the id of its last memory. */
+  cursor?: Name;
+  /**
+   * Maximum number of memories, 1 to `Limits.max_top_k`. At least 1; at most 1000;
+   * default: 100.
+   */
+  limit?: number;
+  filter?: Filter;
+  /**
+   * Also memories past their TTL or `valid_until` that the maintenance has not removed
+   * yet.
+   */
+  include_expired?: boolean;
+}
+
+export interface CountWhere {
+  /** Default: "live". */
+  state?: "live" | "archived" | "quarantined";
+  filter?: Filter;
+  include_expired?: boolean;
+}
+
+export interface Used {
+  /**
+   * Ids that a search returned. Duplicates count once. Ids that the user does not have
+   * are ignored. At most 256 items.
+   */
+  ids: readonly Name[];
+}
+
+export interface Touch {
+  /**
+   * Their ids, in any state. Ids that the user does not have, or whose memories have
+   * expired, are ignored. At most 256 items.
+   */
+  ids: readonly Name[];
+  /** How long they last from now: seconds, a timedelta or "30d"; None is for ever. */
+  ttl: number | bigint | string | null;
+}
+
 export interface DeleteWhere {
   /** At least 1 field(s). */
   filter: {
@@ -117,6 +236,67 @@ export interface DeleteWhere {
     metadata?: MetadataConditions;
     min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
   };
+}
+
+export interface Change {
+  /**
+   * The new text. This and the following arguments are as in `MemoryEntry`. Omitted ones
+   * do not change.
+   */
+  content?: NewContent;
+  author?: null | string;
+  /** The new time, in seconds since 1970. */
+  timestamp?: null | Time;
+  kind?: null | string;
+  source?: null | string;
+  /** The new metadata; replaces all of the old. */
+  custom_metadata?: null | Metadata;
+  /** The new importance, in [0, 1]. */
+  importance?: null | number;
+  /** The new end of its validity, in seconds since 1970. */
+  valid_until?: null | Time;
+  /**
+   * The new vector, as in `add_memory`; replaces the embedder's. A service with
+   * `CallerVectors` needs it for a new content or author. At least 1 item(s); at most
+   * 8192 items.
+   */
+  vector?: readonly (number | bigint)[];
+  /** Change the memory only if this is its `version`. */
+  if_version?: number | bigint;
+  /** Store custom_metadata as they are, as in `add_events_to_memory`. */
+  verbatim?: boolean;
+}
+
+export interface Release {
+  /**
+   * The `updated_at` of the reviewed memory, as `list_memories(state="quarantined")`
+   * returned it. Without it, a text that was written after the review is released, too.
+   */
+  updated_at?: number | bigint;
+}
+
+export interface Consolidate {
+  /**
+   * Summarize sessions whose last turn is at least this old: seconds, a timedelta or
+   * "30d". None summarizes nothing.
+   */
+  older_than?: number | bigint | string | null;
+  /** Merge facts with the same words, apart from filler words. Default: true. */
+  merge?: boolean;
+  /**
+   * Also merge facts whose vectors have at least this cosine, in (0, 1]; None does not.
+   * Facts that differ in a number, in a negation or in being a question are never
+   * merged. Try a dry run first: the right cosine depends on the embedder. At least 0;
+   * at most 1.
+   */
+  similarity?: number;
+  /**
+   * What to summarize: some of "sessions" (turns of old sessions), "summaries" (old
+   * summaries, also of sessions) and "facts". At most 256 items; default: ["sessions"].
+   */
+  fold?: readonly ("sessions" | "summaries" | "facts")[];
+  /** Change nothing, and return what would be done. Default: true. */
+  dry_run?: boolean;
 }
 
 export type NewContent = string | readonly JsonObject[] | {
@@ -278,118 +458,11 @@ export interface NewEvent {
   event_id?: null | string;
 }
 
-export interface AddMemories {
-  /** At most 256 items. */
-  memories: readonly (string | NewMemory)[];
-  custom_metadata?: Metadata;
-  /** Seconds from now, or "30d". */
-  ttl?: number | bigint | string | null;
-  /** Store every custom_metadata as it is: all keys, in their order. */
-  verbatim?: boolean;
-  restore?: boolean;
-  idempotency_key?: Name;
-  /** At most 256 items. */
-  vectors?: readonly (null | readonly (number | bigint)[])[];
-  if_absent?: boolean;
-}
-
-export interface AddEvents {
-  /** At most 256 items. */
-  events?: readonly NewEvent[];
-  /** At most 256 items. */
-  messages?: readonly NewEvent[];
-  session_id?: Name;
-  custom_metadata?: Metadata;
-  /** Seconds from now, or "30d". */
-  ttl?: number | bigint | string | null;
-  /** Store every custom_metadata as it is: all keys, in their order. */
-  verbatim?: boolean;
-  restore?: boolean;
-  idempotency_key?: Name;
-}
-
-/** At least 1 field(s). */
-export interface Change {
-  content?: NewContent;
-  author?: null | string;
-  timestamp?: null | Time;
-  kind?: null | string;
-  source?: null | string;
-  custom_metadata?: Metadata;
-  importance?: null | number;
-  valid_until?: null | Time;
-  /** A vector by the model of the file. At least 1 item(s); at most 8192 items. */
-  vector?: readonly (number | bigint)[];
-  if_version?: number | bigint;
-  /** Store every custom_metadata as it is: all keys, in their order. */
-  verbatim?: boolean;
-}
-
-export interface Release {
-  updated_at?: number | bigint;
-}
-
-export interface Consolidate {
-  /** Default: true. */
-  merge?: boolean;
-  /** At least 0.5; at most 1. */
-  similarity?: number;
-  /** At least 1; at most 10000000000.0. */
-  older_than?: number;
-  /** At most 3 items; default: ["sessions"]. */
-  fold?: readonly ("sessions" | "summaries" | "facts")[];
-  /** Default: true. */
-  dry_run?: boolean;
-}
-
-export interface Used {
-  /** At most 256 items. */
-  ids: readonly Name[];
-}
-
-export interface Touch {
-  /** At most 256 items. */
-  ids: readonly Name[];
-  /** Seconds from now, or "30d"; null is for ever. */
-  ttl: number | bigint | string | null;
-}
-
 export interface Turns {
   /** At most 256 items. */
   events?: readonly NewEvent[];
   /** At most 256 items. */
   messages?: readonly NewEvent[];
-}
-
-export interface ListWhere {
-  filter?: Filter;
-  state?: "live" | "archived" | "quarantined";
-  cursor?: Name;
-  /** At least 1; at most 1000. */
-  limit?: number;
-  include_expired?: boolean;
-}
-
-export interface CountWhere {
-  filter?: Filter;
-  state?: "live" | "archived" | "quarantined";
-  include_expired?: boolean;
-}
-
-export interface Search {
-  query: string;
-  /** At least 1; at most 1000; default: 5. */
-  k?: number;
-  /** At least -1; at most 1. */
-  min_similarity?: number;
-  /** At least 0; at most 1. */
-  min_confidence?: number;
-  filter?: Filter;
-  explain?: boolean;
-  /** The query's vector by the model of the file. At least 1 item(s); at most 8192 items. */
-  vector?: readonly (number | bigint)[];
-  /** At least 0; at most 10000; default: 0. */
-  offset?: number;
 }
 
 export interface Memory {

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from vecall.errors import ConfigError
 from vecall.limits import Limits
 from vecall.server import handlers
-from vecall.server import handlers as admin
 from vecall.server.limits import HttpLimits, RateLimiter, Turns
 from vecall.server.requests import (
     BodyRules,
@@ -47,17 +46,9 @@ from vecall.server.routing import (
     ServerState,
     SessionLoader,
 )
-from vecall.server.schemas import (
-    FLAG,
-    NAME,
-    SECONDS,
-    STATE,
-    YES,
-    openapi,
-    page_size,
-    shared_schemas,
-)
+from vecall.server.schemas import FLAG, YES, declared, openapi, shared_schemas
 from vecall.server.tokens import Token, TokenSource
+from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
 # All operations of the server.
@@ -66,18 +57,24 @@ from vecall.service.memory_service import MemoryService
 _USER = "/apps/{app}/users/{user}"
 
 
-def all_operations(max_top_k: int) -> list[Operation]:
+DEFAULT_K = 5
+DEFAULT_PAGE = 100
+
+
+def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     """Return the operations.
 
     Args:
-        max_top_k: The maximum number of memories in a page.
+        limits: The limits of the server.
+        of_memory: The limits of the memory service.
     """
-    return [
+    operations = [
         *_of_sessions(),
-        *_of_memories(max_top_k),
+        *_of_memories(of_memory.max_top_k),
         *_of_one_memory(),
         *_of_the_server(),
     ]
+    return [declared(each, limits, of_memory) for each in operations]
 
 
 def _of_memories(max_top_k: int) -> list[Operation]:
@@ -87,9 +84,9 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="addMemories",
             method="POST",
             path=f"{_USER}/memories",
-            summary="Store memories.",
             access="write",
-            handler=handlers.add_memories,
+            handler=handlers.add,
+            calls=MemoryService.add_memory,
             body="AddMemories",
             body_limit="batch",
             status=201,
@@ -101,9 +98,11 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="searchMemories",
             method="POST",
             path=f"{_USER}/memories/search",
-            summary="Search a user's memories, best first.",
             access="read",
-            handler=handlers.search,
+            handler=handlers.run,
+            calls=MemoryService.search_memory,
+            renamed={"top_k": "k"},
+            defaults={"top_k": min(DEFAULT_K, max_top_k)},
             body="Search",
             answer="Found",
             repeat="always",
@@ -112,10 +111,11 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="listMemories",
             method="GET",
             path=f"{_USER}/memories",
-            summary="List memories in the order in which they were stored.",
             access="read",
-            handler=handlers.list_memories,
-            query={"state": STATE, "cursor": NAME, "limit": page_size(max_top_k)},
+            handler=handlers.run,
+            calls=MemoryService.list_memories,
+            left_out=("filter", "include_expired"),
+            defaults={"limit": min(DEFAULT_PAGE, max_top_k)},
             answer="Page",
             errors=(404,),
             repeat="always",
@@ -124,9 +124,10 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="listWhere",
             method="POST",
             path=f"{_USER}/memories/list",
-            summary="List the memories that pass a filter, in the order of storing.",
             access="read",
-            handler=handlers.list_where,
+            handler=handlers.run,
+            calls=MemoryService.list_memories,
+            defaults={"limit": min(DEFAULT_PAGE, max_top_k)},
             body="ListWhere",
             answer="Page",
             errors=(404,),
@@ -136,9 +137,9 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="countMemories",
             method="POST",
             path=f"{_USER}/memories/count",
-            summary="Count the memories that pass a filter.",
             access="read",
-            handler=handlers.count_memories,
+            handler=handlers.run,
+            calls=MemoryService.count_memories,
             body="CountWhere",
             answer="Counted",
             repeat="always",
@@ -147,10 +148,10 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="deleteUser",
             method="DELETE",
             path=f"{_USER}/memories",
-            summary="Delete all memories of a user.",
             access="write",
-            handler=handlers.delete_user,
-            query={"confirm": YES, "forget": FLAG},
+            handler=handlers.run,
+            calls=MemoryService.delete_user,
+            query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
         ),
@@ -158,9 +159,10 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="markUsed",
             method="POST",
             path=f"{_USER}/memories/used",
-            summary="Record that memories were used.",
             access="write",
-            handler=handlers.mark_used,
+            handler=handlers.run,
+            calls=MemoryService.mark_used,
+            renamed={"memory_ids": "ids"},
             body="Used",
             answer="Marked",
         ),
@@ -168,9 +170,10 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="touchMemories",
             method="POST",
             path=f"{_USER}/memories/touch",
-            summary="Move the expiry of memories.",
             access="write",
-            handler=handlers.touch,
+            handler=handlers.run,
+            calls=MemoryService.touch_memories,
+            renamed={"memory_ids": "ids"},
             body="Touch",
             answer="Touched",
             repeat="always",
@@ -179,9 +182,9 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             id="deleteWhere",
             method="POST",
             path=f"{_USER}/memories/delete",
-            summary="Delete the memories that match a filter.",
             access="write",
-            handler=handlers.delete_where,
+            handler=handlers.run,
+            calls=MemoryService.delete_where,
             body="DeleteWhere",
             answer="Deleted",
         ),
@@ -207,9 +210,9 @@ def _of_one_memory() -> list[Operation]:
             id="getMemory",
             method="GET",
             path=f"{_USER}/memories/{{id}}",
-            summary="Return one memory.",
             access="read",
-            handler=handlers.get_memory,
+            handler=handlers.run,
+            calls=MemoryService.get_memory,
             answer="Memory",
             errors=(404,),
             repeat="always",
@@ -218,9 +221,10 @@ def _of_one_memory() -> list[Operation]:
             id="updateMemory",
             method="PATCH",
             path=f"{_USER}/memories/{{id}}",
-            summary="Correct one memory; its former text stays in its history.",
             access="write",
             handler=handlers.update_memory,
+            calls=MemoryService.update_memory,
+            left_out=("max_trust",),
             body="Change",
             body_limit="text",
             answer="Memory",
@@ -230,10 +234,9 @@ def _of_one_memory() -> list[Operation]:
             id="deleteMemory",
             method="DELETE",
             path=f"{_USER}/memories/{{id}}",
-            summary="Delete one memory.",
             access="write",
-            handler=handlers.delete_memory,
-            query={"if_version": SECONDS},
+            handler=handlers.run,
+            calls=MemoryService.delete_memory,
             status=204,
             errors=(409,),
             repeat="always",
@@ -242,9 +245,9 @@ def _of_one_memory() -> list[Operation]:
             id="memoryHistory",
             method="GET",
             path=f"{_USER}/memories/{{id}}/history",
-            summary="Return the revisions of a memory, oldest first.",
             access="read",
-            handler=handlers.memory_history,
+            handler=handlers.run,
+            calls=MemoryService.memory_history,
             answer="History",
             errors=(404,),
             repeat="always",
@@ -253,9 +256,9 @@ def _of_one_memory() -> list[Operation]:
             id="archiveMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/archive",
-            summary="Archive a memory: searches do not return it.",
             access="write",
-            handler=handlers.archive_memory,
+            handler=handlers.run,
+            calls=MemoryService.archive_memory,
             status=204,
             errors=(404,),
         ),
@@ -263,9 +266,9 @@ def _of_one_memory() -> list[Operation]:
             id="restoreMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/restore",
-            summary="Restore an archived memory.",
             access="write",
-            handler=handlers.restore_memory,
+            handler=handlers.run,
+            calls=MemoryService.restore_memory,
             answer="Ids",
             errors=(404,),
         ),
@@ -273,9 +276,10 @@ def _of_one_memory() -> list[Operation]:
             id="releaseMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/release",
-            summary="Release a quarantined memory; needs the right to review.",
             access="review",
-            handler=handlers.release_memory,
+            handler=handlers.run,
+            calls=MemoryService.release_memory,
+            summary="Make a quarantined memory live; needs the right to review.",
             body="Release",
             answer="Ids",
             errors=(404, 409),
@@ -284,9 +288,11 @@ def _of_one_memory() -> list[Operation]:
             id="consolidate",
             method="POST",
             path=f"{_USER}/consolidate",
-            summary="Merge duplicates and summarize old memories; dry run by default.",
             access="write",
-            handler=handlers.consolidate,
+            handler=handlers.run,
+            calls=MemoryService.consolidate,
+            defaults={"dry_run": True},
+            summary="Merge duplicates and summarize old memories; dry run by default.",
             body="Consolidate",
             answer="Consolidation",
         ),
@@ -312,9 +318,9 @@ def _of_sessions() -> list[Operation]:
             id="addEvents",
             method="POST",
             path=f"{_USER}/events",
-            summary="Store turns of a conversation.",
             access="write",
-            handler=handlers.add_events,
+            handler=handlers.add,
+            calls=MemoryService.add_events_to_memory,
             body="AddEvents",
             body_limit="batch",
             status=201,
@@ -326,9 +332,9 @@ def _of_sessions() -> list[Operation]:
             id="deleteSession",
             method="DELETE",
             path=f"{_USER}/sessions/{{session}}",
-            summary="Delete the memories of one session.",
             access="write",
-            handler=handlers.delete_session,
+            handler=handlers.run,
+            calls=MemoryService.delete_session,
             answer="Deleted",
         ),
         Operation(
@@ -367,7 +373,7 @@ def _of_the_server() -> list[Operation]:
             path="/metrics",
             summary="Return metrics in the text format of Prometheus.",
             access="admin",
-            handler=admin.metrics,
+            handler=handlers.metrics,
             answer="text/plain",
             repeat="always",
         ),
@@ -377,7 +383,7 @@ def _of_the_server() -> list[Operation]:
             path="/admin/backup",
             summary="Copy the file to the folder of backups.",
             access="admin",
-            handler=admin.backup,
+            handler=handlers.backup,
             status=201,
             answer="Backup",
             errors=(409, 507),
@@ -387,10 +393,10 @@ def _of_the_server() -> list[Operation]:
             id="adminDeleteApp",
             method="DELETE",
             path="/admin/apps/{app}",
-            summary="Delete all memories of all users of an app.",
             access="admin_write",
-            handler=admin.delete_app,
-            query={"confirm": YES, "forget": FLAG},
+            handler=handlers.run,
+            calls=MemoryAdmin.delete_app,
+            query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
             timed=False,
@@ -399,10 +405,10 @@ def _of_the_server() -> list[Operation]:
             id="adminDeleteUser",
             method="DELETE",
             path="/admin/apps/{app}/users/{user}",
-            summary="Delete all memories of a user.",
             access="admin_write",
-            handler=handlers.delete_user,
-            query={"confirm": YES, "forget": FLAG},
+            handler=handlers.run,
+            calls=MemoryService.delete_user,
+            query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
         ),
@@ -503,8 +509,8 @@ class _Application:
         self._rates = RateLimiter(state.limits)
         self._turns = Turns()
         of_memory = Limits() if state.memory is None else state.memory.limits
-        operations = all_operations(of_memory.max_top_k)
-        shared = shared_schemas(state.limits, of_memory.max_top_k)
+        operations = all_operations(state.limits, of_memory)
+        shared = shared_schemas(operations, state.limits)
         self._router = Router(operations)
         self._validator = Validator(shared)
         state.document = openapi(operations, shared)
@@ -533,6 +539,7 @@ class _Application:
             body = await self._body(request, operation, token, held)
             call = RequestContext(
                 state,
+                operation,
                 names,
                 query,
                 body,

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 from starlette.responses import Response
 
@@ -22,6 +22,7 @@ from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import TRUST_TIERS, exceeds
 from vecall.server.limits import Pauses
+from vecall.server.requests import changes
 from vecall.server.responses import (
     NO_LOADER,
     NO_SESSION,
@@ -33,7 +34,14 @@ from vecall.server.responses import (
 )
 from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token
-from vecall.types import AddedIds, MemoryEntry, Page, Revision
+from vecall.types import (
+    AddedIds,
+    Consolidation,
+    MemoryEntry,
+    Page,
+    Revision,
+    SearchMemoryResponse,
+)
 from vecall.validation import check_name
 
 # Limits the trust, source and author that the writes of a token may claim.
@@ -42,23 +50,19 @@ from vecall.validation import check_name
 _NAMES_OF = {"source": ("source",), "author": ("author", "role")}
 
 
-_ITEM_OPERATIONS = ("memories", "events", "messages")
-
-
 def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body whose items have the trust, source and author of the token.
+    """Return the items of a body with the trust, source and author of the token.
 
     Raises:
         HttpError: 403, an item claims a value that the token does not permit.
     """
+    items = {name: body[name] for name in _ITEMS if name in body}
     if token.ceiling is None and token.source is None and token.author is None:
-        return body
-    items = {
-        name: [_stamped_item(token, item) for item in body[name]]
-        for name in _ITEM_OPERATIONS
-        if name in body
+        return items
+    return {
+        name: [_stamped_item(token, item) for item in given]
+        for name, given in items.items()
     }
-    return {**body, **items}
 
 
 def _stamped_item(token: Token, item: Any) -> Any:
@@ -97,8 +101,6 @@ def check_names(token: Token, item: Mapping[str, Any]) -> None:
 # Returns memories as JSON, in responses of limited size.
 
 
-T = TypeVar("T")
-
 Each = Callable[[Iterable[Any]], Iterable[Any]]
 """Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
 
@@ -110,33 +112,31 @@ _NAMES = {
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
-async def one(entry: MemoryEntry) -> Response:
+async def one(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
     return await _write_response([entry], lambda _: json_response(shown(entry)))
 
 
-async def answered(
-    call: RequestContext,
-    limit: int | None,
-    ask: Callable[[], Awaitable[T]],
-    write: Callable[[RequestContext, T], Awaitable[Response]],
-) -> Response:
-    """Search and respond; limit the number of concurrent large responses.
+async def run(call: RequestContext) -> Response:
+    """Call the operation's method and return its result.
 
-    Args:
-        call: The request.
-        limit: The maximum number of memories; None: any number.
-        ask: Calls the memory service.
-        write: Creates the response.
+    The number of concurrent large responses is limited, and long requests of one user
+    follow each other.
     """
-    if limit is not None and limit <= MANY:
-        return await write(call, await ask())
-    async with call.state.large.place(call.by.id):
-        return await write(call, await ask())
+    operation = call.operation
+    assert operation.answer in _WRITERS, "the result has another form"
+    write = _WRITERS[operation.answer]
+    limit = call.arguments.get(_LIMITS.get(operation.answer or "", ""), 1)
+    async with _request_place(call, is_large=_is_long(call)):
+        if limit <= MANY and operation.answer != "History":
+            return await write(call, await call.ask())
+        async with call.state.large.place(call.by.id):
+            return await write(call, await call.ask())
 
 
-async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
+async def best(call: RequestContext, found: SearchMemoryResponse) -> Response:
     """Return the best memories; "truncated" if further ones did not fit."""
+    entries = found.memories
 
     def write(each: Each) -> Response:
         shows = map(shown, each(entries))
@@ -173,6 +173,39 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
 
     newest_first = revisions[::-1]
     return await _write_response([past.memory for past in newest_first], write)
+
+
+async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
+    return json_response(asdict(done))
+
+
+async def _nothing(_: RequestContext, __: object) -> Response:
+    return Response(status_code=204)
+
+
+def _named(name: str) -> _Writer:
+    async def write(_: RequestContext, value: object) -> Response:
+        return json_response({name: value})
+
+    return write
+
+
+_Writer = Callable[[RequestContext, Any], Awaitable[Response]]
+_WRITERS: dict[str | None, _Writer] = {
+    None: _nothing,
+    "Memory": one,
+    "Found": best,
+    "Page": page,
+    "History": newest,
+    "Consolidation": _consolidated,
+    "Ids": _named("ids"),
+    "Counted": _named("count"),
+    "Touched": _named("touched"),
+    "Marked": _named("marked"),
+    "Deleted": _named("deleted"),
+}
+_LIMITS = {"Found": "top_k", "Page": "limit"}
+"""The argument that is the maximum number of memories in a response."""
 
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
@@ -221,9 +254,6 @@ def _listed(name: str, texts: list[str], **more: object) -> Response:
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
 
 
-DEFAULT_K = 5
-DEFAULT_PAGE = 100
-
 _LONG_QUERY = 4096  # characters, which take a millisecond
 
 _TURNS = {"events", "messages"}
@@ -256,7 +286,7 @@ async def end_session(call: RequestContext) -> Response:
             ids = await call.memory.end_session(await _told(call))
         else:
             session_id = call.names["session"]
-            ids = await call.user.end_session(session_id)
+            ids = await call.memory.end_session(**call.whose, session_id=session_id)
     return json_response({"ids": ids})
 
 
@@ -293,18 +323,11 @@ def _session_owner_and_id(session: object) -> tuple[object, object, object]:
     return get_field(session, "app_name"), get_field(session, "user_id"), id_
 
 
-async def add_memories(call: RequestContext) -> Response:
-    """Store memories."""
-    body = stamped(call.by, call.body)
+async def add(call: RequestContext) -> Response:
+    """Store memories or turns."""
+    items = stamped(call.by, call.body)
     async with _turn_to_write(call):
-        return _added_ids_response(await call.user.add(**body), 201)
-
-
-async def add_events(call: RequestContext) -> Response:
-    """Store turns."""
-    body = stamped(call.by, call.body)
-    async with _turn_to_write(call):
-        return _added_ids_response(await call.user.add_events(**body), 201)
+        return _added_ids_response(await call.ask(**items), 201)
 
 
 def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
@@ -313,9 +336,12 @@ def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
     return _request_place(call, is_large=not given or max(given) > MANY)
 
 
-def _reads_metadata(asked: dict[str, Any]) -> bool:
-    """Whether a filter compares the metadata of each row."""
-    return "metadata" in asked.get("filter", ())
+def _is_long(call: RequestContext) -> bool:
+    """Whether a request has a long query, compares metadata, or changes by a filter."""
+    body, access = call.body, call.operation.access
+    if len(body.get("query", "")) > _LONG_QUERY:
+        return True
+    return "filter" in body and ("metadata" in body["filter"] or changes(access))
 
 
 def _request_place(
@@ -338,142 +364,10 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
     return json_response(document, status if ids.stored else 200)
 
 
-async def search(call: RequestContext) -> Response:
-    """Search for memories."""
-    body = call.body
-    k = int(body.get("k", DEFAULT_K))
-
-    async def ask() -> list[MemoryEntry]:
-        answer = await call.user.search(
-            body["query"],
-            top_k=k,
-            min_similarity=body.get("min_similarity"),
-            min_confidence=body.get("min_confidence"),
-            filter=body.get("filter"),
-            explain=body.get("explain", False),
-            vector=body.get("vector"),
-            offset=body.get("offset", 0),
-        )
-        return answer.memories
-
-    is_long = len(body["query"]) > _LONG_QUERY
-    async with _request_place(call, is_large=is_long or _reads_metadata(body)):
-        return await answered(call, k, ask, best)
-
-
-async def list_memories(call: RequestContext) -> Response:
-    """Return a page of memories, in the order in which they were stored."""
-    return await _respond_with_page(call, call.query)
-
-
-async def list_where(call: RequestContext) -> Response:
-    """Return a page of the memories that pass a filter."""
-    return await _respond_with_page(call, call.body)
-
-
-async def _respond_with_page(call: RequestContext, asked: dict[str, Any]) -> Response:
-    limit = asked.get("limit", min(DEFAULT_PAGE, call.memory.limits.max_top_k))
-    asked = {**asked, "limit": int(limit)}
-
-    async def ask() -> Page[MemoryEntry]:
-        return await call.user.list(**asked)
-
-    async with _request_place(call, is_large=_reads_metadata(asked)):
-        return await answered(call, limit, ask, page)
-
-
-async def count_memories(call: RequestContext) -> Response:
-    """Return the number of memories that pass a filter."""
-    async with _request_place(call, is_large=_reads_metadata(call.body)):
-        count = await call.user.count(**call.body)
-    return json_response({"count": count})
-
-
-async def get_memory(call: RequestContext) -> Response:
-    """Return one memory."""
-    return await one(await call.user.get(call.names["id"]))
-
-
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
-    memory_id = call.names["id"]
     check_names(call.by, call.body)
-    entry = await call.user.update(memory_id, max_trust=call.by.ceiling, **call.body)
-    return await one(entry)
-
-
-async def memory_history(call: RequestContext) -> Response:
-    """Return the revisions of a memory, and those of the memories it superseded."""
-
-    async def ask() -> list[Revision]:
-        return await call.user.history(call.names["id"])
-
-    return await answered(call, None, ask, newest)
-
-
-async def archive_memory(call: RequestContext) -> Response:
-    """Archive a memory: searches do not return it."""
-    await call.user.archive(call.names["id"])
-    return Response(status_code=204)
-
-
-async def restore_memory(call: RequestContext) -> Response:
-    """Restore an archived memory."""
-    ids = await call.user.restore(call.names["id"])
-    return json_response({"ids": ids})
-
-
-async def release_memory(call: RequestContext) -> Response:
-    """Release a quarantined memory."""
-    memory_id = call.names["id"]
-    ids = await call.user.release(memory_id, **call.body)
-    return json_response({"ids": ids})
-
-
-async def consolidate(call: RequestContext) -> Response:
-    """Merge duplicates and summarize old memories; by default a dry run."""
-    options = {"dry_run": True, **call.body}
-    done = await call.user.consolidate(**options)
-    return json_response(asdict(done))
-
-
-async def mark_used(call: RequestContext) -> Response:
-    """Record that memories were used."""
-    count = await call.user.mark_used(call.body["ids"])
-    return json_response({"marked": count})
-
-
-async def touch(call: RequestContext) -> Response:
-    """Move the expiry of memories."""
-    count = await call.user.touch(call.body["ids"], call.body["ttl"])
-    return json_response({"touched": count})
-
-
-async def delete_where(call: RequestContext) -> Response:
-    """Delete the memories that match a filter."""
-    async with _turn_to_write(call):
-        count = await call.user.delete_where(call.body["filter"])
-    return json_response({"deleted": count})
-
-
-async def delete_memory(call: RequestContext) -> Response:
-    """Delete one memory. Idempotent."""
-    await call.user.delete(call.names["id"], **call.query)
-    return Response(status_code=204)
-
-
-async def delete_session(call: RequestContext) -> Response:
-    """Delete the memories of one session."""
-    session_id = call.names["session"]
-    count = await call.user.delete_session(session_id)
-    return json_response({"deleted": count})
-
-
-async def delete_user(call: RequestContext) -> Response:
-    """Delete all memories of a user."""
-    forget = call.query.get("forget", False)
-    count = await call.user.delete_all(forget=forget)
-    return json_response({"deleted": count})
+    return await one(call, await call.ask(max_trust=call.by.ceiling))
 
 
 async def export_user(call: RequestContext) -> Response:
@@ -583,9 +477,3 @@ async def backup(call: RequestContext) -> Response:
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
-
-
-async def delete_app(call: RequestContext) -> Response:
-    """Delete all memories of all users of an app."""
-    count = await call.memory.admin.delete_app(app_name=call.names["app"], **call.query)
-    return json_response({"deleted": count})

@@ -7,7 +7,7 @@ the user "a/b" is the single segment `a%2Fb`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ from vecall.server.limits import HttpLimits, Pauses, Places
 from vecall.server.requests import BodyPlaces, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
+from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
-from vecall.service.user import UserMemory
 
 Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
 """The token that an operation needs: "public": none; "read": a token of the user;
@@ -33,6 +33,14 @@ Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
 Repeat = Literal["always", "with_key", "never"]
 """When a client may repeat a request without knowing the fate of the first one:
 "always"; "with_key": only with an `idempotency_key` in the body; "never"."""
+
+PATH_ARGUMENTS = {
+    "app": "app_name",
+    "user": "user_id",
+    "id": "memory_id",
+    "session": "session_id",
+}
+"""The argument of a method that a name in the path is."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; returns the session, or None."""
@@ -117,12 +125,18 @@ class ServerState:
             self.exporting += Counter()  # drops tokens without exports
 
 
+def in_admin(method: Callable[..., Any]) -> bool:
+    """Whether a method is one of `MemoryService.admin`."""
+    return method.__qualname__.startswith(MemoryAdmin.__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """An authorized request.
 
     Attributes:
         state: The state of the server.
+        operation: The operation.
         names: The names in the path.
         query: The values in the query.
         body: The body.
@@ -132,6 +146,7 @@ class RequestContext:
     """
 
     state: ServerState
+    operation: Operation
     names: dict[str, str]
     query: dict[str, Any]
     body: dict[str, Any]
@@ -153,14 +168,30 @@ class RequestContext:
         return self.state.memory.restricted(self.token.rights)
 
     @property
-    def user(self) -> UserMemory:
-        """The memories of the user in the path.
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the operation's method that the request has."""
+        operation, given = self.operation, {**self.query, **self.body}
+        return {
+            **operation.defaults,
+            **{PATH_ARGUMENTS[name]: value for name, value in self.names.items()},
+            **{
+                argument: int(given[name]) if name in operation.whole else given[name]
+                for name, argument in operation.arguments.items()
+                if name in given
+            },
+        }
+
+    async def ask(self, **more: Any) -> Any:
+        """Call the operation's method; `more` replaces arguments of the request.
 
         Raises:
             HttpError: 400, the server has no memory service.
-            InvalidArgumentError: A name is not valid.
+            VecallError: The method's.
         """
-        return self.memory.user(**self.whose)
+        method = self.operation.calls
+        assert method is not None, "the operation calls no method"
+        owner = self.memory.admin if in_admin(method) else self.memory
+        return await getattr(owner, method.__name__)(**{**self.arguments, **more})
 
     @property
     def by(self) -> Token:
@@ -178,19 +209,29 @@ class RequestContext:
 class Operation:
     """An operation of the HTTP API.
 
+    The fields of one that `calls` a method are the arguments of that method: their
+    names, types, bounds, defaults and docs are read from it (`vecall.server.schemas`).
+
     Attributes:
         id: The operation id of the OpenAPI document.
         method: The HTTP method.
         path: The path, with names in braces.
-        summary: A sentence that describes it.
         access: The token it needs.
         handler: The function that runs it.
+        calls: The method that it calls.
+        left_out: The arguments of this method that a request does not have.
+        renamed: The fields of arguments with another name.
+        defaults: The defaults of arguments that differ from those of the method.
+        summary: A sentence that describes it; default: the method's.
         status: The status of success.
         answer: The name of the response's schema, or its media type; None: no body.
         body: The name of the body's schema.
         body_limit: The limit on the bytes of the body.
+        schema: The schema of the body; None: a shared one.
         query: The schemas of the query parameters.
         needs: The required query parameters.
+        arguments: The argument of each field that is one of the method.
+        whole: The fields that are integers, which JSON may write as 5.0.
         errors: The statuses of its own errors.
         timed: Whether it has a timeout.
         repeat: When a client may repeat a request.
@@ -199,15 +240,22 @@ class Operation:
     id: str
     method: str
     path: str
-    summary: str
     access: Access
     handler: Callable[[RequestContext], Awaitable[Response]]
+    calls: Callable[..., Awaitable[Any]] | None = None
+    left_out: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
     status: int = 200
     answer: str | None = None
     body: str | None = None
     body_limit: Literal["small", "text", "batch"] = "small"
+    schema: Schema | None = None
     query: dict[str, Schema] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
     errors: tuple[int, ...] = ()
     timed: bool = True
     repeat: Repeat = "never"

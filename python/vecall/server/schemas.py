@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+from numpy.typing import NDArray
 
 import vecall
+from vecall.clock import Time
 from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
+from vecall.limits import Limits
 from vecall.server.limits import HttpLimits
 from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
-from vecall.server.routing import Operation
-from vecall.types import LeftOutReason
-from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES, MOST_OFFSET
+from vecall.server.routing import PATH_ARGUMENTS, Operation
+from vecall.store import State
+from vecall.types import UNSET, Content, FilterLike, LeftOutReason, Unset
+from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
 # The schemas of filters.
 
@@ -131,7 +149,6 @@ FILTER_SCHEMAS: dict[str, Schema] = {
     "TimeOperators": _TIME_OPERATORS,
     "MetadataConditions": _VALUES,
     "Filter": FILTER,
-    "DeleteWhere": closed({"filter": {**FILTER, "minProperties": 1}}, "filter"),
 }
 """The schemas by name."""
 
@@ -170,7 +187,6 @@ _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 SECONDS: Schema = {"type": "number"}
 _DONE: Schema = {"type": "integer", "minimum": 0}
 
-STATE: Schema = {"type": "string", "enum": ["live", "archived", "quarantined"]}
 FLAG: Schema = {"type": "boolean"}
 YES: Schema = {"type": "boolean", "enum": [True]}
 
@@ -178,11 +194,6 @@ YES: Schema = {"type": "boolean", "enum": [True]}
 NAME = _NAME = ref("Name")
 _META = ref("Metadata")
 _TIME = ref("Time")
-
-
-def page_size(limit: int) -> Schema:
-    """Return the schema of a number of memories."""
-    return {"type": "integer", "minimum": 1, "maximum": limit}
 
 
 def _or_null(schema: Schema) -> Schema:
@@ -228,16 +239,6 @@ _TOLD = {
     "custom_metadata": _META,
     "importance": _SHARE,
 }
-_CHANGES = {
-    "content": _NEW_CONTENT,
-    "author": _or_null(_LABEL),
-    "timestamp": _or_null(_TIME),
-    "kind": _or_null(_LABEL),
-    "source": _or_null(_LABEL),
-    "custom_metadata": _META,
-    "importance": _or_null(_SHARE),
-    "valid_until": _or_null(_TIME),
-}
 _OF = {
     "id": _NAME,
     "event_id": _NAME,
@@ -255,6 +256,9 @@ _NEW_MEMORY = closed(
         **{name: {} for name in ENTRY.ignored},
     }
 )
+_NEW_MEMORY_OR_TEXT: Schema = {
+    "anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]
+}
 _NEW_EVENT = closed(
     {
         **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
@@ -299,7 +303,7 @@ _MEMORY = _open(
 _REVISION = _open(
     {
         "memory": ref("Memory"),
-        "state": {"type": "string", "enum": [*STATE["enum"], "overwritten"]},
+        "state": {"type": "string", "enum": [*get_args(State), "overwritten"]},
         "at": SECONDS,
         "why": _WORD,
         "by": _WORD,
@@ -307,21 +311,6 @@ _REVISION = _open(
     "memory",
     "state",
 )
-_TTL: Schema = {
-    "anyOf": [{"type": "number"}, {"type": "string"}, _NULL],
-    "description": 'Seconds from now, or "30d".',
-}
-_VERBATIM: Schema = {
-    "type": "boolean",
-    "description": "Store every custom_metadata as it is: all keys, in their order.",
-}
-_HOW = {
-    "custom_metadata": _META,
-    "ttl": _TTL,
-    "verbatim": _VERBATIM,
-    "restore": FLAG,
-    "idempotency_key": _NAME,
-}
 _LEFT_OUT = _open(
     {
         "index": _DONE,
@@ -344,12 +333,14 @@ def error_schema(status: int) -> Schema:
     return _error_schema_of_codes(CODES[status])
 
 
-def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
+def shared_schemas(
+    operations: Sequence[Operation], limits: HttpLimits
+) -> dict[str, Schema]:
     """Return all schemas by name.
 
     Args:
+        operations: All operations, as `declared` returns them.
         limits: The limits on the size of requests.
-        max_top_k: The maximum of k.
     """
     ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
     added = _open(
@@ -359,104 +350,22 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         },
         "ids",
     )
-    turn = ref("NewEvent")
-    said = {**_batch_schema(turn, limits), EACH_ALONE: True}
-    turns = {"events": said, "messages": said}
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
-    new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
     new_content = [{"type": "string", "minLength": 1}, *_NEW_PARTS]
     return {
         **_SHARED,
         **FILTER_SCHEMAS,
+        **{
+            operation.body: operation.schema
+            for operation in operations
+            if operation.body is not None and operation.schema is not None
+        },
         "NewContent": {"anyOf": new_content},
         "Content": {"anyOf": [_WORD, _open(_PARTS, "parts")]},
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
-        "AddMemories": closed(
-            {
-                "memories": _batch_schema(new_memory, limits),
-                **_HOW,
-                "vectors": _batch_schema(_or_null(_NUMBERS), limits),
-                "if_absent": FLAG,
-            },
-            "memories",
-        ),
-        "AddEvents": closed(
-            {**turns, "session_id": _NAME, **_HOW},
-        ),
-        "Change": {
-            **closed(
-                {
-                    **_CHANGES,
-                    "vector": _NUMBERS,
-                    "if_version": SECONDS,
-                    "verbatim": _VERBATIM,
-                }
-            ),
-            "minProperties": 1,
-        },
-        "Release": closed({"updated_at": SECONDS}),
-        "Consolidate": closed(
-            {
-                "merge": {"type": "boolean", "default": True},
-                "similarity": {"type": "number", "minimum": 0.5, "maximum": 1},
-                "older_than": {"type": "number", "minimum": 1, "maximum": 1e10},
-                "fold": {
-                    "type": "array",
-                    "items": {
-                        "type": "string",
-                        "enum": ["sessions", "summaries", "facts"],
-                    },
-                    "maxItems": 3,
-                    "default": ["sessions"],
-                },
-                "dry_run": {"type": "boolean", "default": True},
-            }
-        ),
-        "Used": closed({"ids": _batch_schema(_NAME, limits)}, "ids"),
-        "Touch": closed(
-            {
-                "ids": _batch_schema(_NAME, limits),
-                "ttl": {
-                    **_TTL,
-                    "description": 'Seconds from now, or "30d"; null is for ever.',
-                },
-            },
-            "ids",
-            "ttl",
-        ),
-        "Turns": closed(turns),
-        "ListWhere": closed(
-            {
-                "filter": ref("Filter"),
-                "state": STATE,
-                "cursor": NAME,
-                "limit": page_size(max_top_k),
-                "include_expired": FLAG,
-            }
-        ),
-        "CountWhere": closed(
-            {"filter": ref("Filter"), "state": STATE, "include_expired": FLAG}
-        ),
-        "Search": closed(
-            {
-                "query": {"type": "string"},
-                "k": {**page_size(max_top_k), "default": 5},
-                "min_similarity": {"type": "number", "minimum": -1, "maximum": 1},
-                "min_confidence": _SHARE,
-                "filter": ref("Filter"),
-                "explain": FLAG,
-                "vector": _VECTOR,
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": MOST_OFFSET,
-                    "default": 0,
-                },
-            },
-            "query",
-        ),
+        "Turns": closed(turns(limits)),
         "Memory": _MEMORY,
         "Found": _open(
             {"memories": _array_of_refs("Memory"), "truncated": YES}, "memories"
@@ -509,6 +418,123 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         },
         "Error": _error_schema_of_codes(chain.from_iterable(CODES.values())),
     }
+
+
+# The fields of a request, from the signature of the method that the operation calls.
+
+
+_NOT_ASKED = {"app_name", "user_id", "scope", "scopes", "ranking", "summarizer"}
+"""Arguments that the path names, or that a client does not choose."""
+
+_BY_TYPE: dict[frozenset[Any], Schema] = {
+    frozenset({bool}): FLAG,
+    frozenset({int}): {"type": "integer"},
+    frozenset({float}): SECONDS,
+    frozenset({str}): NAME,
+    frozenset(get_args(FilterLike)): ref("Filter"),
+    frozenset(get_args(Time)): _TIME,
+    frozenset(get_args(Content)): _NEW_CONTENT,
+    frozenset({Mapping[str, Any]}): _META,
+    frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
+    frozenset({float, timedelta, str}): {
+        "anyOf": [{"type": "number"}, {"type": "string"}, _NULL]
+    },
+}
+_BY_NAME: dict[str, Schema] = {
+    "query": {**_WORD, "description": "Any text."},
+    **dict.fromkeys(("author", "kind", "source"), _LABEL),
+}
+
+
+def turns(limits: HttpLimits) -> dict[str, Schema]:
+    """Return the fields of turns; each is checked alone."""
+    said = {**_batch_schema(ref("NewEvent"), limits), EACH_ALONE: True}
+    return {"events": said, "messages": said}
+
+
+def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
+    """Return an operation with the fields that the method it calls declares.
+
+    Args:
+        operation: The operation.
+        limits: The limits on the size of requests.
+        of_memory: The limits of the memory service.
+    """
+    method = operation.calls
+    if method is None:
+        return operation
+    told = inspect.getdoc(method) or ""
+    summary = operation.summary or " ".join(told.split("\n\n")[0].split("\n"))
+    hints = get_type_hints(method, include_extras=True)
+    in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
+    of_names = {
+        "memories": _batch_schema(_NEW_MEMORY_OR_TEXT, limits),
+        "vectors": _batch_schema(_or_null(_NUMBERS), limits),
+        "filter": ref("Filter"),
+        **turns(limits),
+        **_BY_NAME,
+    }
+    fields: dict[str, Schema] = {}
+    needs: list[str] = []
+    arguments: dict[str, str] = {}
+    for name, given in inspect.signature(method).parameters.items():
+        if name == "self" or name in _NOT_ASKED | in_path | {*operation.left_out}:
+            continue
+        field = operation.renamed.get(name, name)
+        arguments[field] = name
+        default = operation.defaults.get(name, given.default)
+        if default is given.empty:
+            needs.append(field)
+        schema = of_names.get(name) or _schema_of(hints[name], limits, of_memory)
+        if name == "filter" and name in needs:  # nothing is not everything
+            schema = {**FILTER, "minProperties": 1}
+        if given.default is UNSET and NoneType in get_args(hints[name]):
+            schema = _or_null(schema)
+        if default and isinstance(default, int | str | tuple):
+            listed = list(default) if isinstance(default, tuple) else default
+            schema = {**schema, "default": listed}
+        said = "" if name in of_names else argument_doc(told, name)
+        fields[field] = {**schema, "description": said} if said else schema
+    whole = {name for name in fields if fields[name].get("type") == "integer"}
+    operation = replace(
+        operation, summary=summary, arguments=arguments, whole=frozenset(whole)
+    )
+    if operation.body is not None:
+        return replace(operation, schema=closed(fields, *needs))
+    both = {**fields, **operation.query}
+    return replace(operation, query=both, needs=(*operation.needs, *needs))
+
+
+def _schema_of(hint: Any, limits: HttpLimits, of_memory: Limits) -> Schema:
+    """Return the schema of a type; None is what a request does not have."""
+    args = get_args(hint)
+    union = get_origin(hint) in (Union, UnionType)
+    members = frozenset(args if union else (hint,)) - {NoneType, Unset}
+    if members in _BY_TYPE:
+        return _BY_TYPE[members]
+    (only,) = members
+    kind, *more = get_args(only)
+    if get_origin(only) is Annotated:
+        (bounds,) = more
+        high = bounds.high
+        most = getattr(of_memory, high) if isinstance(high, str) else high
+        schema = _schema_of(kind, limits, of_memory)
+        return {**schema, "minimum": bounds.low, "maximum": most}
+    if get_origin(only) is Literal:
+        return {"type": "string", "enum": list(get_args(only))}
+    return _batch_schema(_schema_of(kind, limits, of_memory), limits)
+
+
+def argument_doc(told: str, name: str) -> str:
+    """Return what a docstring says of an argument, unless it refers to another."""
+    found = re.search(rf"^    {name}: (.*\n(?:     .*\n)*)", told + "\n", re.MULTILINE)
+    said = " ".join(found[1].split()) if found else ""
+    return "" if said.startswith("As in ") else said
+
+
+def path_names(operation: Operation) -> list[str]:
+    """Return the names in the path of an operation."""
+    return re.findall(r"{(\w+)}", operation.path)
 
 
 # The OpenAPI document, generated from the table of operations.
@@ -570,9 +596,9 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
 
 
 def _operation_document(operation: Operation) -> dict[str, Any]:
-    names = re.findall(r"{(\w+)}", operation.path)
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": NAME} for name in names
+        {"name": name, "in": "path", "required": True, "schema": NAME}
+        for name in path_names(operation)
     ]
     parameters += [
         {

@@ -14,7 +14,13 @@ from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.drafts import events_of
 from vecall.ingest.fields import GivenMetadata
-from vecall.limits import Scope
+from vecall.limits import (
+    Cosine,
+    Count,
+    Offset,
+    Scope,
+    Share,
+)
 from vecall.operations.consolidation import (
     SESSIONS,
     ConsolidationRequest,
@@ -272,15 +278,15 @@ class SyncMemoryService(ClosesBlocking):
         app_name: str,
         user_id: str,
         query: str,
-        top_k: int | None = None,
-        min_similarity: float | None = None,
-        min_confidence: float | None = None,
+        top_k: Count | None = None,
+        min_similarity: Cosine | None = None,
+        min_confidence: Share | None = None,
         filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
-        offset: int = 0,
+        offset: Offset = 0,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -635,7 +641,7 @@ class SyncMemoryService(ClosesBlocking):
         kind: str | None | Unset = UNSET,
         source: str | None | Unset = UNSET,
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
-        importance: float | None | Unset = UNSET,
+        importance: Share | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
@@ -722,7 +728,7 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         state: State = "live",
         cursor: str | None = None,
-        limit: int = 100,
+        limit: Count = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -862,7 +868,7 @@ class SyncMemoryService(ClosesBlocking):
         )
 
     def propose_forget(
-        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+        self, *, app_name: str, user_id: str, query: str, top_k: Count = 5
     ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
@@ -916,7 +922,7 @@ class SyncMemoryService(ClosesBlocking):
         older_than: float | timedelta | str | None = None,
         summarizer: SummaryProvider | None = None,
         merge: bool = True,
-        similarity: float | None = None,
+        similarity: Share | None = None,
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.clock import Time
-from vecall.limits import Owner, Scope
+from vecall.limits import (
+    Cosine,
+    Count,
+    Offset,
+    Owner,
+    Scope,
+    Share,
+)
 from vecall.operations.consolidation import (
     SESSIONS,
     Fold,
@@ -195,15 +202,15 @@ class SyncUserMemory:
         self,
         query: str,
         *,
-        top_k: int | None = None,
-        min_similarity: float | None = None,
-        min_confidence: float | None = None,
+        top_k: Count | None = None,
+        min_similarity: Cosine | None = None,
+        min_confidence: Share | None = None,
         filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
-        offset: int = 0,
+        offset: Offset = 0,
     ) -> SearchMemoryResponse:
         """Return the user's memories that are relevant to a query.
 
@@ -481,7 +488,7 @@ class SyncUserMemory:
         kind: str | None | Unset = UNSET,
         source: str | None | Unset = UNSET,
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
-        importance: float | None | Unset = UNSET,
+        importance: Share | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
@@ -560,7 +567,7 @@ class SyncUserMemory:
         *,
         state: State = "live",
         cursor: str | None = None,
-        limit: int = 100,
+        limit: Count = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -687,7 +694,7 @@ class SyncUserMemory:
             **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
         )
 
-    def propose_forget(self, query: str, *, top_k: int = 5) -> ForgetProposal:
+    def propose_forget(self, query: str, *, top_k: Count = 5) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
@@ -729,7 +736,7 @@ class SyncUserMemory:
         older_than: float | timedelta | str | None = None,
         summarizer: SummaryProvider | None = None,
         merge: bool = True,
-        similarity: float | None = None,
+        similarity: Share | None = None,
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:

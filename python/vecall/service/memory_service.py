@@ -19,7 +19,16 @@ from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.filters.rights import Rights, checked_rights
 from vecall.ingest.drafts import events_of
 from vecall.ingest.fields import GivenMetadata
-from vecall.limits import Limits, Scope, Trigger, checked_trigger
+from vecall.limits import (
+    Cosine,
+    Count,
+    Limits,
+    Offset,
+    Scope,
+    Share,
+    Trigger,
+    checked_trigger,
+)
 from vecall.operations.admin import Admin, Housekeeping
 from vecall.operations.consolidation import (
     SESSIONS,
@@ -471,15 +480,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         app_name: str,
         user_id: str,
         query: str,
-        top_k: int | None = None,
-        min_similarity: float | None = None,
-        min_confidence: float | None = None,
+        top_k: Count | None = None,
+        min_similarity: Cosine | None = None,
+        min_confidence: Share | None = None,
         filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
-        offset: int = 0,
+        offset: Offset = 0,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -858,7 +867,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         kind: str | None | Unset = UNSET,
         source: str | None | Unset = UNSET,
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
-        importance: float | None | Unset = UNSET,
+        importance: Share | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
@@ -949,7 +958,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         state: State = "live",
         cursor: str | None = None,
-        limit: int = 100,
+        limit: Count = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -1096,7 +1105,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @bound_as("propose_forget", "query")
     async def propose_forget(
-        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+        self, *, app_name: str, user_id: str, query: str, top_k: Count = 5
     ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
@@ -1154,7 +1163,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         older_than: float | timedelta | str | None = None,
         summarizer: SummaryProvider | None = None,
         merge: bool = True,
-        similarity: float | None = None,
+        similarity: Share | None = None,
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:
