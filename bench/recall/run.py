@@ -3,6 +3,7 @@
     python -m bench.recall.run [--locomo FILE] [--beam FILE] [--modes lexical,local]
     python -m bench.recall.run --save before.json
     python -m bench.recall.run --against before.json
+    python -m bench.recall.run --more prefeval-dev.json --sets prefeval
     python -m bench.recall.run --rivals
     python -m bench.recall.run --by-user --unseen-map
 
@@ -11,6 +12,10 @@ questions of an earlier run one by one. The command fails if a kind of memory, o
 reading of it such as "lenient", loses recall@10 or MRR beyond noise: the 95 % interval
 of the paired bootstrap (2,000 draws) lies below zero. It also fails if a set, a mode or
 a question is in one run only, among the sets of --sets and the modes of --modes.
+
+"facts beside people" is one life: the facts of a user beside that user's chat, and
+"people beside facts" the questions about the chat. --more reads further sets, each a
+kind of its own.
 
 --rivals adds the results of bm25s, of the cosine alone and of their sum, and the paired
 differences to the best of them. --by-user adds each user's recall; the users of
@@ -248,6 +253,9 @@ def main() -> int:
     parser = arguments.parser(__doc__)
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
+    parser.add_argument(
+        "--more", type=Path, action="append", default=[], help="a file like BEAM's"
+    )
     parser.add_argument("--modes", help="as of vecall eval")
     parser.add_argument("--sets", help="comma-separated names; default: all")
     parser.add_argument("--rivals", action="store_true", help="needs bm25s")
@@ -258,7 +266,7 @@ def main() -> int:
     options = parser.parse_args()
     modes = chosen_modes(options.modes)
     wanted = None if options.sets is None else options.sets.split(",")
-    sets = list(all_sets(locomo=options.locomo, beam=options.beam))
+    sets = list(all_sets(locomo=options.locomo, beam=options.beam, more=options.more))
     maps: Maps = {}
     if options.unseen_map:
         maps = maps_apart(sets, Vectors(model_of("local")))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,15 +54,33 @@ _KINDS = {
 }
 
 
-def all_sets(*, locomo: Path | None = None, beam: Path | None = None) -> Iterator[Set]:
-    """Return the project's own sets, and those whose file is given."""
+def all_sets(
+    *,
+    locomo: Path | None = None,
+    beam: Path | None = None,
+    more: Sequence[Path] = (),
+) -> Iterator[Set]:
+    """Return the project's own sets, and those whose file is given.
+
+    Args:
+        locomo: LoCoMo's file.
+        beam: BEAM's file.
+        more: Files in the form of BEAM's, each a kind of its own by its name.
+    """
     yield Set("demo", "assistants", read_demo(APP, unanswerable=True))
     for name, kind in _KINDS.items():
         file = CONVERSATIONS / f"{name}.jsonl"
         if file.exists():
             yield from _readings(name, kind, read_jsonl(file, APP))
+    facts = read_jsonl(CONVERSATIONS / "facts.jsonl", APP)
+    yield from _mixed(facts, read_jsonl(CONVERSATIONS / "people.jsonl", APP), "people")
     if locomo is not None:
-        yield Set("locomo", "people", read_locomo(locomo, APP))
+        people = read_locomo(locomo, APP)
+        yield Set("locomo", "people", people)
+        yield from _mixed(facts, people, "locomo")
+    for file in more:
+        name = file.stem.removesuffix("-dev")
+        yield Set(name, name, read_beam(file, APP))
     if beam is not None:
         yield from _readings("beam", "assistants", read_beam(beam, APP))
 
@@ -75,6 +94,28 @@ def _readings(name: str, kind: str, conversations: list[Conversation]) -> Iterat
     else:
         return
     yield Set(f"{name}, {reading}", kind, again, reading)
+
+
+def _mixed(
+    facts: list[Conversation], chats: list[Conversation], name: str
+) -> Iterator[Set]:
+    """One life: the facts of one user, and the chat of another as this user's."""
+    pairs = list(zip(facts, cycle(chats)))
+    lives = [
+        Conversation(
+            fact.user_id,
+            [replace(one, user_id=fact.user_id) for one in chat.sessions],
+            fact.questions,
+            fact.memories,
+        )
+        for fact, chat in pairs
+    ]
+    yield Set(f"facts beside {name}", "facts beside chats", lives)
+    asked = [
+        replace(life, questions=chat.questions)
+        for life, (_, chat) in zip(lives, pairs, strict=True)
+    ]
+    yield Set(f"{name} beside facts", "chats beside facts", asked)
 
 
 def _in_one_session(conversation: Conversation) -> Conversation:

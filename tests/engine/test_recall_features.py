@@ -143,13 +143,14 @@ def test_what_follows_a_question_receives_more_than_what_follows_a_statement(
 
     plain = after(question_mark=QUESTION)
     asked = after(QUESTION, question_mark=QUESTION)
-    assert plain[:, 4].tolist() == pytest.approx([0, 0.4, 0.3])
-    assert asked[:, 4].tolist() == pytest.approx([0, 0.8, 0.3])
+    first = 0.4 / 50  # of the usual context, which stands for what is before it
+    assert plain[:, 4].tolist() == pytest.approx([first, 0.4, 0.3])
+    assert asked[:, 4].tolist() == pytest.approx([first, 0.8, 0.3])
     # The question's own factor lowers its score, not what its neighbours receive.
-    assert asked[:, 0].tolist() == pytest.approx([0.8, 0.8, 0.3])
-    assert after(QUESTION)[:, 4].tolist() == pytest.approx([0, 0.4, 0.3])
+    assert asked[:, 0].tolist() == pytest.approx([0.8 * (1 + first), 0.8, 0.3])
+    assert after(QUESTION)[:, 4].tolist() == pytest.approx([first, 0.4, 0.3])
     less = after(QUESTION, question_mark=QUESTION, weights={"after_question": 0.1})
-    assert less[:, 4].tolist() == pytest.approx([0, 0.1, 0.3])
+    assert less[:, 4].tolist() == pytest.approx([first, 0.1, 0.3])
 
 
 def test_a_row_before_a_question_receives_no_more_than_before_a_statement(references):
@@ -161,12 +162,12 @@ def test_a_row_before_a_question_receives_no_more_than_before_a_statement(refere
     found = references.ask(engine, KEY, references.Query(None, (1,), 9, ALL))
     assert dict(
         zip(*(c.tolist() for c in (found[0], found[4][:, 3])), strict=True)
-    ) == (pytest.approx({1: 0.5, 2: 0}))
+    ) == (pytest.approx({1: 0.5, 2: 0.5 / 50}))  # a usual context is after it
 
 
 @pytest.mark.parametrize("sessions", [(1, 2), (0, 0), (0, 1), (1, 0)])
 def test_a_row_of_another_session_never_counts(references, sessions):
-    """Neither beside a row, nor for its session; no session has nothing in common."""
+    """Neither beside a row, nor for its session, nor where there is none."""
     first, second = sessions
     rows = [
         references.Row(1, (1, QUESTION), corner(0), session=first, position=1),
@@ -176,12 +177,17 @@ def test_a_row_of_another_session_never_counts(references, sessions):
     engine = engine_of(references, rows)
     found = references.ask(engine, KEY, references.Query(corner(0), (1,), 9, ALL))
     parts = dict(zip(found[0].tolist(), found[4].tolist(), strict=True))
-    assert parts[1][3] == 0
-    assert parts[2][3] < 0.1, "but for what its own neighbour gives"
-    base = {row_id: part[1] + part[2] for row_id, part in parts.items()}
+    context = {n: part[1] + part[2] for n, part in parts.items()}  # all words are found
+    usual = sum(context.values()) / 50
+    alone = 0.5 * usual if first else 0.5 * context[1]
+    assert parts[1][3] == pytest.approx(alone, abs=1e-6)
+    if not second:
+        assert [parts[n][3] for n in (2, 3)] == pytest.approx(
+            [0.5 * context[n] for n in (2, 3)], abs=1e-6
+        )
     for row_id, session in ((1, first), (2, second), (3, second)):
-        own = [row.id for row in rows if row.session == session]
-        wanted = 0.15 * sum(base[i] for i in own) if session else 0
+        own = [context[row.id] for row in rows if session and row.session == session]
+        wanted = 0.15 * (sum(own) + (3 - len(own)) * usual)
         assert parts[row_id][4] == pytest.approx(wanted, abs=1e-6)
 
 
@@ -192,8 +198,19 @@ def test_a_session_counts_by_its_best_three_rows(references):
     engine = engine_of(references, rows, dim=0)
     found = references.ask(engine, KEY, references.Query(None, (1,), 9))
     shares = dict(zip(found[0].tolist(), found[4][:, 4].tolist(), strict=True))
-    wanted = {**dict.fromkeys(range(5), 0.45), 10: 0.3, 11: 0.3, 20: 0}
+    usual = 8 / 50  # stands for what a session lacks to three
+    wanted = {**dict.fromkeys(range(5), 0.45), 20: 0.45 * usual}
+    wanted |= dict.fromkeys((10, 11), 0.15 * (2 + usual))
     assert shares == pytest.approx(wanted)
+
+
+def test_the_usual_context_is_the_mean_of_many_rows(references):
+    rows = [references.Row(n, (1,), session=n + 1, position=5) for n in range(80)]
+    engine = engine_of(references, rows, dim=0)
+    query = references.Query(None, (1,), 80, {"candidates": 80})
+    parts = references.ask(engine, KEY, query)[4]
+    assert parts[:, 3].tolist() == pytest.approx([0.5] * 80)
+    assert parts[:, 4].tolist() == pytest.approx([0.45] * 80)
 
 
 def test_rows_that_do_not_pass_count_neither_beside_nor_for_their_session(references):
@@ -209,7 +226,7 @@ def test_rows_that_do_not_pass_count_neither_beside_nor_for_their_session(refere
     both = found[4]
     assert found[0].tolist() == [2, 3]
     assert both[:, 3].tolist() == pytest.approx([0.5, 0.4])
-    assert both[:, 4].tolist() == pytest.approx([0.3, 0.3])
+    assert both[:, 4].tolist() == pytest.approx([0.15 * (2 + 2 / 50)] * 2)
     assert found[5][4] == 2
 
 

@@ -56,10 +56,11 @@ def test_rows_that_tie_with_the_kth_are_in_order_too(references):
     for n in range(24):
         rows.append(references.Row(100 - n, (1,), session=n + 1, position=5))
         rows.append(references.Row(n, (2,), session=n + 1, position=6))
+        rows.append(references.Row(200 + n, (2,), session=n + 1, position=4))
     engine = engine_of(references, rows, dim=0)
-    everything = references.Query(None, (1,), k=48, options={"weights": EVEN})
+    everything = references.Query(None, (1,), k=72, options={"weights": EVEN})
     ids, scores, *_ = references.ask(engine, KEY, everything)
-    assert ids.tolist() == [*range(24), *range(77, 101)]
+    assert ids.tolist() == [*range(24), *range(77, 101), *range(200, 224)]
     assert set(scores.tolist()) == {1.0}
     for k in (1, 2, 5, 23, 24, 25, 40):
         query = references.Query(None, (1,), k, everything.options)

@@ -30,6 +30,9 @@ DEFAULTS = {
 }
 
 
+FEW = 50  # candidates; a usual context is that of at least so many
+
+
 @dataclass
 class Expected:
     """A candidate and its scores."""
@@ -40,14 +43,11 @@ class Expected:
     similarity: float
     words: float = 0.0
     vectors: float = 0.0
+    context: float = 0.0
     beside: float = 0.0
     session: float = 0.0
     factor: float = 1.0
     tied: float = 1.0  # the factor may be this times as large, for a rounding error
-
-    @property
-    def base(self) -> float:
-        return self.words + self.vectors
 
     @property
     def score(self) -> float:
@@ -110,11 +110,13 @@ def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: 
     if dense > 0:
         answer.summary.trust = trust(answer, known_model=q.known_model)
         _weigh_vectors(found, dense * answer.summary.trust)
-    best = _best_of_sessions(found)
+    _fill_contexts(answer)
+    usual = sum(e.context for e in found.values()) / max(len(found), FEW)
+    best = _best_of_sessions(found, usual)
     for e in found.values():
-        e.beside = _beside(e.row.id, found, links, q)
-        if _is_a_turn(e.row):
-            e.session = weights["session"] * best[e.row.session]
+        e.beside = _beside(e.row.id, found, links, q, usual)
+        three = best[e.row.session] if _is_a_turn(e.row) else 3 * usual
+        e.session = weights["session"] * three
         e.factor = _factor(e.row, q)
     _lower_replies(found, links, q)
 
@@ -137,6 +139,16 @@ def _weigh_vectors(found: Mapping[int, Expected], weight: float) -> None:
     for e in near:
         flat = high - low < 1e-6
         e.vectors = weight * (1 if flat else (e.similarity - low) / (high - low))
+
+
+def _fill_contexts(answer: Answer) -> None:
+    """What each row gives to those beside it: chance cosines little."""
+    found = answer.rows.values()
+    most = max((e.vectors for e in found), default=0.0)
+    for e in found:
+        share = e.vectors / most if most > 0 else 0.0
+        unsaid = 1 - min(answer.summary.coverage, 1.0)
+        e.context = e.words + e.vectors * (1 - unsaid + unsaid * share**2)
 
 
 def trust(answer: Answer, *, known_model: bool) -> float:
@@ -184,12 +196,17 @@ def _is_a_turn(row: Any) -> bool:
     return row.session != 0 and not math.isnan(row.position)
 
 
-def _best_of_sessions(found: Mapping[int, Expected]) -> dict[int, float]:
-    bases = defaultdict(list)
+def _best_of_sessions(
+    found: Mapping[int, Expected], usual: float
+) -> dict[int, float]:
+    contexts = defaultdict(list)
     for e in found.values():
         if _is_a_turn(e.row):
-            bases[e.row.session].append(e.base)
-    return {name: sum(sorted(some)[-3:]) for name, some in bases.items()}
+            contexts[e.row.session].append(e.context)
+    return {
+        name: sum(sorted(some)[-3:]) + usual * max(3 - len(some), 0)
+        for name, some in contexts.items()
+    }
 
 
 def _beside(
@@ -197,19 +214,23 @@ def _beside(
     found: Mapping[int, Expected],
     links: Mapping[int, tuple[int | None, int | None]],
     q: Asked,
+    usual: float,
 ) -> float:
     """The largest share of what stands up to two candidates before and after."""
+    if not _is_a_turn(found[row_id].row):
+        return q.weights["next"] * found[row_id].context
     shares = [0.0]
     for side, name in ((0, "previous"), (1, "next")):
         first = links[row_id][side]
         if first is None or first not in found:
+            shares.append(q.weights[name] * usual)
             continue
         if side == 0 and holds(found[first].row, q.question_mark):
             name = "after_question"  # noqa: PLW2901
-        shares.append(q.weights[name] * found[first].base)
+        shares.append(q.weights[name] * found[first].context)
         second = links[first][side]
         if second is not None and second in found:
-            shares.append(q.weights["second"] * found[second].base)
+            shares.append(q.weights["second"] * found[second].context)
     return max(shares)
 
 

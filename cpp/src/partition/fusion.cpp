@@ -30,6 +30,8 @@ float normalised(float similarity, const Range& range) noexcept {
   return width < 1e-6F ? 1.0F : (similarity - range.low) / width;
 }
 
+constexpr float kNone = -1.0F;  // below every context
+
 // A smaller deviation of the cosines is below what the stored codes resolve, as with
 // one row: then the vectors say the same of all rows and cannot disagree with the
 // words.
@@ -86,22 +88,42 @@ void lower_replies(std::span<Candidate> candidates, float factor) noexcept {
   }
 }
 
+// The mean of fewer rows is that of what was found, and not of what is usual.
+constexpr std::size_t kFewCandidates = 50;
+
+// Fills the contexts; returns the usual one.
+float fill_contexts(std::span<Candidate> candidates, float coverage,
+                    const Range& range) noexcept {
+  const float unsaid = 1.0F - std::clamp(coverage, 0.0F, 1.0F);
+  float sum = 0.0F;
+  for (Candidate& candidate : candidates) {
+    const float share = normalised(candidate.similarity, range);
+    const float clear = 1.0F - unsaid * (1.0F - share * share);
+    candidate.context = candidate.parts.words + candidate.parts.vectors * clear;
+    sum += candidate.context;
+  }
+  return sum / static_cast<float>(std::max(candidates.size(), kFewCandidates));
+}
+
 float beside(std::span<const Candidate> candidates, const Candidate& candidate,
-             const Ranking& ranking) noexcept {
+             const Ranking& ranking, float usual) noexcept {
+  if (candidate.session == 0) return ranking.next * candidate.context;
   float best = 0.0F;
+  if (candidate.previous == kNoCandidate) best = ranking.previous * usual;
+  if (candidate.next == kNoCandidate) best = std::max(best, ranking.next * usual);
   if (candidate.previous != kNoCandidate) {
     const Candidate& before = candidates[candidate.previous];
     const float share = before.asks ? ranking.after_question : ranking.previous;
-    best = std::max(best, share * before.base());
+    best = std::max(best, share * before.context);
     if (before.previous != kNoCandidate) {
-      best = std::max(best, ranking.second * candidates[before.previous].base());
+      best = std::max(best, ranking.second * candidates[before.previous].context);
     }
   }
   if (candidate.next != kNoCandidate) {
     const Candidate& after = candidates[candidate.next];
-    best = std::max(best, ranking.next * after.base());
+    best = std::max(best, ranking.next * after.context);
     if (after.next != kNoCandidate) {
-      best = std::max(best, ranking.second * candidates[after.next].base());
+      best = std::max(best, ranking.second * candidates[after.next].context);
     }
   }
   return best;
@@ -109,22 +131,26 @@ float beside(std::span<const Candidate> candidates, const Candidate& candidate,
 
 }  // namespace
 
-void SessionSums::gather(std::span<const Candidate> candidates) {
+void SessionSums::gather(std::span<const Candidate> candidates, float usual) {
   for (const Candidate& candidate : candidates) {
     if (candidate.session >= best_.size()) best_.resize(candidate.session + 1UL);
-    best_[candidate.session] = {};
+    best_[candidate.session].fill(kNone);
   }
   for (const Candidate& candidate : candidates) {
     std::array<float, 3>& best = best_[candidate.session];
-    float base = candidate.base();
+    float context = candidate.context;
     for (float& top : best) {
-      if (base > top) std::swap(base, top);
+      if (context > top) std::swap(context, top);
+    }
+  }
+  for (const Candidate& candidate : candidates) {
+    for (float& top : best_[candidate.session]) {
+      if (top == kNone) top = usual;
     }
   }
 }
 
 float SessionSums::of(std::uint32_t session) const noexcept {
-  if (session == 0) return 0.0F;  // rows without a session have nothing in common
   const std::array<float, 3>& best = best_[session];
   return best[0] + best[1] + best[2];
 }
@@ -135,19 +161,23 @@ float fuse(std::span<Candidate> candidates, const FusionInput& input,
   const float dense = input.has_vector ? ranking.dense : 0.0F;
   weigh_words(candidates, dense, input);
   float trust = 0.0F;
+  Range range;
   if (dense > 0.0F) {
-    const Range range = similarity_range(candidates);
+    range = similarity_range(candidates);
     if (range.low <= range.high) trust = trust_in_vectors(candidates, input);
     for (Candidate& candidate : candidates) {
       candidate.parts.vectors = dense * trust * normalised(candidate.similarity, range);
     }
   }
-  if (ranking.session > 0.0F) sums.gather(candidates);
+  const float usual = fill_contexts(candidates, input.coverage, range);
+  if (ranking.session > 0.0F) sums.gather(candidates, usual);
   for (Candidate& candidate : candidates) {
     ScoreParts& parts = candidate.parts;
-    parts.beside = beside(candidates, candidate, ranking);
+    parts.beside = beside(candidates, candidate, ranking, usual);
     if (ranking.session > 0.0F) {
-      parts.session = ranking.session * sums.of(candidate.session);
+      const float sum = candidate.session == 0 ? 3.0F * usual
+                                               : sums.of(candidate.session);
+      parts.session = ranking.session * sum;
     }
     candidate.score =
         (parts.words + parts.vectors + parts.beside + parts.session) * parts.factor;

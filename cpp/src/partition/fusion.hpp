@@ -27,18 +27,17 @@ struct Candidate {
   float similarity = 0;                 // cosine, NaN without a vector
   std::size_t previous = kNoCandidate;  // index of the neighbour among the candidates
   std::size_t next = kNoCandidate;
-  ScoreParts parts;  // out, but for the factor
-  float score = 0;   // out
-
-  // Both sides fused.
-  [[nodiscard]] float base() const noexcept { return parts.words + parts.vectors; }
+  ScoreParts parts;   // out, but for the factor
+  float context = 0;  // out: what it gives to the rows beside it
+  float score = 0;    // out
 };
 
 // Sums over the best rows of each session. Grown, never freed.
 class SessionSums {
  public:
-  // The sum of the three largest bases of each candidate's session becomes readable.
-  void gather(std::span<const Candidate> candidates);
+  // The sum of the three largest contexts of each candidate's session becomes readable;
+  // `usual` stands for those that a session lacks.
+  void gather(std::span<const Candidate> candidates, float usual);
   [[nodiscard]] float of(std::uint32_t session) const noexcept;
 
  private:
@@ -56,10 +55,18 @@ struct FusionInput {
 // Fills parts and score of every candidate; returns the trust in the vectors:
 //   words   = (1 - a) * coverage^0.75 * w / max w,  w = lexical * covered^power
 //   vectors = a * trust * (similarity - min) / (max - min)        a = ranking.dense
-//   beside  = the largest of: share * base of the row before and of the row after, and
-//             of the rows two positions away
-//   session = share * sum of the three largest bases of the session's turns, to turns
+//   context = words + vectors * (1 - u + u * s^2),  u = 1 - coverage,
+//             s = (similarity - min) / (max - min)
+//   beside  = the largest of: share * context of the row before and of the row after,
+//             and of the rows two positions away
+//   session = share * sum of the three largest contexts of the session's turns
 //   score   = (words + vectors + beside + session) * factor
+// Contexts are what rows give to each other. Half of the range of cosines is chance, and
+// chance adds up over neighbours, so where the words say little only a high cosine
+// counts there. Rows with and without neighbours compete on one scale: a row that stands
+// in no session is its own next row; and the mean context of all candidates stands for
+// a neighbour that the first and the last turn do not have, and for each turn that a
+// session lacks to three. Fewer than 50 candidates count as 50: the others have nothing.
 // The factor of a reply is lowered if the row before it, of a favoured author, scores
 // at least as high: both say it, and the author's own words come first. Without a query
 // vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from doing harm: how
