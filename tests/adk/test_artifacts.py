@@ -233,22 +233,22 @@ def test_an_artifact_gets_no_share_of_its_session(
         found = service.memory.sync.search_memory(
             **ALICE, query="parrot eats seeds", top_k=100, explain=True, **options
         )
-        shares: dict[str, list[Any]] = {}
+        parts: dict[str, list[Any]] = {}
         for each in found.memories:
-            parts = each.explanation
-            assert parts is not None
+            assert each.explanation is not None
             kind = "document" if each.kind == "document" else "turn"
-            shares.setdefault(kind, []).append(
-                (each.session_id, parts["session"] > 0, parts["neighbours"] > 0)
-            )
-        return shares
+            parts.setdefault(kind, []).append((each.session_id, each.explanation))
+        return parts
 
-    shares = explained()
-    assert len(shares["turn"]) >= 3
-    assert {session for _, session, _ in shares["turn"]} == {True}
-    assert set(shares["document"]) == {("trip-1", False, False), (None, False, False)}
+    parts = explained()
+    assert len(parts["turn"]) >= 3
+    assert {session for session, _ in parts["document"]} == {"trip-1", None}
+    turns = min(each["session"] for _, each in parts["turn"])
+    for _, each in parts["document"]:
+        assert each["session"] < turns / 2, "that of a usual session"
+        assert each["neighbours"] == pytest.approx(0.5 * each["words"])
     of_this = explained(filter=vecall.Filter(session_id="trip-1"))
-    assert of_this["document"] == [("trip-1", False, False)]
+    assert [session for session, _ in of_this["document"]] == ["trip-1"]
 
 
 def test_a_session_that_is_told_again_writes_nothing(

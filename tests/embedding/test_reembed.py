@@ -72,8 +72,10 @@ NEW = Named(5, "new")
 
 
 def told(*numbers: int, word: str = "zebra") -> list[MemoryEntry]:
+    """Memories of one moment: of equal ones the newer would rank higher."""
     return [
-        MemoryEntry(f"{word if i % 2 else 'okapi'} {i}", id=f"m{i}") for i in numbers
+        MemoryEntry(f"{word if i % 2 else 'okapi'} {i}", id=f"m{i}", timestamp=1.0)
+        for i in numbers
     ]
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace vecall {
@@ -91,18 +92,21 @@ void lower_replies(std::span<Candidate> candidates, float factor) noexcept {
 // The mean of fewer rows is that of what was found, and not of what is usual.
 constexpr std::size_t kFewCandidates = 50;
 
+constexpr float kContextUnits = 0x1p30F;  // of a context, which is at most 1
+
 // Fills the contexts; returns the usual one.
 float fill_contexts(std::span<Candidate> candidates, float coverage,
                     const Range& range) noexcept {
   const float unsaid = 1.0F - std::clamp(coverage, 0.0F, 1.0F);
-  float sum = 0.0F;
+  std::int64_t sum = 0;  // whole numbers: the same in every order of the rows
   for (Candidate& candidate : candidates) {
     const float share = normalised(candidate.similarity, range);
     const float clear = 1.0F - unsaid * (1.0F - share * share);
     candidate.context = candidate.parts.words + candidate.parts.vectors * clear;
-    sum += candidate.context;
+    sum += static_cast<std::int64_t>(candidate.context * kContextUnits);
   }
-  return sum / static_cast<float>(std::max(candidates.size(), kFewCandidates));
+  const auto rows = static_cast<float>(std::max(candidates.size(), kFewCandidates));
+  return static_cast<float>(sum) / (kContextUnits * rows);
 }
 
 float beside(std::span<const Candidate> candidates, const Candidate& candidate,
