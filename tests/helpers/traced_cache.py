@@ -151,6 +151,7 @@ class Watch:
             def __init__(self) -> None:
                 super().__init__()
                 self._entries = TracedDict(watch, "entries")
+                self.get = self._entries.get
                 self._pins = Pins()
 
             def _count(self, mode: Mode) -> None:

@@ -340,11 +340,10 @@ class PartitionCache:
             `current`.
         """
         if self._newest is not None:
-            return self.current(key, self._newest.get(key))
-        future = self._storage.version_future(*key)
-        if future is not None:
-            return future
-        return self.current(key, self._storage.version(*key))
+            found: Version | None | Future[Version | None] = self._newest.get(key)
+        else:
+            found = self._storage.newest(*key)
+        return self.current(key, None) if found is None else found
 
     def current(self, key: Key, found: Version | None) -> Version | None:
         """Return a version that was found; drop a partition that does not exist."""

@@ -65,6 +65,8 @@ class LoadedPartitions:
         """Begin with none."""
         self._mutex = threading.Lock()
         self._entries: dict[Key, LoadedPartition] = {}
+        self.get = self._entries.get
+        """Returns a partition's entry."""
         self._bytes = 0
         # Weak references, so a pin ends with the call that made it, however that ends.
         self._pins: weakref.WeakSet[_Pin] = weakref.WeakSet()
@@ -73,10 +75,6 @@ class LoadedPartitions:
     def nbytes(self) -> int:
         """Bytes of all entries."""
         return self._bytes
-
-    def get(self, key: Key) -> LoadedPartition | None:
-        """Return a partition's entry."""
-        return self._entries.get(key)
 
     def keys(self) -> set[Key]:
         """Return the partitions that have an entry."""

@@ -105,7 +105,8 @@ class Searches(Runtime):
         while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
                 request = self._request(search_index, arguments)
-                others = self._other_keys(arguments)
+                is_wider = arguments.scopes is not None or self.scopes.read
+                others = self._other_keys(arguments) if is_wider else {}
                 try:
                     rewriter = request.ranking.rewriter
                     if rewriter is not None:
@@ -173,7 +174,9 @@ class Searches(Runtime):
             else check_filter(arguments.filter, limits, by_metadata=True),
             ranking,
             checked_bool(arguments.explain, "explain"),
-            vector=checked_query_vector(arguments.vector, search_index.model, ranking),
+            vector=None
+            if arguments.vector is None
+            else checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
 
@@ -261,11 +264,8 @@ class Searches(Runtime):
 
     def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
         """Return the other partitions that a search reads, by scope."""
-        scopes = self.scopes
-        if arguments.scopes is None and not scopes.read:
-            return {}
         if arguments.scopes is None:
-            named: Iterable[object] = sorted(scopes.read)
+            named: Iterable[object] = sorted(self.scopes.read)
         else:
             named = as_list(arguments.scopes, "scopes")
         return {

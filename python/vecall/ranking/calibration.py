@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from operator import mul
 from pathlib import Path
 from typing import NamedTuple
@@ -89,15 +89,16 @@ class Signals(NamedTuple):
             explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),
-            size_signal(root, len(memory.text)),
+            root * text_length(len(memory.text)),
             explanation["vectors"],
             0.0 if seen else memory.similarity or 0.0,
         )
 
 
-def size_signal(covered_root: float, size: int) -> float:
-    """Return `Signals.size` of a text of `size` characters."""
-    return covered_root * math.log1p(min(size, LONGEST) / SIZE)
+@lru_cache(LONGEST)
+def text_length(size: int) -> float:
+    """Return the factor of a text of `size` characters in `Signals.size`."""
+    return math.log1p(min(size, LONGEST) / SIZE)
 
 
 def places(scores: Sequence[float]) -> list[float]:

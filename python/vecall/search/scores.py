@@ -27,7 +27,7 @@ from vecall.ranking.calibration import (
     Calibration,
     Weights,
     places,
-    size_signal,
+    text_length,
 )
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
 from vecall.store import Row
@@ -77,6 +77,7 @@ class Hit:
     engine_score: float
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
     # Set by `rate`:
+    relative: float = 0.0  # the engine's score as a share of its best one
     place: float = 0.0  # see `vecall.ranking.calibration.places`
     confidence: float = 0.0
 
@@ -91,7 +92,7 @@ class Hit:
             "factor": factor,
             "bm25": self.lexical,
             "query_coverage": covered,
-            "relative": self.relative(answer),
+            "relative": self.relative,
             "rank": float(self.rank),
             "place": self.place,
             "coverage": answer.coverage,
@@ -99,32 +100,6 @@ class Hit:
             "rows": answer.rows,
         }
         return {**parts, **(self.ranked_by or {})}
-
-    def relative(self, answer: QueryStats) -> float:
-        """Return the engine's score as a share of its best one."""
-        return self.engine_score / answer.best if answer.best > 0.0 else 0.0
-
-    def signals(self, answer: QueryStats, size: int) -> tuple[float, ...]:
-        """Return the inputs of the confidence model, in the order of `Signals`.
-
-        Args:
-            answer: The statistics of the query.
-            size: The number of characters of the memory's text.
-        """
-        relative = self.relative(answer)
-        covered, _, vectors, _, _, factor = self.score_parts
-        seen, similarity = covered > 0.0, self.similarity
-        root = math.sqrt(covered)
-        return (
-            root,
-            math.log1p(self.place),
-            relative,
-            1.0 if seen else 0.0,
-            math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
-            size_signal(root, size),
-            vectors * answer.scale if answer.has_vector else 0.0,
-            0.0 if seen or math.isnan(similarity) else similarity,
-        )
 
 
 def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]:
@@ -189,10 +164,25 @@ class Scoring:
         hybrid = self._hybrid if answer.has_vector else None
         probability = (self._words if hybrid is None else hybrid).probability
         scores = [hit.engine_score for hit, _ in found]
+        best, scale = answer.best, answer.scale if answer.has_vector else 0.0
         chances = []
         for place, (hit, row) in zip(places(scores), found, strict=True):
+            covered, _, vectors, _, _, factor = hit.score_parts
+            seen, similarity = covered > 0.0, hit.similarity
+            root = math.sqrt(covered)
             hit.place = place
-            chances.append(probability(hit.signals(answer, len(row.text))))
+            hit.relative = hit.engine_score / best if best > 0.0 else 0.0
+            signals = (  # in the order of `Signals`
+                root,
+                math.log1p(place),
+                hit.relative,
+                1.0 if seen else 0.0,
+                math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+                root * text_length(len(row.text)),
+                vectors * scale,
+                0.0 if seen or math.isnan(similarity) else similarity,
+            )
+            chances.append(probability(signals))
         confidences = descending(chances, scores)
         for confidence, (hit, _) in zip(confidences, found, strict=True):
             hit.confidence = confidence
@@ -210,7 +200,7 @@ class Scoring:
         """
         relative = share / best
         root = math.sqrt(share)
-        long = size_signal(root, size)
+        long = root * text_length(size)
         signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
         return self._matches.probability(signals)
 

@@ -168,8 +168,8 @@ def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
 
 def checked_query_vector(
     given: object, model: EmbeddingModel | None, ranking: Ranking
-) -> Vectors | None:
-    """Return a copy of a query's vector, float32 (dimensions,); None for None.
+) -> Vectors:
+    """Return a copy of a query's vector, float32 (dimensions,).
 
     Args:
         given: A sequence of numbers, or a NumPy array.
@@ -183,8 +183,6 @@ def checked_query_vector(
         InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
             zeros.
     """
-    if given is None:
-        return None
     if model is None:
         msg = "vector: needs an embedder and a file that has its model"
         raise ConfigError(msg)

@@ -410,9 +410,10 @@ class VectorStoreMemory:
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
-        given = checked_query_vector(vector, model, _BY_VECTORS)
+        if vector is not None:
+            vector = checked_query_vector(vector, model, _BY_VECTORS)
         left_out = check_offset(offset)
-        found = await self.near(scope, query, count + left_out, given)
+        found = await self.near(scope, query, count + left_out, vector)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
         return SearchMemoryResponse(near[left_out:])
 

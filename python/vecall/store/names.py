@@ -351,7 +351,8 @@ def find_part(connection: Transaction, app: str, user: str) -> Version | None:
     """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
     row = row or find_surely(connection, app, user)
-    require_counts(*(row or ()))
+    if row is not None:
+        require_counts(*row)
     return row
 
 

@@ -34,6 +34,7 @@ from vecall.store.file.database import (
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
 from vecall.store.names import (
+    find_part,
     find_surely,
     partition_state,
     require_gone,
@@ -569,12 +570,9 @@ class SqliteStorage:
 
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now."""
-        return self._database.partition(app, user)
+        return self._database.peek(find_part, app, user)
 
-    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
-        """Return None: `version` takes microseconds."""
-        del app, user
-        return None
+    newest = version  # it takes microseconds
 
     @contextmanager
     def read(

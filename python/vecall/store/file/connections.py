@@ -173,10 +173,7 @@ _TRANSLATED = (sqlite3.Error, MemoryError, *_OF_VALUES)
 
 
 class _StorageErrors(AbstractContextManager[None]):
-    """The context manager of `storage_errors`.
-
-    A class, because every search enters it and a generator is slower.
-    """
+    """A class, because every search enters it and a generator is slower."""
 
     __slots__ = ()
 
@@ -196,12 +193,8 @@ class _StorageErrors(AbstractContextManager[None]):
                 raise typed from error
 
 
-_STORAGE_ERRORS = _StorageErrors()
-
-
-def storage_errors() -> AbstractContextManager[None]:
-    """Convert errors of SQLite, and of values that it returns, to vecall errors."""
-    return _STORAGE_ERRORS
+storage_errors = _StorageErrors()
+"""Converts errors of SQLite, and of values that it returns, to vecall errors."""
 
 
 # How a write to a file finds the partition of a user.

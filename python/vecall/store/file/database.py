@@ -48,8 +48,6 @@ from vecall.store.file.filesystem import (
     require_plain,
     with_resolved_folder,
 )
-from vecall.store.names import find_part
-from vecall.store.results import Version
 
 # Stores the expiry clock of a file for the next process that opens it.
 
@@ -188,7 +186,7 @@ class Database:
         close_before_fork(self)
 
     def _open(self) -> None:
-        with storage_errors():
+        with storage_errors:
             self._writer = LockedConnection(self._connect())
             self._peek = self._writer
             try:
@@ -269,7 +267,7 @@ class Database:
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Hold the file lock and the writing connection, without a transaction."""
-        with self._writer.lock, self._passing(), storage_errors():
+        with self._writer.lock, self._passing(), storage_errors:
             connection = self._usable(self._writer)
             try:
                 yield connection
@@ -286,10 +284,10 @@ class Database:
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read one consistent state during the block."""
         if self.path is None:
-            with self._writer.lock, storage_errors():
+            with self._writer.lock, storage_errors:
                 yield from reading(self._usable(self._writer))
             return
-        with storage_errors(), self._reader_connections() as connection:
+        with storage_errors, self._reader_connections() as connection:
             yield from reading(connection)
 
     @contextmanager
@@ -366,19 +364,12 @@ class Database:
         for channel in (self._peek, self._writer):
             channel.lock.release()
 
-    def partition(self, app: str, user: str) -> Version | None:
-        """Return the number and the newest change of a partition, or None.
-
-        It takes a few microseconds and never waits for a writer.
-        """
-        return self.peek(find_part, app, user)
-
     def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return `read(connection, *values)`: one statement of a few microseconds.
 
         It never waits for a writer, unless the database is in memory.
         """
-        with self._peek.lock, storage_errors():
+        with self._peek.lock, storage_errors:
             connection = self._usable(self._peek)
             try:
                 return read(connection, *values)
@@ -436,7 +427,7 @@ class Database:
         if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.
-        with self._passing(), storage_errors():
+        with self._passing(), storage_errors:
             with self._readers:
                 self._closed = True
                 idle, self._idle = self._idle, []
@@ -454,8 +445,8 @@ class Database:
             raise ClosedError(msg)
 
     def _usable(self, channel: LockedConnection) -> sqlite3.Connection:
-        self._check_open()
-        if channel.broken:
+        if channel.broken or self._closed:
+            self._check_open()
             with suppress(sqlite3.Error):
                 channel.connection.close()
             channel.connection = self._connect()
@@ -581,7 +572,7 @@ class UnwritableDatabase(Database):
             self._check_open()
             self._lent += 1
         try:
-            with storage_errors():
+            with storage_errors:
                 before = _state_of(self.path)
                 connection = self._connect()
             try:

@@ -304,7 +304,7 @@ def backup(database: Database, target: Path) -> None:
     create_private(passing)
     try:
         with (
-            storage_errors(),
+            storage_errors,
             database.reader_connection() as source,
             closing(connect(passing)) as copy,
         ):
