@@ -24,7 +24,7 @@ from vecall.lexical.languages import (
     GERMAN,
     TURKISH,
     VIETNAMESE,
-    has_vietnamese_letters,
+    VIETNAMESE_LETTERS,
     joined_words,
     language_of,
     language_of_script,
@@ -238,7 +238,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
 
 def toned_words(text: str) -> list[str]:
     """Return the words of a text with their tones; [] without Vietnamese letters."""
-    return split_words(with_tones(text)) if has_vietnamese_letters(text) else []
+    if text.isascii() or not VIETNAMESE_LETTERS.search(text):
+        return []
+    return split_words(with_tones(text))
 
 
 def _vietnamese_terms(toned: Sequence[str]) -> list[int]:

@@ -29,7 +29,7 @@ from vecall.ranking.calibration import (
     places,
     text_length,
 )
-from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
+from vecall.ranking.options import DAY, Ranking, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
@@ -123,20 +123,10 @@ def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]
     return found
 
 
-def prior_of(row: Row) -> float:
-    """Return the stored importance of a memory; 0.5 if it has none."""
-    return DEFAULT_PRIOR if row.importance is None else row.importance
-
-
-def importance_of(row: Row, now: float) -> float:
-    """Return the current importance of a memory, in [0, 1]; see `weight_of`."""
-    # Age counts from the middle of the day, so rounding does not change the day.
-    days = (now - row.time) // DAY
-    return _weight_after(row.importance, row.uses, days)
-
-
 @lru_cache(4_096)  # few distinct ages in days and use counts occur
-def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
+def weight_after(prior: float | None, uses: int | None, days: float) -> float:
+    """Return the importance of a memory after whole days, as `weight_of` does."""
+    # Age counts from the middle of the day, so rounding does not change the day.
     return weight_of(prior, uses, (days + 0.5) * DAY)
 
 

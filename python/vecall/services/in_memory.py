@@ -33,7 +33,7 @@ from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import WritesAndSearches
 from vecall.ranking.calibration import places
 from vecall.ranking.options import COSINE_ALONE, Ranking
-from vecall.search.scores import descending, importance_of
+from vecall.search.scores import descending
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import (
     Searcher,
@@ -142,7 +142,7 @@ class _MatchingRecall(Searcher):
             place = distinct[rank]
             memory = entry_from_row(
                 row,
-                importance_of(row, now),
+                now,
                 score,
                 math.nan,
                 confidences[rank],

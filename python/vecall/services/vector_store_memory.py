@@ -53,7 +53,7 @@ from vecall.operations.corrections import chosen_ids
 from vecall.operations.searches import Match, near_best
 from vecall.ranking.calibration import Calibration, cosine_signals, places
 from vecall.ranking.options import Ranking
-from vecall.search.scores import descending, importance_of
+from vecall.search.scores import descending
 from vecall.search.searcher import checked_query_vector, entry_from_row
 from vecall.store import LASTS_S, Draft, EmbeddingModel, Row, passage_id
 from vecall.types import (
@@ -131,9 +131,7 @@ def from_hit(
         expires_at=known.get("expires_at"),
         **values,
     )
-    return entry_from_row(
-        row, importance_of(row, now), hit.score, hit.score, confidence
-    )
+    return entry_from_row(row, now, hit.score, hit.score, confidence)
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
