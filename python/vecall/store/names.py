@@ -75,7 +75,7 @@ def keys_statement(part: int) -> Statement:
 def keys_of(connection: Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
     found = connection.execute(*keys_statement(part)).fetchall()
-    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
+    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found] if found else []
 
 
 def make_key(connection: Transaction, part: int, now: float) -> bytes:
@@ -114,7 +114,7 @@ def forms_of(
         keys: What `keys_of` returned in this transaction; None asks the file.
     """
     names = list(names)
-    forms = {name: name for name in names}
+    forms = dict(zip(names, names, strict=True))
     for key in keys_of(connection, part) if keys is None else keys:
         forms |= {hide(key, name): name for name in names}
     return forms

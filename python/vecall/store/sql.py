@@ -7,8 +7,9 @@ a handful of statements instead of hundreds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def insert_many(
     limit = max(1, _VARIABLES // width)
     for start in range(0, len(rows), limit):
         batch = rows[start : start + limit]
-        values = [value for row in batch for value in row]
+        values = list(chain.from_iterable(batch))
         connection.execute(
             f"INSERT INTO {into} VALUES {', '.join([placeholders] * len(batch))} "
             f"{conflict}",
@@ -106,12 +107,14 @@ def rows_with_marks(name: str, rows: Sequence[tuple[Any, ...]]) -> Statement:
 
 def in_statements(
     connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
-) -> Iterator[Statement]:
-    """Yield the statements that `select_in` executes."""
+) -> list[Statement]:
+    """Return the statements that `select_in` executes."""
     limit = _VARIABLES - len(before)
+    found = []
     for start in range(0, len(among), limit):
         some = among[start : start + limit]
-        yield statement_among(connection, query, before, some)
+        found.append(statement_among(connection, query, before, some))
+    return found
 
 
 def select_in(
@@ -119,8 +122,8 @@ def select_in(
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query that ends in "IN", for many values.
+) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of a query that ends in "IN", for many values.
 
     Args:
         connection: The connection.
@@ -128,8 +131,12 @@ def select_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    for statement in in_statements(connection, query, before, among):
-        yield from connection.execute(*statement).fetchall()
+    statements = in_statements(connection, query, before, among)
+    if len(statements) == 1:
+        return connection.execute(*statements[0]).fetchall()
+    return chain.from_iterable(
+        connection.execute(*each).fetchall() for each in statements
+    )
 
 
 def execute_in(

@@ -12,7 +12,15 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import forms_of, tombstones
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Change, Draft, Row, SnapshotTag, checksum, is_whole
+from vecall.store.rows import (
+    Change,
+    Draft,
+    Row,
+    SnapshotTag,
+    checksum,
+    is_whole,
+    text_hash,
+)
 from vecall.store.sql import select_in
 from vecall.store.transaction import (
     COMPARED,
@@ -135,7 +143,7 @@ class RestoreMemory:
             raise NotFoundError(msg)
         removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
-        newer = {row.supersedes: row.id for row in rows}
+        newer = {row.supersedes: row.id for row in rows if row.supersedes is not None}
         removed += supersede(partition, newer, self.rights)
         if self.bounds is not None:
             removed += evict(partition, self.bounds, written)
@@ -397,6 +405,7 @@ class ExistingRow(NamedTuple):
 REST = "part, seq, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `rest` gives them."""
 
+_PASSAGE_OF = attrgetter("passage_of")
 _compared = attrgetter(*COMPARED)
 _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
@@ -412,7 +421,7 @@ def rest(
     return (
         partition.id,
         partition.seq,
-        draft.hash,
+        text_hash(draft.text),
         vec,
         None if vec is None else model,
         checksum(row, vec),
@@ -452,7 +461,7 @@ def changed_turns(
         drafts: The drafts of a call, by id.
         stored: Their stored rows, by id.
     """
-    turns = {each.passage_of for each in drafts.values() if each.passage_of is not None}
+    turns = set(filter(None, map(_PASSAGE_OF, drafts.values())))
     if stored:
         turns |= {
             id_
@@ -678,15 +687,15 @@ def leave_out_deleted(
         else:
             left_out[id_] = why or "deleted"
             del drafts[id_]
-    return left_out | leave_out_passages(drafts, left_out), back
+    if left_out:
+        left_out |= leave_out_passages(drafts, left_out)
+    return left_out, back
 
 
 def leave_out_passages(
     drafts: dict[str, Draft], left_out: Mapping[str, Away]
 ) -> dict[str, Away]:
     """Remove the passages of turns that are left out; return why, by id."""
-    if not left_out:
-        return {}
     gone = {
         id_: left_out[draft.passage_of]
         for id_, draft in drafts.items()
