@@ -16,6 +16,7 @@ import time
 import zlib
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +68,7 @@ class ClockCheckpoint(NamedTuple):
     boot_id: str
 
     @classmethod
+    @lru_cache(64)  # most writes read the checkpoint of one shortly before
     def parse(cls, text: str | None) -> ClockCheckpoint | None:
         """Parse the text of `__str__`; None if the checksum does not match.
 
@@ -138,7 +140,7 @@ class ExpiryClock:
             self._ahead = checkpoint.now - checkpoint.monotonic
         else:
             self._ahead = max(self._ahead, checkpoint.now - monotonic)
-        self._warn_if_far()
+        self._warn_if_far(monotonic + self._ahead - self._clock.wall())
 
     def reset(self) -> float:
         """Continue from the wall clock's time.
@@ -151,9 +153,8 @@ class ExpiryClock:
         self._ahead = wall - self._clock.monotonic()
         return ahead
 
-    def _warn_if_far(self) -> None:
-        """Log once that the wall clock and this clock differ by more than a day."""
-        ahead = self.now() - self._clock.wall()
+    def _warn_if_far(self, ahead: float) -> None:
+        """Log once that this clock is over a day ahead of the wall clock, or behind."""
         if abs(ahead) > DAY_S and not self._is_far_known:
             self._is_far_known = True
             _log.warning(

@@ -161,7 +161,11 @@ class Watch:
             @property
             def nbytes(self) -> int:
                 self._count("r")
-                return super().nbytes
+                return self._nbytes
+
+            @nbytes.setter
+            def nbytes(self, nbytes: int) -> None:
+                self._nbytes = nbytes
 
             def put(self, key: Key, entry: LoadedPartition) -> None:
                 self._count("c")
@@ -221,7 +225,11 @@ class Watch:
             def nbytes(self) -> int:
                 if has_budget:
                     watch.use("texts", "r")
-                return super().nbytes
+                return self._nbytes
+
+            @nbytes.setter
+            def nbytes(self, nbytes: int) -> None:
+                self._nbytes = nbytes
 
         return TracedCache
 

@@ -39,7 +39,8 @@ class RowCache:
         self._budget = budget
         # The values of a row, or a `Row`; last the moment when it was put.
         self._rows: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
-        self._bytes = 0
+        self.nbytes = 0
+        """The estimated memory of the rows, in bytes."""
         self._moment = 0
         self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
         self._forgets_before = 0
@@ -84,8 +85,8 @@ class RowCache:
                     continue
                 self._drop(row.rid)
                 self._rows[row.rid] = (*row, self._moment)
-                self._bytes += _estimated_row_bytes(row)
-            while self._bytes > self._budget and self._rows:
+                self.nbytes += _estimated_row_bytes(row)
+            while self.nbytes > self._budget and self._rows:
                 self._drop(next(iter(self._rows)))
 
     def forget(self, rids: Iterable[int]) -> None:
@@ -103,7 +104,7 @@ class RowCache:
         """Drop all rows."""
         with self._lock:
             self._rows.clear()
-            self._bytes = 0
+            self.nbytes = 0
 
     def forget_partition(self, part: int) -> None:
         """Drop all rows of a partition that is being reloaded.
@@ -126,15 +127,10 @@ class RowCache:
         # Too late a moment costs a read; too early a one returns an outdated text.
         return max(self._valid_from.get(rid >> 32, 0), self._all_valid_from)
 
-    @property
-    def nbytes(self) -> int:
-        """The estimated memory of the rows, in bytes."""
-        return self._bytes
-
     def _drop(self, rid: int) -> None:
         entry = self._rows.pop(rid, None)
         if entry is not None:
-            self._bytes -= _estimated_row_bytes(
+            self.nbytes -= _estimated_row_bytes(
                 entry if len(entry) > _USED else entry[0]
             )
 
@@ -169,17 +165,11 @@ def _session(row: Row) -> int:
     return 0 if row.pos is None else _UNKNOWN_SESSION
 
 
-class _Names:
+class _Names(dict[str | None, int]):
     """Caches the numbers of names within one batch."""
 
-    def __init__(self) -> None:
-        self._known: dict[str | None, int] = {None: 0}
-
-    def __call__(self, name: str | None) -> int:
-        number = self._known.get(name)
-        if number is None:
-            assert name is not None
-            number = self._known[name] = name_key(name)
+    def __missing__(self, name: str) -> int:
+        self[name] = number = name_key(name)
         return number
 
 
@@ -221,28 +211,39 @@ def _is_refused(
 def _add(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    rows = [entry.row for entry in stored]
-    terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(found) for found in terms], out=offsets[1:])
-    expires = [_NEVER if (end := row.end) is None else to_micros(end) for row in rows]
-    names = _Names()
-    vectors, has_vector = _vectors(engine.dim, stored, model)
+    terms: list[int] = []
+    offsets = [0]
+    columns: list[tuple[Any, ...]] = []
+    names = _Names({None: 0})
+    for entry in stored:
+        row = entry.row
+        terms += memory_terms(row.text, row.author, row.ts)
+        offsets.append(len(terms))
+        end, pos = row.end, row.pos
+        columns.append(
+            (
+                row.rid,
+                to_micros(row.time),
+                _NEVER if end is None else to_micros(end),
+                _session(row),
+                _NOWHERE if pos is None else pos,
+                names[row.author],
+                names[row.kind],
+            )
+        )
+    rids, times, ends, sessions, positions, authors, kinds = zip(*columns, strict=True)
     engine.add_rows(
         key,
-        np.array([row.rid for row in rows], np.int64),
-        np.array([to_micros(row.time) for row in rows], np.int64),
-        np.array(expires, np.int64),
-        np.array([_session(row) for row in rows], np.uint64),
-        np.array(
-            [_NOWHERE if row.pos is None else row.pos for row in rows], np.float64
-        ),
-        np.array([term for found in terms for term in found], np.uint64),
-        offsets,
-        vectors,
-        has_vector,
-        np.array([names(row.author) for row in rows], np.uint64),
-        np.array([names(row.kind) for row in rows], np.uint64),
+        np.array(rids, np.int64),
+        np.array(times, np.int64),
+        np.array(ends, np.int64),
+        np.array(sessions, np.uint64),
+        np.array(positions, np.float64),
+        np.array(terms, np.uint64),
+        np.array(offsets, np.int64),
+        *_vectors(engine.dim, stored, model),
+        np.array(authors, np.uint64),
+        np.array(kinds, np.uint64),
     )
 
 

@@ -289,7 +289,7 @@ def joined_words(folded: str) -> list[str]:
         The words of a normalised text: "D'Angelo" gives dangelo. Empty if the text has
         no such words.
     """
-    return [prefix + rest for prefix, rest in _WHOLE.findall(folded)]
+    return list(map("".join, _WHOLE.findall(folded)))
 
 
 ARABIC = "arabic"

@@ -83,7 +83,8 @@ class _Analysis(threading.local):
         if None in found:
             for place, word in enumerate(words):
                 if found[place] is None:
-                    found[place] = known[word] = self._of_script(word, own).term(word)
+                    its = own if word.isascii() else self._of_script(word, own)
+                    found[place] = known[word] = its.term(word)
         return list(filter(None, found))
 
     def part_terms(self, words: Sequence[str], language: str) -> list[int]:
@@ -121,7 +122,7 @@ class _Analysis(threading.local):
         return tuple(dict.fromkeys(filter(None, marks)))
 
     def _of_script(self, word: str, latin: Language) -> Language:
-        own = None if word.isascii() else language_of_script(word)
+        own = language_of_script(word)
         return latin if own is None else self._languages[own]
 
 
@@ -211,7 +212,8 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         extra += joined_words(folded)  # names such as D'Angelo
     if extra:
         terms += _analysis.terms(extra, language)
-    terms += _analysis.terms(suffixed_words(folded), ENGLISH)
+    if suffixed := suffixed_words(folded):
+        terms += _analysis.terms(suffixed, ENGLISH)
     if toned and language != VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
@@ -220,7 +222,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         parts += base_letters(words)
     if not folded.isascii():
         parts += symbols(folded).difference(words)
-    marks += [term | PART for term in _analysis.terms(parts, language)]
+    marks += map(PART.__or__, _analysis.terms(parts, language))
     if may_be_german(words, language):
         marks += _compound_part_terms(words)
     if author:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 from vecall.clock import Clock
@@ -259,38 +260,27 @@ class _Pending:
         return True
 
 
-class _Lines:
+class _Lines(dict[tuple[object, object], deque[_Pending]]):
     """Queued jobs by user, in order; users take turns. For the writer's thread."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[tuple[object, object], deque[_Pending]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
 
     def add(self, pending: _Pending) -> None:
         """Add a job behind those of its user. Jobs across users are one line."""
         job = pending.job
         user = getattr(job, "app", None), getattr(job, "user", None)
-        line = self._jobs.get(user)
-        if line is None:
-            self._jobs[user] = deque((pending,))
-        else:
-            line.append(pending)
+        self.setdefault(user, deque()).append(pending)
 
     def next_group(self) -> list[_Pending]:
         """Remove and return the jobs of the next transaction, at least one."""
         group: list[_Pending] = []
         room = _GROUP_BYTES
-        while self._jobs and len(group) < _GROUP:
-            user = next(iter(self._jobs))
-            line = self._jobs[user]
+        while self and len(group) < _GROUP:
+            user, line = next(iter(self.items()))
             if group and line[0].size > room:
                 break
-            del self._jobs[user]
+            del self[user]
             pending = line.popleft()
             if line:
-                self._jobs[user] = line  # the last one now
+                self[user] = line  # the last one now
             group.append(pending)
             room -= pending.size
         return group
@@ -441,7 +431,7 @@ class Writer:
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
-        estimated_bytes = sum(pending.size for pending in group)
+        estimated_bytes = sum(map(attrgetter("size"), group))
         if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
         with suppress(VecallError):
@@ -543,6 +533,7 @@ class SqliteStorage:
         """Start the writer thread of an open database, and take over the database."""
         self._database = database
         self._writer = Writer(database)
+        self.submit = self._writer.submit
         self.maintenance = SqliteMaintenance(database)
         self.claims = None
         self.snapshots: SqliteSnapshots | None = None
@@ -598,12 +589,6 @@ class SqliteStorage:
         if not known:
             self._database.peek(find_surely, app, user)
         return item
-
-    def submit(
-        self, job: WriteJob, then: Callable[[Change], None] | None = None
-    ) -> Future[Change]:
-        """Queue a job for the writer thread."""
-        return self._writer.submit(job, then)
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         """Make `model` the file's model, if it has none."""

@@ -287,7 +287,10 @@ def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def file_bytes(path: Path | str) -> int:
-    """Return a file's size without opening it; 0 if it does not exist."""
+    """Return a file's size; 0 if it does not exist.
+
+    Opening and closing a database would drop this process's locks.
+    """
     try:
         return os.stat(path).st_size  # noqa: PTH116 - a str costs no Path
     except OSError:

@@ -386,7 +386,7 @@ class Database:
         if self.path is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
-        wal_bytes = self._wal_bytes()
+        wal_bytes = file_bytes(self._wal)
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
@@ -402,7 +402,7 @@ class Database:
 
         Deletions can then reuse the WAL's disk space.
         """
-        if self._wal_bytes():
+        if file_bytes(self._wal):
             with self.exclusive() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
@@ -410,11 +410,7 @@ class Database:
         """Return the bytes of the file and of its WAL."""
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
-        return {"file_bytes": file_bytes(self.path), "wal_bytes": self._wal_bytes()}
-
-    def _wal_bytes(self) -> int:
-        # By stat only: opening and closing a file would drop this process's locks.
-        return file_bytes(self._wal)
+        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(self._wal)}
 
     def close(self) -> None:
         """Close all connections.
@@ -457,7 +453,7 @@ class Database:
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
-        if self._wal_bytes() <= _MAX_WAL_BYTES:
+        if file_bytes(self._wal) <= _MAX_WAL_BYTES:
             return
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
