@@ -127,7 +127,7 @@ class ExpiryClock:
         """Continue from a checkpoint, unless this clock is already ahead.
 
         A checkpoint of the same boot gives the exact time. An older one gives a lower
-        bound.
+        bound. It is logged once that this clock and the wall clock differ by a day.
         """
         if checkpoint is None:
             return
@@ -140,7 +140,15 @@ class ExpiryClock:
             self._ahead = checkpoint.now - checkpoint.monotonic
         else:
             self._ahead = max(self._ahead, checkpoint.now - monotonic)
-        self._warn_if_far(monotonic + self._ahead - self._clock.wall())
+        ahead = monotonic + self._ahead - self._clock.wall()
+        if abs(ahead) > DAY_S and not self._is_far_known:
+            self._is_far_known = True
+            _log.warning(
+                "the wall clock was set: the time by which memories expire is %.1f "
+                "days %s it; `vecall doctor` says more",
+                abs(ahead) / DAY_S,
+                "ahead of" if ahead > 0 else "behind",
+            )
 
     def reset(self) -> float:
         """Continue from the wall clock's time.
@@ -152,17 +160,6 @@ class ExpiryClock:
         ahead = self.now() - wall
         self._ahead = wall - self._clock.monotonic()
         return ahead
-
-    def _warn_if_far(self, ahead: float) -> None:
-        """Log once that this clock is over a day ahead of the wall clock, or behind."""
-        if abs(ahead) > DAY_S and not self._is_far_known:
-            self._is_far_known = True
-            _log.warning(
-                "the wall clock was set: the time by which memories expire is %.1f "
-                "days %s it; `vecall doctor` says more",
-                abs(ahead) / DAY_S,
-                "ahead of" if ahead > 0 else "behind",
-            )
 
 
 _METHODS: tuple[tuple[str, tuple[type, ...]], ...] = (

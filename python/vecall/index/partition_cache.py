@@ -425,9 +425,8 @@ class PartitionCache:
         """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
             self._newest.note(change)
-        self._cache.forget(change.removed)
-        self._cache.forget(map(_RID_OF_STORED, change.stored))
-        self._cache.forget(map(_RID, change.marked))
+        written = map(_RID_OF_STORED, change.stored)
+        self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)
         with self._locks.held_if_free(key) as free:
             if free:

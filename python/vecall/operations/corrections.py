@@ -173,8 +173,8 @@ class Corrections:
         changed = replace(entry_from_row(row), **{**unchanged, **changes})
         draft = one_draft(changed, how, self._memory.limits)
         search_index = self._memory.search_index
-        own = None if vector is None else [vector]
-        give_own_vectors([draft], own, search_index.model)
+        if vector is not None:
+            give_own_vectors([draft], [vector], search_index.model)
         embedding = search_index.embedding
         is_new = (draft.author, draft.text) != (row.author, row.text)
         if vector is None and is_new and embedding and not embedding.can_embed:

@@ -131,6 +131,8 @@ class WriteReviewer:
             limits: The limits on texts, for redacted texts.
         """
         self._hook = hook
+        self.is_open = hook is None
+        """Whether the service has no hook; every draft then passes unchanged."""
         self._limits = limits
         self._thread = PluginExecutor("vecall-hook")
 
@@ -212,11 +214,6 @@ class WriteReviewer:
         if None in results:
             _log.info("on_write rejected %d memories", results.count(None))
         return results
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the service has no hook; every draft then passes unchanged."""
-        return self._hook is None
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if the hook is the caller."""

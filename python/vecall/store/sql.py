@@ -54,16 +54,13 @@ def insert_many(
         )
 
 
-@singledispatch
-def statement_among(
+def statement_with_marks(
     connection: Any,  # noqa: ARG001
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> Statement:
-    """Return a statement of which a column has one of some values.
-
-    A kind of transaction may register its own implementation.
+    """Return a statement of which a column has one of some values, a mark for each.
 
     Args:
         connection: The transaction.
@@ -71,38 +68,31 @@ def statement_among(
         before: Values of the question marks in it.
         among: The values of the last column, of one type; not None.
     """
-    return statement_with_marks(query, before, among)
-
-
-def statement_with_marks(
-    query: str, before: Sequence[Any], among: Sequence[Any]
-) -> Statement:
-    """Return `statement_among` with a mark for each value."""
     return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
 
 
-@singledispatch
-def given_rows(
+statement_among = singledispatch(statement_with_marks)
+"""`statement_with_marks`, or what a kind of transaction has registered for it."""
+
+
+def rows_with_marks(
     connection: Any,  # noqa: ARG001
     name: str,
     rows: Sequence[tuple[Any, ...]],
 ) -> Statement:
-    """Return the WITH clause of a table of given rows.
-
-    A kind of transaction may register its own implementation.
+    """Return the WITH clause of a table of given rows, with a mark for each value.
 
     Args:
         connection: The transaction.
         name: The table and its columns, for example "said (hash, author)".
         rows: The values of the columns, for each row; at least one.
     """
-    return rows_with_marks(name, rows)
-
-
-def rows_with_marks(name: str, rows: Sequence[tuple[Any, ...]]) -> Statement:
-    """Return `given_rows` with a mark for each value."""
     marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
     return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
+
+
+given_rows = singledispatch(rows_with_marks)
+"""`rows_with_marks`, or what a kind of transaction has registered for it."""
 
 
 def in_statements(

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
 
@@ -165,6 +166,7 @@ class Database:
         self._closed = False
         self._ended = False  # all connections are closed
         self._gate: FileLock | None = None
+        self._passing: Callable[[], AbstractContextManager[None]] = nullcontext
         self.reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
@@ -219,6 +221,7 @@ class Database:
     def _prepare(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
+            self._passing = partial(self._gate.hold, _GATE_TIMEOUT_S)
             with self._passing():
                 self._set_up_writer()
         with self._passing():
@@ -460,14 +463,10 @@ class Database:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
-    def _passing(self) -> AbstractContextManager[None]:
-        gate = self._gate
-        return gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext()
-
     def _close_gate(self) -> None:
         if self._gate is not None:
             close_gate(self._gate)
-            self._gate = None
+            self._gate, self._passing = None, nullcontext
 
 
 # Reads a file in a place where no lock, WAL or snapshot can be created.
