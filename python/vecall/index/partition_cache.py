@@ -425,6 +425,8 @@ class PartitionCache:
         """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
             self._newest.note(change)
+        elif change.seq == change.seq_before and not change.forgotten:
+            return  # no memory has changed: of items alone, for example
         written = map(_RID_OF_STORED, change.stored)
         self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)

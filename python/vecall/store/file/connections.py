@@ -22,7 +22,13 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store.names import HIDDEN_APP, hidden_user, partition_state, require_absent
+from vecall.store.names import (
+    HIDDEN_APP,
+    WRONG_USER,
+    hidden_user,
+    is_hidden_user,
+    require_absent,
+)
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
 from vecall.store.values import NO_VALUE
@@ -200,9 +206,10 @@ storage_errors = _StorageErrors()
 # How a write to a file finds the partition of a user.
 
 
+# The names come from the row, not from the index that leads to it.
 _FIND = (
-    "SELECT id, seq, live, bytes, coalesce(head, 0) FROM part "
-    "WHERE app = ? AND user = ?"
+    "SELECT id, seq, live, bytes, coalesce(head, 0), app, user FROM part "
+    "WHERE id = (SELECT id FROM part WHERE app = ? AND user = ?)"
 )
 _MISSING = PartitionEntry(0, 0, 0, 0)
 
@@ -219,17 +226,19 @@ def _enter(
 ) -> PartitionEntry:
     row = connection.execute(_FIND, (app, user)).fetchone()
     if row is not None:
-        partition_state(connection, row[0], app, user)  # check that it is the user's
-        return PartitionEntry(*row)
+        names = row[5:]
+        if names != (app, user) and not is_hidden_user(connection, names, app, user):
+            raise CorruptFileError(WRONG_USER)
+        return PartitionEntry(*row[:5])
     require_absent(connection, app, user)
     hidden = hidden_user(connection, app, user)
     row = connection.execute(_FIND, (HIDDEN_APP, hidden)).fetchone()
     if row is not None:
-        return PartitionEntry(*row)._replace(is_hidden=True)
+        return PartitionEntry(*row[:5])._replace(is_hidden=True)
     if not create:
         return _MISSING
     connection.execute(_CREATE, (app, user, now))
-    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone())
+    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone()[:5])
     connection.execute(
         "UPDATE part SET crc = ? WHERE id = ?",
         (names_checksum(entry.id, app, user), entry.id),

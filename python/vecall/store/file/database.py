@@ -265,7 +265,8 @@ class Database:
                     raise StorageError(_REPLACED)
             with begun(connection, self.expiry_clock):
                 yield connection
-            self._truncate_wal(connection)
+            if file_bytes(self._wal) > _MAX_WAL_BYTES:
+                self._truncate_wal(connection)
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
@@ -456,8 +457,6 @@ class Database:
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
-        if file_bytes(self._wal) <= _MAX_WAL_BYTES:
-            return
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -81,7 +81,7 @@ class PartitionWriter:
         self._live = 0
         self._bytes = 0
         known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
-        require_counts(known.id, known.seq, known.live, known.nbytes)
+        require_counts(*known[:5])
         self.id = known.id
         self.seq = self.seq_before = known.seq
         self.head = self.head_before = known.head
