@@ -31,6 +31,18 @@ _USED = 2  # values in the entry of a row that was used
 _ROW_OVERHEAD = 700  # bytes of a row's objects besides its strings' characters
 
 
+class _Moments(OrderedDict[int, int]):
+    """Since when the rows of a partition are valid; the newest moment is the last.
+
+    Too late a moment costs a read; too early a one returns an outdated text.
+    """
+
+    before = 0  # of partitions that were dropped
+
+    def __missing__(self, part: int) -> int:
+        return self.before
+
+
 class RowCache:
     """An LRU cache of rows by number. Thread-safe."""
 
@@ -44,8 +56,7 @@ class RowCache:
         self._moment = 0
         self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
         self._forgets_before = 0
-        self._valid_from: OrderedDict[int, int] = OrderedDict()  # partition to moment
-        self._all_valid_from = 0  # of partitions that are no longer in `_valid_from`
+        self._valid_from = _Moments()
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
@@ -55,7 +66,8 @@ class RowCache:
         with self._lock:
             for rid in rids:
                 if rid >> 32 != part:  # most answers are of one partition
-                    part, valid_since = rid >> 32, self._valid_since(rid)
+                    part = rid >> 32
+                    valid_since = self._valid_from[part]
                 entry = self._rows.get(rid)
                 if entry is None or entry[-1] < valid_since:
                     found.append(None)
@@ -83,7 +95,8 @@ class RowCache:
             for row in rows:
                 if read_at is not None and self._outdated(row.rid, read_at):
                     continue
-                self._drop(row.rid)
+                if row.rid in self._rows:
+                    self._drop(row.rid)
                 self._rows[row.rid] = (*row, self._moment)
                 self.nbytes += _estimated_row_bytes(row)
             while self.nbytes > self._budget and self._rows:
@@ -93,7 +106,8 @@ class RowCache:
         """Drop rows that were changed or deleted."""
         with self._lock:
             for rid in rids:
-                self._drop(rid)
+                if rid in self._rows:
+                    self._drop(rid)
                 self._moment += 1
                 self._forgotten[rid] = self._moment
                 self._forgotten.move_to_end(rid)
@@ -116,23 +130,17 @@ class RowCache:
             self._valid_from[part] = self._moment
             self._valid_from.move_to_end(part)
             if len(self._valid_from) > _PARTITIONS_KEPT:
-                self._all_valid_from = self._valid_from.popitem(last=False)[1]
+                self._valid_from.before = self._valid_from.popitem(last=False)[1]
 
     def _outdated(self, rid: int, read_at: int) -> bool:
-        if read_at < max(self._forgets_before, self._valid_since(rid)):
+        if read_at < max(self._forgets_before, self._valid_from[rid >> 32]):
             return True
         return self._forgotten.get(rid, 0) > read_at
 
-    def _valid_since(self, rid: int) -> int:
-        # Too late a moment costs a read; too early a one returns an outdated text.
-        return max(self._valid_from.get(rid >> 32, 0), self._all_valid_from)
-
     def _drop(self, rid: int) -> None:
-        entry = self._rows.pop(rid, None)
-        if entry is not None:
-            self.nbytes -= _estimated_row_bytes(
-                entry if len(entry) > _USED else entry[0]
-            )
+        entry = self._rows.pop(rid)
+        row = entry if len(entry) > _USED else entry[0]
+        self.nbytes -= _estimated_row_bytes(row)
 
 
 _TEXTS = itemgetter(*map(Row._fields.index, ("text", "content", "meta")))

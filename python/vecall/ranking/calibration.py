@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import mul
@@ -155,10 +155,17 @@ class Weights:
 
     def probability(self, signals: Sequence[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
-        odds = sum(map(mul, self.weights, signals), self.bias)
-        if not -60.0 <= odds <= 60.0:
-            odds = min(max(odds, -60.0), 60.0)
-        return 1.0 / (1.0 + math.exp(-odds))
+        return self.probabilities((signals,))[0]
+
+    def probabilities(self, memories: Iterable[Sequence[float]]) -> list[float]:
+        """Return the probability of each memory, of which the signals are given."""
+        found, weights = [], self.weights
+        for signals in memories:
+            odds = sum(map(mul, weights, signals), self.bias)
+            if not -60.0 <= odds <= 60.0:
+                odds = min(max(odds, -60.0), 60.0)
+            found.append(1.0 / (1.0 + math.exp(-odds)))
+        return found
 
 
 @dataclass(frozen=True)

@@ -152,28 +152,29 @@ class Scoring:
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
         hybrid = self._hybrid if answer.has_vector else None
-        probability = (self._words if hybrid is None else hybrid).probability
+        weights = self._words if hybrid is None else hybrid
         scores = [hit.engine_score for hit, _ in found]
         best, scale = answer.best, answer.scale if answer.has_vector else 0.0
-        chances = []
+        signals = []  # in the order of `Signals`
         for place, (hit, row) in zip(places(scores), found, strict=True):
             covered, _, vectors, _, _, factor = hit.score_parts
             seen, similarity = covered > 0.0, hit.similarity
             root = math.sqrt(covered)
             hit.place = place
             hit.relative = hit.engine_score / best if best > 0.0 else 0.0
-            signals = (  # in the order of `Signals`
-                root,
-                math.log1p(place),
-                hit.relative,
-                1.0 if seen else 0.0,
-                math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
-                root * text_length(len(row.text)),
-                vectors * scale,
-                0.0 if seen or math.isnan(similarity) else similarity,
+            signals.append(
+                (
+                    root,
+                    math.log1p(place),
+                    hit.relative,
+                    1.0 if seen else 0.0,
+                    math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+                    root * text_length(len(row.text)),
+                    vectors * scale,
+                    0.0 if seen or math.isnan(similarity) else similarity,
+                )
             )
-            chances.append(probability(signals))
-        confidences = descending(chances, scores)
+        confidences = descending(weights.probabilities(signals), scores)
         for confidence, (hit, _) in zip(confidences, found, strict=True):
             hit.confidence = confidence
 

@@ -437,10 +437,11 @@ class VectorStoreMemory:
         now = self.expiry_clock.wall()
         best = hits[0].score if hits else 0.0
         scores = [hit.score for hit in hits]
-        chances = [
-            self._weights.probability(cosine_signals(score, best, place))
+        signals = [
+            cosine_signals(score, best, place)
             for score, place in zip(scores, places(scores), strict=True)
         ]
+        chances = self._weights.probabilities(signals)
         found = [
             from_hit(hit, now, confidence)
             for hit, confidence in zip(hits, descending(chances, scores), strict=True)

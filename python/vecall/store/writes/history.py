@@ -449,7 +449,10 @@ def find_stored(
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
     found = select_in(partition.connection, STORED, [partition.id], ids)
-    return {values[0]: ExistingRow(*values[1:]) for values in found}
+    stored = {}
+    for id_, *values in found:
+        stored[id_] = ExistingRow(*values)
+    return stored
 
 
 def changed_turns(
