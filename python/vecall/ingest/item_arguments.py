@@ -252,7 +252,8 @@ def stored_value(
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
         "lists, and mappings with string keys"
     )
-    walk = _Walk(min(most, limits.max_item_bytes + _COST))
+    walk = _Walk()
+    walk.most = min(most, limits.max_item_bytes + _COST)
     try:
         copy = walk.plain(value)
         if walk.size <= LARGE:
@@ -289,11 +290,8 @@ class _Walk:
         size: A lower bound of the characters of its JSON so far.
     """
 
-    __slots__ = ("most", "size")
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.size = 0
+    most: float
+    size = 0
 
     def plain(self, value: Any) -> Any:
         """Return a JSON value with plain dicts and lists.

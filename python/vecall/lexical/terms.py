@@ -30,13 +30,7 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
-from vecall.lexical.stems import (
-    CACHE_WORDS,
-    PART,
-    STOPPED,
-    Language,
-    made_language,
-)
+from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.lexical.tokenizer import (
     SHORTEST_COMPOUND,
     base_letters,

@@ -50,21 +50,10 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import (
-    Draft,
-    EmbeddingModel,
-    Storage,
-    open_storage,
-    require_same,
-)
+from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_same
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
-from vecall.validation import (
-    check_name,
-    check_storage_path,
-    check_top_k,
-    checked_owner,
-)
+from vecall.validation import check_name, check_storage_path, check_top_k, checked_owner
 
 # Helpers for a forked child that reopens the file of its parent's service.
 

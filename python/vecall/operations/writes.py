@@ -59,10 +59,7 @@ from vecall.store import (
     Storage,
 )
 from vecall.telemetry import observed
-from vecall.types import (
-    AddedIds,
-    LeftOutReason,
-)
+from vecall.types import AddedIds, LeftOutReason
 from vecall.validation import check_name, checked_bool
 
 # The options of a write: of the caller, and of internal operations.

@@ -218,11 +218,16 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
     return _name_digest(secret, f"app {app}") + _hidden_end(secret, user)
 
 
-def is_hidden_user(
+def require_hidden(
     connection: Transaction, names: tuple[str, str], app: str, user: str
-) -> bool:
-    """Whether the names of a partition are the digest of a user's names."""
-    return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
+) -> None:
+    """Check that the names of a partition are the digest of a user's names.
+
+    Raises:
+        CorruptFileError: They are another user's: an index is damaged.
+    """
+    if names != (HIDDEN_APP, hidden_user(connection, app, user)):
+        raise CorruptFileError(WRONG_USER)
 
 
 USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ? LIMIT 1"
@@ -318,9 +323,8 @@ def partition_state(
     if found is None:
         return None
     if found[4:] != (app, user):
-        if is_hidden_user(connection, found[4:], app, user):
-            return None
-        raise CorruptFileError(WRONG_USER)
+        require_hidden(connection, found[4:], app, user)
+        return None
     require_counts(found[0], found[2], found[3])
     return PartitionState(*found[:4])
 

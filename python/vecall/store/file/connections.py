@@ -22,13 +22,7 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store.names import (
-    HIDDEN_APP,
-    WRONG_USER,
-    hidden_user,
-    is_hidden_user,
-    require_absent,
-)
+from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
 from vecall.store.values import NO_VALUE
@@ -226,9 +220,8 @@ def _enter(
 ) -> PartitionEntry:
     row = connection.execute(_FIND, (app, user)).fetchone()
     if row is not None:
-        names = row[5:]
-        if names != (app, user) and not is_hidden_user(connection, names, app, user):
-            raise CorruptFileError(WRONG_USER)
+        if row[5:] != (app, user):
+            require_hidden(connection, row[5:], app, user)
         return PartitionEntry(*row[:5])
     require_absent(connection, app, user)
     hidden = hidden_user(connection, app, user)

@@ -69,24 +69,13 @@ def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None
     """
     checkpoint = load_checkpoint(connection)
     if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
-        save_checkpoint(connection, expiry_clock, None)
+        save_checkpoint(connection, expiry_clock)
 
 
-def save_checkpoint(
-    connection: sqlite3.Connection,
-    expiry_clock: ExpiryClock,
-    checkpoint: ClockCheckpoint | None,
-) -> None:
-    """Store a checkpoint of the clock, at most once a second."""
-    mark = expiry_clock.mark()
-    if (
-        checkpoint is None
-        or checkpoint.boot_id != mark.boot_id
-        or not 0.0 <= mark.monotonic - checkpoint.monotonic < _EVERY_S
-    ):
-        connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
-        )
+def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
+    """Store a checkpoint of the clock."""
+    mark = str(expiry_clock.mark())
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (mark,))
 
 
 @contextmanager
@@ -94,12 +83,11 @@ def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator
     """Write in one transaction, by whose time memories expire."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        checkpoint = load_checkpoint(connection)
-        expiry_clock.advance_to(checkpoint)
+        age = expiry_clock.advance_to(load_checkpoint(connection))
         before = connection.total_changes
         yield
-        if connection.total_changes != before:
-            save_checkpoint(connection, expiry_clock, checkpoint)
+        if age >= _EVERY_S and connection.total_changes != before:
+            save_checkpoint(connection, expiry_clock)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

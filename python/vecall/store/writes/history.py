@@ -12,15 +12,7 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import forms_of, tombstones
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import (
-    Change,
-    Draft,
-    Row,
-    SnapshotTag,
-    checksum,
-    is_whole,
-    text_hash,
-)
+from vecall.store.rows import Change, Draft, Row, SnapshotTag, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import (
     COMPARED,
@@ -421,7 +413,7 @@ def rest(
     return (
         partition.id,
         partition.seq,
-        text_hash(draft.text),
+        draft.hash,
         vec,
         None if vec is None else model,
         checksum(row, vec),

@@ -12,6 +12,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from math import inf, nextafter
 from typing import Literal, NamedTuple
 
+from vecall.clock import ExpiryClock
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
@@ -25,14 +26,7 @@ from vecall.store.rows import (
     passages_from,
 )
 from vecall.store.sql import given_rows, insert_many, select_in
-from vecall.store.transaction import (
-    ReadsAhead,
-    Transaction,
-    enter,
-    expiry_clock_of,
-    leave,
-    visible,
-)
+from vecall.store.transaction import ReadsAhead, Transaction, enter, leave, visible
 from vecall.store.values import NO_VALUE, require_counts, stored_list
 
 _ROW_BITS = 32
@@ -74,7 +68,7 @@ class PartitionWriter:
         self.connection = connection
         self.app = app
         self.user = user
-        expiry_clock = expiry_clock_of(connection)
+        expiry_clock = ExpiryClock.of(connection)
         self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # for expiry
         self._changes: list[tuple[int, int, int, str]] = []
