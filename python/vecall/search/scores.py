@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vecall._core import Confidence
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -22,13 +23,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.lexical import content_words
-from vecall.ranking.calibration import (
-    LEAST_FACTOR,
-    Calibration,
-    Weights,
-    places,
-    text_length,
-)
+from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DAY, Ranking, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
@@ -78,7 +73,7 @@ class Hit:
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
     # Set by `rate`:
     relative: float = 0.0  # the engine's score as a share of its best one
-    place: float = 0.0  # see `vecall.ranking.calibration.places`
+    place: float = 0.0  # see `Confidence.places`
     confidence: float = 0.0
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
@@ -102,27 +97,6 @@ class Hit:
         return {**parts, **(self.ranked_by or {})}
 
 
-def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]:
-    """Return confidences that agree with the order of a result.
-
-    A memory has at most the confidence of the one before it, and exactly that one if
-    their scores are equal. A confidence depends on the memories before it only, so
-    `top_k` does not change it up to 50, the number of the engine's candidates.
-
-    Args:
-        chances: The probability of each memory by itself.
-        scores: The score of each memory.
-    """
-    found: list[float] = []
-    confidence, before = 1.0, None
-    for chance, score in zip(chances, scores, strict=True):
-        if chance < confidence and score != before:
-            confidence = chance
-        before = score
-        found.append(confidence)
-    return found
-
-
 @lru_cache(4_096)  # few distinct ages in days and use counts occur
 def weight_after(prior: float | None, uses: int | None, days: float) -> float:
     """Return the importance of a memory after whole days, as `weight_of` does."""
@@ -137,14 +111,14 @@ class Scoring:
         self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
-        self._words = calibration.words
-        self._matches = calibration.of_matches()
+        self._words = calibration.words.law()
+        self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
-        self._hybrid: Weights | None = None
+        self._hybrid: Confidence | None = None
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            self._hybrid = calibration.of_model(model_id)
+            self._hybrid = calibration.of_model(model_id).law()
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
@@ -152,48 +126,32 @@ class Scoring:
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
         hybrid = self._hybrid if answer.has_vector else None
-        weights = self._words if hybrid is None else hybrid
-        scores = [hit.engine_score for hit, _ in found]
-        best, scale = answer.best, answer.scale if answer.has_vector else 0.0
-        signals = []  # in the order of `Signals`
-        for place, (hit, row) in zip(places(scores), found, strict=True):
+        law = self._words if hybrid is None else hybrid
+        hits = []
+        for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts
-            seen, similarity = covered > 0.0, hit.similarity
-            root = math.sqrt(covered)
-            hit.place = place
-            hit.relative = hit.engine_score / best if best > 0.0 else 0.0
-            signals.append(
-                (
-                    root,
-                    math.log1p(place),
-                    hit.relative,
-                    1.0 if seen else 0.0,
-                    math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
-                    root * text_length(len(row.text)),
-                    vectors * scale,
-                    0.0 if seen or math.isnan(similarity) else similarity,
-                )
+            size = len(row.text)
+            hits.append(
+                (hit.engine_score, covered, vectors, factor, hit.similarity, size)
             )
-        confidences = descending(weights.probabilities(signals), scores)
-        for confidence, (hit, _) in zip(confidences, found, strict=True):
-            hit.confidence = confidence
+        scale = answer.scale if answer.has_vector else 0.0
+        rated = law.rate(hits, answer.best, scale)
+        for (hit, _), values in zip(found, rated, strict=True):
+            hit.place, hit.relative, hit.confidence = values
 
-    def confidence_of_match(
-        self, share: float, best: float, place: float, size: int
-    ) -> float:
-        """Return the probability that a text that matches the query is relevant.
+    def rate_matches(
+        self, found: Sequence[tuple[float, Row]]
+    ) -> list[tuple[float, float, float]]:
+        """Return place, relative score and confidence of texts that match the query.
 
         Args:
-            share: Share of the query's words that the text contains, in (0, 1].
-            best: The best share in the result.
-            place: The place in the result, of `places`.
-            size: The number of characters of the text.
+            found: Share of the query's words that a text contains, in (0, 1], and the
+                text's row; best first.
         """
-        relative = share / best
-        root = math.sqrt(share)
-        long = root * text_length(size)
-        signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
-        return self._matches.probability(signals)
+        hits = [
+            (share, share, 0.0, 1.0, math.nan, len(row.text)) for share, row in found
+        ]
+        return self._matches.rate(hits, hits[0][0] if hits else 0.0, 0.0)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
         """Return a memory with the scores of the user's scorer.
