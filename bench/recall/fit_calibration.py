@@ -24,6 +24,7 @@ that were fitted without all sets of that kind.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from vecall._core import Confidence
 from vecall.cli.console import Progress, table
 from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
@@ -50,11 +52,8 @@ from vecall.ranking.calibration import (
     Calibration,
     Signals,
     Weights,
-    cosine_signals,
     fit,
-    places,
 )
-from vecall.search.scores import descending
 from vecall.service.memory_service import MemoryService
 from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.types import MemoryEntry
@@ -181,8 +180,8 @@ def _explained(memories: Sequence[MemoryEntry]) -> list[Signals]:
 def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
     cosines = [memory.similarity or 0.0 for memory in memories]
     return [
-        cosine_signals(cosine, cosines[0], place)
-        for place, cosine in zip(places(cosines), cosines, strict=True)
+        Signals(0.0, math.log1p(place), cosine / cosines[0] if cosines[0] > 0 else 0.0)
+        for place, cosine in zip(Confidence.places(cosines), cosines, strict=True)
     ]
 
 
@@ -191,7 +190,7 @@ def shown(weights: Weights, hits: Hits) -> Iterator[float]:
     signals = iter(hits.signals[hits.is_own].tolist())
     for scores in hits.scores:
         chances = [weights.probability(next(signals)) for _ in scores]
-        yield from descending(chances, scores)
+        yield from Confidence.descending(chances, scores)
 
 
 Search = Callable[[Set, Groups], Hits]

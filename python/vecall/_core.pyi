@@ -10,6 +10,7 @@ import os
 import typing
 
 __all__: list[str] = [
+    "Confidence",
     "Engine",
     "Index",
     "LinearMap",
@@ -18,6 +19,100 @@ __all__: list[str] = [
     "build_info",
     "testing",
 ]
+
+class Confidence:
+    """
+    The probability that a memory is relevant.
+
+    A logistic regression over signals of a search (Platt, "Probabilistic outputs for support
+    vector machines", 1999). Does not change once it is made.
+
+    Args:
+        bias: The log-odds if all signals are 0.
+        weights: A weight for each signal, in the order of signals().
+
+    Raises:
+        InvalidTypeError: no numbers.
+    """
+    @staticmethod
+    def descending(
+        chances: collections.abc.Sequence[float],
+        scores: collections.abc.Sequence[float],
+    ) -> list[float]:
+        """
+        Returns confidences that agree with the order of a result.
+
+        A memory has at most the confidence of the one before it, and exactly that one if their
+        scores are equal. A confidence depends on the memories before it only, so `top_k` does not
+        change it up to 50, the number of the engine's candidates.
+
+        Args:
+            chances: The probability of each memory by itself.
+            scores: The score of each memory.
+        """
+    @staticmethod
+    def places(scores: collections.abc.Sequence[float]) -> list[float]:
+        """
+        Returns how many steps each score is below the best one.
+
+        From a score to the next is a step if they differ by 5 % of the best score or more, and
+        less in proportion if they differ less. So distinct scores have their ranks from 0, and a
+        memory is not less probable because others match as well.
+
+        Args:
+            scores: The scores of a result, descending.
+        """
+    @staticmethod
+    def signals(
+        covered: float,
+        place: float,
+        relative: float,
+        factor: float,
+        size: float,
+        vectors: float,
+        similarity: float,
+    ) -> tuple[float, ...]:
+        """
+        Returns the 8 signals of a hit.
+
+        Args:
+            covered: Share of the query's idf whose words are in the memory, in [0, 1].
+            place: See places().
+            relative: The score divided by the best score.
+            factor: The factor on the score; below 0.01 it counts as 0.01.
+            size: The characters of the text, of which at most 4,000 count.
+            vectors: The part of the score from vectors.
+            similarity: The cosine; NaN without one.
+        """
+    def __init__(
+        self, bias: float, weights: collections.abc.Sequence[float]
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def probability(self, signals: collections.abc.Sequence[float]) -> float:
+        """
+        Returns the probability, in (0, 1), of a memory with these signals.
+
+        Signals without a weight, and weights without a signal, do not count.
+        """
+    def rate(
+        self,
+        hits: list[tuple[float, float, float, float, float, int]],
+        best: float,
+        vector_scale: float,
+    ) -> list[tuple[float, float, float]]:
+        """
+        Rates the hits of one search.
+
+        Args:
+            hits: Of each hit, best first: its score, its coverage of the query, its part from
+                vectors, its factor, its cosine (NaN without one) and the characters of its text.
+            best: The best score of the search.
+            vector_scale: The factor on the parts from vectors; 0 without a query vector.
+
+        Returns:
+            Of each hit its place, its score as a share of the best one, and its confidence; see
+            places() and descending().
+        """
 
 class Index:
     """

@@ -16,8 +16,9 @@ import time
 import zlib
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
 from vecall.scalars import exact, stored_float
@@ -67,6 +68,7 @@ class ClockCheckpoint(NamedTuple):
     boot_id: str
 
     @classmethod
+    @lru_cache(64)  # most writes read the checkpoint of one shortly before
     def parse(cls, text: str | None) -> ClockCheckpoint | None:
         """Parse the text of `__str__`; None if the checksum does not match.
 
@@ -106,6 +108,12 @@ class ExpiryClock:
         self._is_far_known = False
         self.advance_to(checkpoint)
 
+    @staticmethod
+    def of(transaction: Any) -> ExpiryClock:
+        """Return the expiry clock of a transaction; the machine's if it has none."""
+        known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)
+        return ExpiryClock(Clock()) if known is None else known
+
     def wall(self) -> float:
         """Return the machine's wall clock time, in seconds since 1970."""
         return float(self._clock.wall())
@@ -121,24 +129,36 @@ class ExpiryClock:
             float(monotonic + self._ahead), monotonic, self._clock.boot_id()
         )
 
-    def advance_to(self, checkpoint: ClockCheckpoint | None) -> None:
+    def advance_to(self, checkpoint: ClockCheckpoint | None) -> float:
         """Continue from a checkpoint, unless this clock is already ahead.
 
         A checkpoint of the same boot gives the exact time. An older one gives a lower
-        bound.
+        bound. It is logged once that this clock and the wall clock differ by a day.
+
+        Returns:
+            The age of the checkpoint in seconds; infinity if it is of another boot.
         """
+        age = math.inf
         if checkpoint is None:
-            return
+            return age
         monotonic = self._clock.monotonic()
-        if (
-            checkpoint.boot_id
-            and checkpoint.boot_id == self._clock.boot_id()
-            and checkpoint.monotonic <= monotonic
-        ):
+        same_boot = checkpoint.boot_id == self._clock.boot_id()
+        if same_boot and checkpoint.monotonic <= monotonic:
+            age = monotonic - checkpoint.monotonic
+        if age < math.inf and checkpoint.boot_id:
             self._ahead = checkpoint.now - checkpoint.monotonic
         else:
             self._ahead = max(self._ahead, checkpoint.now - monotonic)
-        self._warn_if_far()
+        ahead = monotonic + self._ahead - self._clock.wall()
+        if abs(ahead) > DAY_S and not self._is_far_known:
+            self._is_far_known = True
+            _log.warning(
+                "the wall clock was set: the time by which memories expire is %.1f "
+                "days %s it; `vecall doctor` says more",
+                abs(ahead) / DAY_S,
+                "ahead of" if ahead > 0 else "behind",
+            )
+        return age
 
     def reset(self) -> float:
         """Continue from the wall clock's time.
@@ -150,18 +170,6 @@ class ExpiryClock:
         ahead = self.now() - wall
         self._ahead = wall - self._clock.monotonic()
         return ahead
-
-    def _warn_if_far(self) -> None:
-        """Log once that the wall clock and this clock differ by more than a day."""
-        ahead = self.now() - self._clock.wall()
-        if abs(ahead) > DAY_S and not self._is_far_known:
-            self._is_far_known = True
-            _log.warning(
-                "the wall clock was set: the time by which memories expire is %.1f "
-                "days %s it; `vecall doctor` says more",
-                abs(ahead) / DAY_S,
-                "ahead of" if ahead > 0 else "behind",
-            )
 
 
 _METHODS: tuple[tuple[str, tuple[type, ...]], ...] = (

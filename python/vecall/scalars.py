@@ -59,19 +59,14 @@ def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if _NO_SCALARS.issuperset(map(type, arguments)):
         return arguments
-    return tuple(
-        [
-            value if type(value) in _NO_SCALARS else _exact_argument(value)
-            for value in arguments
-        ]
-    )
-
-
-def _exact_argument(value: Any) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_make"):
-        plain = exact_arguments(value)
-        return value if plain is value else value._make(plain)
-    return exact(value)
+    plain = list(arguments)
+    for place, value in enumerate(arguments):
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            given = exact_arguments(value)
+            plain[place] = value if given is value else value._make(given)
+        elif type(value) not in _NO_SCALARS:
+            plain[place] = exact(value)
+    return tuple(plain)
 
 
 def stored_float(text: str) -> float:

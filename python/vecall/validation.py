@@ -98,10 +98,11 @@ def check_query(value: object) -> str:
     Raises:
         InvalidTypeError: Not a string.
     """
-    value = exact(value)
-    if not isinstance(value, str):
-        msg = "query: expected a string"
-        raise InvalidTypeError(msg)
+    if type(value) is not str:
+        value = exact(value)
+        if type(value) is not str:
+            msg = "query: expected a string"
+            raise InvalidTypeError(msg)
     return value
 
 

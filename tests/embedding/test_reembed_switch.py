@@ -68,7 +68,8 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
     path = tmp_path / "m.db" if durable else None
     service = filled(open_service, path, Named(4, "old"))
     committed, go_on = threading.Event(), threading.Event()
-    acknowledge, submit = Writer._acknowledge, Writer.submit
+    storage = service._memory.storage
+    acknowledge, submit = Writer._acknowledge, storage.submit
 
     def held(writer: Writer, pending: Any) -> None:
         if isinstance(pending.job, SwitchModels):
@@ -76,14 +77,14 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
             assert go_on.wait(WAIT_S)
         acknowledge(writer, pending)
 
-    def noted(writer: Writer, job: Any, *then: Any) -> Any:
-        future = submit(writer, job, *then)
+    def noted(job: Any, *then: Any) -> Any:
+        future = submit(job, *then)
         if committed.is_set():
             go_on.set()  # the load waits for the model
         return future
 
     monkeypatch.setattr(Writer, "_acknowledge", held)
-    monkeypatch.setattr(Writer, "submit", noted)
+    monkeypatch.setattr(storage, "submit", noted)
     with ThreadPoolExecutor(2) as threads:
         moving = threads.submit(service.sync.admin.reembed, Named(5, "new"))
         assert committed.wait(WAIT_S)

@@ -317,11 +317,11 @@ class ScheduledDatabase:
         """Return what the database has."""
         return getattr(self._inner, name)
 
-    def partition(self, app: str, user: str) -> Any:
-        """Return the number and the newest change of a partition."""
+    def peek(self, read: Any, app: str, user: str) -> Any:
+        """Return what is read of a partition, such as its newest change."""
         self._scheduler.point()
         self._scheduler.use(("file", (app, user)), "r")
-        return self._inner.partition(app, user)
+        return self._inner.peek(read, app, user)
 
     @contextmanager
     def read_transaction(self) -> Iterator[Any]:

@@ -29,6 +29,7 @@ from vecall.store import (
     WriteJob,
 )
 from vecall.store.file.database import Database
+from vecall.store.names import find_part
 from vecall.store.sqlite import run_in_savepoint
 
 from helpers.join_runner import run_with
@@ -148,7 +149,7 @@ class World:
         self.homes += [_Home(self) for _ in range(1, processes)]
         if self.homes[0].newest is not None:
             for user in users:
-                found = database.partition(APP, user)
+                found = database.peek(find_part, APP, user)
                 self.homes[0].newest._found[APP, user] = found
 
     def submit(self, job: WriteJob) -> Future[Change]:

@@ -151,6 +151,7 @@ class Watch:
             def __init__(self) -> None:
                 super().__init__()
                 self._entries = TracedDict(watch, "entries")
+                self.get = self._entries.get
                 self._pins = Pins()
 
             def _count(self, mode: Mode) -> None:
@@ -160,7 +161,11 @@ class Watch:
             @property
             def nbytes(self) -> int:
                 self._count("r")
-                return super().nbytes
+                return self._nbytes
+
+            @nbytes.setter
+            def nbytes(self, nbytes: int) -> None:
+                self._nbytes = nbytes
 
             def put(self, key: Key, entry: LoadedPartition) -> None:
                 self._count("c")
@@ -220,7 +225,11 @@ class Watch:
             def nbytes(self) -> int:
                 if has_budget:
                     watch.use("texts", "r")
-                return super().nbytes
+                return self._nbytes
+
+            @nbytes.setter
+            def nbytes(self, nbytes: int) -> None:
+                self._nbytes = nbytes
 
         return TracedCache
 

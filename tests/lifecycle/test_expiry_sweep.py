@@ -168,9 +168,9 @@ def test_a_sweep_that_cannot_have_its_turn_is_tried_again(
     open_service, path, clock, caplog, monkeypatch
 ):
     """S4.58: somebody else writes for long."""
+    monkeypatch.setattr(database, "_GATE_TIMEOUT_S", 0.02)
     service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, "a")
-    monkeypatch.setattr(database, "_GATE_TIMEOUT_S", 0.02)
     with child(HOLDER, path) as holder:
         assert said(holder) == "held"
         clock.let_pass(60.0)

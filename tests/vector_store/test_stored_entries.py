@@ -52,16 +52,15 @@ rows = st.builds(
 
 @given(
     rows,
-    shares,
     st.none() | st.floats(0, 9),
     st.floats(-1, 1) | st.just(math.nan),
     st.none() | shares,
     st.none() | st.just({"words": 0.5}),
 )
 def test_an_entry_of_a_row_is_what_the_constructor_makes(
-    row, importance, score, similarity, confidence, explanation
+    row, score, similarity, confidence, explanation
 ):
-    found = entry_from_row(row, importance, score, similarity, confidence, explanation)
+    found = entry_from_row(row, None, score, similarity, confidence, explanation)
     expected = MemoryEntry(
         row.text if row.content is None else json.loads(row.content),
         id=row.id,
@@ -73,7 +72,7 @@ def test_an_entry_of_a_row_is_what_the_constructor_makes(
         source=row.source,
         trust=row.trust,
         custom_metadata={} if row.meta is None else json.loads(row.meta),
-        importance=importance,
+        importance=0.5 if row.importance is None else row.importance,
         score=score,
         similarity=None if math.isnan(similarity) else similarity,
         confidence=confidence,
@@ -92,7 +91,7 @@ def test_an_entry_of_a_row_behaves_like_any_other():
         *(1, "a", "s", None, None, 5.0, 6.0, None, "Nate", None, None, None),
         *("zebra", None, None, None),
     )
-    one, other = entry_from_row(row, 0.5), entry_from_row(row, 0.5)
+    one, other = entry_from_row(row), entry_from_row(row)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.score = 1.0
     for same in (copy.copy(one), pickle.loads(pickle.dumps(one)), other):
@@ -106,14 +105,14 @@ def test_an_entry_of_a_row_behaves_like_any_other():
 def test_a_weight_outside_of_its_range_makes_no_entry(importance):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(InvalidArgumentError):
-        entry_from_row(row, importance)
+        entry_from_row(row._replace(importance=importance))
 
 
 @pytest.mark.parametrize("field", ["content", "meta"])
 def test_a_value_that_is_no_json_object_makes_no_entry(field):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(CorruptFileError):
-        entry_from_row(row._replace(**{field: "[1]"}), 0.5)
+        entry_from_row(row._replace(**{field: "[1]"}))
 
 
 def test_a_confidence_is_that_of_the_signals_which_the_memory_explains(open_service):

@@ -18,11 +18,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class _Counted:
-    __slots__ = ("lock", "users")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users = 0  # threads that hold the lock or wait for it
+    lock: threading.Lock
+    users = 0  # threads that hold the lock or wait for it
 
 
 class KeyLocks(Generic[Key]):
@@ -70,6 +67,7 @@ class KeyLocks(Generic[Key]):
             counted = self._locks.get(key)
             if counted is None:
                 counted = self._locks[key] = _Counted()
+                counted.lock = threading.Lock()
             counted.users += 1
             return counted
 

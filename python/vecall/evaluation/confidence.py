@@ -100,7 +100,7 @@ def fitted(
         except ConfigError:
             return weights, {"held_out": None}
         hits = [hit for result in results if result.user == user for hit in result.hits]
-        confidences += [without.probability(hit.signals) for hit in hits]
+        confidences += map(without.law().probability, [hit.signals for hit in hits])
         relevant += [hit.relevant for hit in hits]
     return weights, {"held_out": _calibration_figures(confidences, relevant)}
 

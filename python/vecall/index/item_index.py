@@ -431,7 +431,8 @@ class ItemCache:
         """
         self._budget = budget
         self._owners: OrderedDict[Key, ItemOwner] = OrderedDict()  # last searched last
-        self._bytes = 0
+        self.nbytes = 0
+        """Bytes of all loaded vectors, and of what belongs to them."""
         self._lock = threading.Lock()
 
     @contextmanager
@@ -452,11 +453,6 @@ class ItemCache:
             finally:
                 self._count(key, owner)
                 after()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all loaded vectors, and of what belongs to them."""
-        return self._bytes
 
     def drop(self, key: Key) -> int:
         """Free what is loaded of a user, after the search in progress.
@@ -511,7 +507,7 @@ class ItemCache:
         owner = self._owners.pop(key, None)
         if owner is None:
             return 0
-        self._bytes -= owner.counted
+        self.nbytes -= owner.counted
         return owner.counted
 
     def _count(self, key: Key, owner: ItemOwner) -> None:
@@ -519,5 +515,5 @@ class ItemCache:
         nbytes = owner.nbytes
         with self._lock:
             if self._owners.get(key) is owner:
-                self._bytes += nbytes - owner.counted
+                self.nbytes += nbytes - owner.counted
                 owner.counted = nbytes

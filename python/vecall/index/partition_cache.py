@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,7 @@ from vecall.store import (
 
 _log = logging.getLogger("vecall")
 
+_RID, _ROW, _RID_OF_STORED = map(attrgetter, ("rid", "row", "row.rid"))
 _SLICE = 16  # rows analysed at a time: half a millisecond
 
 
@@ -256,7 +258,7 @@ class PartitionLoader:
             slices = Slices()
             while batch := list(islice(waiting, _SLICE)):
                 refused += add_rows(self._engine, key, batch, self._model)
-                self._cache.put(item.row for item in batch)
+                self._cache.put(map(_ROW, batch))
                 slices.pause_if_due()
         except BaseException:
             entry.sound = False  # an unknown part of the change was applied
@@ -340,11 +342,10 @@ class PartitionCache:
             `current`.
         """
         if self._newest is not None:
-            return self.current(key, self._newest.get(key))
-        future = self._storage.version_future(*key)
-        if future is not None:
-            return future
-        return self.current(key, self._storage.version(*key))
+            found: Version | None | Future[Version | None] = self._newest.get(key)
+        else:
+            found = self._storage.newest(*key)
+        return self.current(key, None) if found is None else found
 
     def current(self, key: Key, found: Version | None) -> Version | None:
         """Return a version that was found; drop a partition that does not exist."""
@@ -424,9 +425,10 @@ class PartitionCache:
         """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
             self._newest.note(change)
-        self._cache.forget(change.removed)
-        self._cache.forget(entry.row.rid for entry in change.stored)
-        self._cache.forget(row.rid for row in change.marked)
+        elif change.seq == change.seq_before and not change.forgotten:
+            return  # no memory has changed: of items alone, for example
+        written = map(_RID_OF_STORED, change.stored)
+        self._cache.forget([*change.removed, *written, *map(_RID, change.marked)])
         key = (change.app, change.user)
         with self._locks.held_if_free(key) as free:
             if free:
@@ -477,7 +479,8 @@ class PartitionCache:
             return
         try:
             self._filling.apply(key, entry, change.stored, change.removed)
-            self._cache.put(change.marked)
+            if change.marked:
+                self._cache.put(change.marked)
         except BaseException:
             self._drop(key)  # possibly half applied: the next search reloads it
             raise
@@ -612,7 +615,7 @@ class PartitionCache:
         """Bytes that could be freed."""
         if self._newest is not None:
             return self._item_bytes  # a database in memory is memory as well
-        return self.nbytes + self._cache.nbytes + self._item_bytes
+        return self._residents.nbytes + self._cache.nbytes + self._item_bytes
 
     def _evict_items(self, excess: int) -> int:
         """Evict users' items; return the freed bytes."""

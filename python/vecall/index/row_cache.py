@@ -31,6 +31,18 @@ _USED = 2  # values in the entry of a row that was used
 _ROW_OVERHEAD = 700  # bytes of a row's objects besides its strings' characters
 
 
+class _Moments(OrderedDict[int, int]):
+    """Since when the rows of a partition are valid; the newest moment is the last.
+
+    Too late a moment costs a read; too early a one returns an outdated text.
+    """
+
+    before = 0  # of partitions that were dropped
+
+    def __missing__(self, part: int) -> int:
+        return self.before
+
+
 class RowCache:
     """An LRU cache of rows by number. Thread-safe."""
 
@@ -39,12 +51,12 @@ class RowCache:
         self._budget = budget
         # The values of a row, or a `Row`; last the moment when it was put.
         self._rows: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
-        self._bytes = 0
+        self.nbytes = 0
+        """The estimated memory of the rows, in bytes."""
         self._moment = 0
         self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
         self._forgets_before = 0
-        self._valid_from: OrderedDict[int, int] = OrderedDict()  # partition to moment
-        self._all_valid_from = 0  # of partitions that are no longer in `_valid_from`
+        self._valid_from = _Moments()
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
@@ -54,7 +66,8 @@ class RowCache:
         with self._lock:
             for rid in rids:
                 if rid >> 32 != part:  # most answers are of one partition
-                    part, valid_since = rid >> 32, self._valid_since(rid)
+                    part = rid >> 32
+                    valid_since = self._valid_from[part]
                 entry = self._rows.get(rid)
                 if entry is None or entry[-1] < valid_since:
                     found.append(None)
@@ -82,17 +95,19 @@ class RowCache:
             for row in rows:
                 if read_at is not None and self._outdated(row.rid, read_at):
                     continue
-                self._drop(row.rid)
+                if row.rid in self._rows:
+                    self._drop(row.rid)
                 self._rows[row.rid] = (*row, self._moment)
-                self._bytes += _estimated_row_bytes(row)
-            while self._bytes > self._budget and self._rows:
+                self.nbytes += _estimated_row_bytes(row)
+            while self.nbytes > self._budget and self._rows:
                 self._drop(next(iter(self._rows)))
 
     def forget(self, rids: Iterable[int]) -> None:
         """Drop rows that were changed or deleted."""
         with self._lock:
             for rid in rids:
-                self._drop(rid)
+                if rid in self._rows:
+                    self._drop(rid)
                 self._moment += 1
                 self._forgotten[rid] = self._moment
                 self._forgotten.move_to_end(rid)
@@ -103,7 +118,7 @@ class RowCache:
         """Drop all rows."""
         with self._lock:
             self._rows.clear()
-            self._bytes = 0
+            self.nbytes = 0
 
     def forget_partition(self, part: int) -> None:
         """Drop all rows of a partition that is being reloaded.
@@ -115,28 +130,17 @@ class RowCache:
             self._valid_from[part] = self._moment
             self._valid_from.move_to_end(part)
             if len(self._valid_from) > _PARTITIONS_KEPT:
-                self._all_valid_from = self._valid_from.popitem(last=False)[1]
+                self._valid_from.before = self._valid_from.popitem(last=False)[1]
 
     def _outdated(self, rid: int, read_at: int) -> bool:
-        if read_at < max(self._forgets_before, self._valid_since(rid)):
+        if read_at < max(self._forgets_before, self._valid_from[rid >> 32]):
             return True
         return self._forgotten.get(rid, 0) > read_at
 
-    def _valid_since(self, rid: int) -> int:
-        # Too late a moment costs a read; too early a one returns an outdated text.
-        return max(self._valid_from.get(rid >> 32, 0), self._all_valid_from)
-
-    @property
-    def nbytes(self) -> int:
-        """The estimated memory of the rows, in bytes."""
-        return self._bytes
-
     def _drop(self, rid: int) -> None:
-        entry = self._rows.pop(rid, None)
-        if entry is not None:
-            self._bytes -= _estimated_row_bytes(
-                entry if len(entry) > _USED else entry[0]
-            )
+        entry = self._rows.pop(rid)
+        row = entry if len(entry) > _USED else entry[0]
+        self.nbytes -= _estimated_row_bytes(row)
 
 
 _TEXTS = itemgetter(*map(Row._fields.index, ("text", "content", "meta")))
@@ -169,17 +173,11 @@ def _session(row: Row) -> int:
     return 0 if row.pos is None else _UNKNOWN_SESSION
 
 
-class _Names:
+class _Names(dict[str | None, int]):
     """Caches the numbers of names within one batch."""
 
-    def __init__(self) -> None:
-        self._known: dict[str | None, int] = {None: 0}
-
-    def __call__(self, name: str | None) -> int:
-        number = self._known.get(name)
-        if number is None:
-            assert name is not None
-            number = self._known[name] = name_key(name)
+    def __missing__(self, name: str) -> int:
+        self[name] = number = name_key(name)
         return number
 
 
@@ -221,28 +219,39 @@ def _is_refused(
 def _add(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    rows = [entry.row for entry in stored]
-    terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(found) for found in terms], out=offsets[1:])
-    expires = [_NEVER if (end := row.end) is None else to_micros(end) for row in rows]
-    names = _Names()
-    vectors, has_vector = _vectors(engine.dim, stored, model)
+    terms: list[int] = []
+    offsets = [0]
+    columns: list[tuple[Any, ...]] = []
+    names = _Names({None: 0})
+    for entry in stored:
+        row = entry.row
+        terms += memory_terms(row.text, row.author, row.ts)
+        offsets.append(len(terms))
+        end, pos = row.end, row.pos
+        columns.append(
+            (
+                row.rid,
+                to_micros(row.time),
+                _NEVER if end is None else to_micros(end),
+                _session(row),
+                _NOWHERE if pos is None else pos,
+                names[row.author],
+                names[row.kind],
+            )
+        )
+    rids, times, ends, sessions, positions, authors, kinds = zip(*columns, strict=True)
     engine.add_rows(
         key,
-        np.array([row.rid for row in rows], np.int64),
-        np.array([to_micros(row.time) for row in rows], np.int64),
-        np.array(expires, np.int64),
-        np.array([_session(row) for row in rows], np.uint64),
-        np.array(
-            [_NOWHERE if row.pos is None else row.pos for row in rows], np.float64
-        ),
-        np.array([term for found in terms for term in found], np.uint64),
-        offsets,
-        vectors,
-        has_vector,
-        np.array([names(row.author) for row in rows], np.uint64),
-        np.array([names(row.kind) for row in rows], np.uint64),
+        np.array(rids, np.int64),
+        np.array(times, np.int64),
+        np.array(ends, np.int64),
+        np.array(sessions, np.uint64),
+        np.array(positions, np.float64),
+        np.array(terms, np.uint64),
+        np.array(offsets, np.int64),
+        *_vectors(engine.dim, stored, model),
+        np.array(authors, np.uint64),
+        np.array(kinds, np.uint64),
     )
 
 

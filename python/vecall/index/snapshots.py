@@ -65,18 +65,12 @@ class LoadedPartitions:
         """Begin with none."""
         self._mutex = threading.Lock()
         self._entries: dict[Key, LoadedPartition] = {}
-        self._bytes = 0
+        self.get = self._entries.get
+        """Returns a partition's entry."""
+        self.nbytes = 0
+        """Bytes of all entries."""
         # Weak references, so a pin ends with the call that made it, however that ends.
         self._pins: weakref.WeakSet[_Pin] = weakref.WeakSet()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all entries."""
-        return self._bytes
-
-    def get(self, key: Key) -> LoadedPartition | None:
-        """Return a partition's entry."""
-        return self._entries.get(key)
 
     def keys(self) -> set[Key]:
         """Return the partitions that have an entry."""
@@ -88,13 +82,13 @@ class LoadedPartitions:
         with self._mutex:
             if self._entries.get(key) is not entry:
                 self._entries[key] = entry
-                self._bytes += entry.nbytes
+                self.nbytes += entry.nbytes
 
     def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
         """Set the size of an entry, whether it is added or not."""
         with self._mutex:
             if self._entries.get(key) is entry:
-                self._bytes += nbytes - entry.nbytes
+                self.nbytes += nbytes - entry.nbytes
             entry.nbytes = nbytes
 
     def take(self, key: Key) -> LoadedPartition | None:
@@ -102,7 +96,7 @@ class LoadedPartitions:
         with self._mutex:
             entry = self._entries.pop(key, None)
             if entry is not None:
-                self._bytes -= entry.nbytes
+                self.nbytes -= entry.nbytes
             return entry
 
     @contextmanager

@@ -107,11 +107,15 @@ def checked_batch(
             msg = f"{name}: expected a Put or a Drop"
             raise InvalidTypeError(msg)
         place = checked_place((each.namespace, each.key), name, limits)
-        version = _checked_if_version(each.if_version, name)
+        version = each.if_version
+        if version is not None:
+            version = _checked_if_version(version, name)
         if isinstance(each, Drop):
             records.append(ItemDrop(*place, version))
             continue
-        vectors = vectors_of(each.vectors, f"{name}.vectors")
+        vectors = each.vectors
+        if vectors is not None:
+            vectors = vectors_of(vectors, f"{name}.vectors")
         if vectors is not None and dim not in (0, vectors.shape[1]):
             msg = f"{name}.vectors: expected {dim} numbers each, as before"
             raise DimensionError(msg)
@@ -125,17 +129,17 @@ def checked_batch(
 
 
 def check_embedder(name: object) -> None:
-    """Check the name of the embedder of items; None is not recorded.
+    """Check the name of the embedder of items.
 
     Raises:
         InvalidTypeError: Not a string.
         InvalidArgumentError: It has a lone surrogate.
     """
-    if not isinstance(name, str | None):
+    if not isinstance(name, str):
         msg = "embedder: expected the name of an embedder"
         raise InvalidTypeError(msg)
     try:
-        (name or "").encode()
+        name.encode()
     except UnicodeEncodeError:
         msg = "embedder: must not have a lone surrogate"
         raise InvalidArgumentError(msg) from None
@@ -209,10 +213,11 @@ _checked_labels = lru_cache(maxsize=1024)(_checked_labels_uncached)
 
 
 def _checked_label(label: object, name: str, most: int) -> str:
-    label = exact(label)
-    if not isinstance(label, str):
-        msg = f"{name}: expected strings"
-        raise InvalidTypeError(msg)
+    if type(label) is not str:
+        label = exact(label)
+        if type(label) is not str:
+            msg = f"{name}: expected strings"
+            raise InvalidTypeError(msg)
     try:
         size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
@@ -247,7 +252,8 @@ def stored_value(
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
         "lists, and mappings with string keys"
     )
-    walk = _Walk(min(most, limits.max_item_bytes + _COST))
+    walk = _Walk()
+    walk.most = min(most, limits.max_item_bytes + _COST)
     try:
         copy = walk.plain(value)
         if walk.size <= LARGE:
@@ -284,11 +290,8 @@ class _Walk:
         size: A lower bound of the characters of its JSON so far.
     """
 
-    __slots__ = ("most", "size")
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.size = 0
+    most: float
+    size = 0
 
     def plain(self, value: Any) -> Any:
         """Return a JSON value with plain dicts and lists.
@@ -317,10 +320,8 @@ class _Walk:
         return value
 
 
-def _checked_if_version(version: object, name: str) -> int | None:
+def _checked_if_version(version: object, name: str) -> int:
     version = exact(version)
-    if version is None:
-        return None
     if type(version) is not int or not 0 <= version <= _MAX_VERSION:
         msg = f"{name}.if_version: expected None or a version, an integer from 0"
         raise InvalidArgumentError(msg)
@@ -329,7 +330,7 @@ def _checked_if_version(version: object, name: str) -> int | None:
 
 def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
     """Return the vectors of one item as float32 (n, dim); None for none."""
-    if given is None or (isinstance(given, list | tuple) and not given):
+    if isinstance(given, list | tuple) and not given:
         return None
     matrix = checked_vectors_of(given, name)
     if len(matrix) > MOST_VECTORS:

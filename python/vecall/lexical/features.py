@@ -141,7 +141,7 @@ def text_marks(
     found = []
     if (
         len(words) <= (_LONGEST_REQUEST if author == _USER else _LONGEST_QUESTION)
-        and any(sign in text for sign in _QUESTION_SIGNS)
+        and any(map(text.__contains__, _QUESTION_SIGNS))
         and _ASKS.search(text)
     ):
         found.append(QUESTION)

@@ -276,8 +276,6 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
         The letters before the apostrophe and the names of the languages with this
         elision, in the order of the text. English names such as D'Angelo count too.
     """
-    if "'" not in folded and folded.isascii():
-        return []  # a fast path for most texts
     if not _MAY_BE_ELIDED.search(folded):
         return []
     found = _ELIDED.findall(folded)
@@ -291,7 +289,7 @@ def joined_words(folded: str) -> list[str]:
         The words of a normalised text: "D'Angelo" gives dangelo. Empty if the text has
         no such words.
     """
-    return [prefix + rest for prefix, rest in _WHOLE.findall(folded)]
+    return list(map("".join, _WHOLE.findall(folded)))
 
 
 ARABIC = "arabic"
@@ -329,15 +327,12 @@ _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in nu
 
 
 # Letters with a horn, with two marks, with a dot below or with a hook above.
-_VIETNAMESE = re.compile("[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]")
+VIETNAMESE_LETTERS = re.compile(
+    "[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]"
+)
 _TURKISH = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
 _ROMANIAN = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
 _RUN = re.compile(r"\w+")
-
-
-def has_vietnamese_letters(text: str) -> bool:
-    """Return whether a text, not normalised, has letters that only Vietnamese uses."""
-    return not text.isascii() and _VIETNAMESE.search(text) is not None
 
 
 def language_of(
@@ -359,7 +354,8 @@ def language_of(
     """
     if toned:
         return _with_vietnamese(words, toned)
-    elided = elided_words(folded) if folded else []
+    may_elide = "'" in folded or not folded.isascii()  # few texts do
+    elided = elided_words(folded) if may_elide else []
     letters = _turkish_words(text) if text and not text.isascii() else 0
     if not elided and not letters and _ELSEWHERE.isdisjoint(words):
         return ENGLISH  # English wins ties
@@ -390,7 +386,7 @@ def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
 
     Vietnamese words with their tones are not stop words of other languages.
     """
-    telling = sum(has_vietnamese_letters(word) for word in toned)
+    telling = sum(map(bool, map(VIETNAMESE_LETTERS.search, toned)))
     other = language_of(toned)
     against = sum(word in STOP_WORDS[other] for word in toned)
     return VIETNAMESE if telling >= against else language_of(words)

@@ -24,19 +24,13 @@ from vecall.lexical.languages import (
     GERMAN,
     TURKISH,
     VIETNAMESE,
-    has_vietnamese_letters,
+    VIETNAMESE_LETTERS,
     joined_words,
     language_of,
     language_of_script,
     may_be_german,
 )
-from vecall.lexical.stems import (
-    CACHE_WORDS,
-    PART,
-    STOPPED,
-    Language,
-    made_language,
-)
+from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.lexical.tokenizer import (
     SHORTEST_COMPOUND,
     base_letters,
@@ -60,27 +54,36 @@ _CACHE_COMPOUNDS = 10_000
 _MOST_OPTIONAL = 256
 
 
+class _Languages(dict[str, Language]):
+    """Stemmers by language, made when they are needed."""
+
+    def __missing__(self, name: str) -> Language:
+        self[name] = language = made_language(name)
+        return language
+
+
 class _Analysis(threading.local):
     """One thread's stemmers and its cache of author marks."""
 
     def __init__(self) -> None:
-        self._languages: dict[str, Language] = {}
+        self._languages = _Languages()
         self._authors: dict[str, int] = {}
 
     def terms(self, words: Sequence[str], language: str) -> list[int]:
         """Return the hashes of the stems of words, in order, without stop words."""
-        own = self._language(language)
+        own = self._languages[language]
         known = own.terms
         found = list(map(known.get, words))
         if None in found:
             for place, word in enumerate(words):
                 if found[place] is None:
-                    found[place] = known[word] = self._of_script(word, own).term(word)
-        return [term for term in found if term]
+                    its = own if word.isascii() else self._of_script(word, own)
+                    found[place] = known[word] = its.term(word)
+        return list(filter(None, found))
 
     def part_terms(self, words: Sequence[str], language: str) -> list[int]:
         """Return the hashes of the possible parts of the long words of a query."""
-        known = self._language(language).parts
+        known = self._languages[language].parts
         found: list[int] = []
         for word in words:
             if len(word) < SHORTEST_COMPOUND:
@@ -108,19 +111,13 @@ class _Analysis(threading.local):
                 if marks[place] is None:
                     if len(known) >= CACHE_WORDS:
                         known.clear()
-                    stem = self._of_script(word, self._language(ENGLISH)).stem(word)
+                    stem = self._of_script(word, self._languages[ENGLISH]).stem(word)
                     marks[place] = known[word] = author_mark(stem) if stem else STOPPED
-        return tuple(dict.fromkeys(mark for mark in marks if mark))
+        return tuple(dict.fromkeys(filter(None, marks)))
 
     def _of_script(self, word: str, latin: Language) -> Language:
-        own = None if word.isascii() else language_of_script(word)
-        return latin if own is None else self._language(own)
-
-    def _language(self, name: str) -> Language:
-        language = self._languages.get(name)
-        if language is None:
-            language = self._languages[name] = made_language(name)
-        return language
+        own = language_of_script(word)
+        return latin if own is None else self._languages[own]
 
 
 _analysis = _Analysis()
@@ -177,7 +174,7 @@ def _optional_terms(
         found.update(dict.fromkeys(_analysis.part_terms(words, language)))
     elif language == TURKISH:  # an English query may hold a Turkish name
         found.update(dict.fromkeys(_analysis.terms(words, ENGLISH)))
-    return [term | PART for term in found][:_MOST_OPTIONAL]
+    return list(map(PART.__or__, found))[:_MOST_OPTIONAL]
 
 
 def memory_terms(text: str, author: str | None, timestamp: float | None) -> list[int]:
@@ -209,7 +206,8 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         extra += joined_words(folded)  # names such as D'Angelo
     if extra:
         terms += _analysis.terms(extra, language)
-    terms += _analysis.terms(suffixed_words(folded), ENGLISH)
+    if suffixed := suffixed_words(folded):
+        terms += _analysis.terms(suffixed, ENGLISH)
     if toned and language != VIETNAMESE:
         terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
@@ -218,7 +216,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         parts += base_letters(words)
     if not folded.isascii():
         parts += symbols(folded).difference(words)
-    marks += [term | PART for term in _analysis.terms(parts, language)]
+    marks += map(PART.__or__, _analysis.terms(parts, language))
     if may_be_german(words, language):
         marks += _compound_part_terms(words)
     if author:
@@ -236,7 +234,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
 
 def toned_words(text: str) -> list[str]:
     """Return the words of a text with their tones; [] without Vietnamese letters."""
-    return split_words(with_tones(text)) if has_vietnamese_letters(text) else []
+    if text.isascii() or not VIETNAMESE_LETTERS.search(text):
+        return []
+    return split_words(with_tones(text))
 
 
 def _vietnamese_terms(toned: Sequence[str]) -> list[int]:

@@ -35,7 +35,6 @@ from vecall.operations.writes import (
     give_own_vectors,
 )
 from vecall.ranking.options import Ranking
-from vecall.search.scores import prior_of
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, entry_from_row
 from vecall.store import (
@@ -141,7 +140,7 @@ class Corrections:
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
                     raise
-        return entry_from_row(now, prior_of(now), scope=scope)
+        return entry_from_row(now, scope=scope)
 
     async def _write_changed(
         self,
@@ -171,13 +170,11 @@ class Corrections:
             "supersedes": None,
             "trust": at_most(row.trust, max_trust),
         }
-        changed = replace(
-            entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
-        )
+        changed = replace(entry_from_row(row), **{**unchanged, **changes})
         draft = one_draft(changed, how, self._memory.limits)
         search_index = self._memory.search_index
-        own = None if vector is None else [vector]
-        give_own_vectors([draft], own, search_index.model)
+        if vector is not None:
+            give_own_vectors([draft], [vector], search_index.model)
         embedding = search_index.embedding
         is_new = (draft.author, draft.text) != (row.author, row.text)
         if vector is None and is_new and embedding and not embedding.can_embed:
@@ -233,7 +230,7 @@ class Corrections:
             raise NotFoundError(msg)
         return [
             Revision(
-                entry_from_row(past.row, prior_of(past.row)),
+                entry_from_row(past.row),
                 cast("Any", past.state),
                 past.at,
                 past.why,
@@ -330,9 +327,7 @@ class Corrections:
             rows = reads.listed(
                 *key, state, cursor, limit + 1, now, conditions, self._memory.rights
             )
-        entries = [
-            entry_from_row(row, prior_of(row), scope=scope) for row in in_slices(rows)
-        ]
+        entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
         return Page.of(entries, limit, lambda entry: entry.id)
 
     @observed("archive")

@@ -321,25 +321,25 @@ class ItemOperations:
         """Write and delete items in one transaction; return their versions."""
         key = self._key(app, user, write=True)
         given = checked_list(operations, "operations", "Put and Drop")
-        check_embedder(embedder)
+        if embedder is not None:
+            check_embedder(embedder)
         batch = await self._checked(given)
         if not batch.operations:
             return []
         job = WriteItems(*key, batch.operations, batch.dim, embedder)
-        await self._submit(job)
+        await Join(self._runtime.storage.submit(job))
+        if ItemDrop in map(type, job.operations):
+            self._free(job)
         return job.versions
 
-    async def _submit(self, job: WriteItems) -> None:
-        """Write; free the vectors of the deleted items."""
-        await Join(self._runtime.storage.submit(job))
-        self._runtime.item_cache.forget(
-            (job.app, job.user),
-            (
-                (drop.namespace, drop.key, version)
-                for drop, version in zip(job.operations, job.versions, strict=True)
-                if version and isinstance(drop, ItemDrop)
-            ),
-        )
+    def _free(self, job: WriteItems) -> None:
+        """Free the vectors of the deleted items."""
+        deleted = [
+            (drop.namespace, drop.key, version)
+            for drop, version in zip(job.operations, job.versions, strict=True)
+            if version and isinstance(drop, ItemDrop)
+        ]
+        self._runtime.item_cache.forget((job.app, job.user), deleted)
 
     @observed("items_get", len)
     async def get(
@@ -432,7 +432,8 @@ class ItemOperations:
         test = None if where is None else compiled(where)
         most = checked_count(limit, "limit", 1)
         skipped = checked_count(offset, "offset", 0)
-        check_embedder(embedder)
+        if embedder is not None:
+            check_embedder(embedder)
         checked_bool(refresh, "refresh")
         checked_bool(only_with_vector, "only_with_vector")
         after = checked_cursor(cursor, scored=vector is not None)
@@ -625,7 +626,8 @@ class ItemOperations:
                 for row in rows[start : start + _DROPS_AT_ONCE]
             ]
             job = WriteItems(*key, drops)
-            await self._submit(job)
+            await Join(self._runtime.storage.submit(job))
+            self._free(job)
             gone += sum(version > 0 for version in job.versions)
         return gone
 

@@ -50,21 +50,10 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import (
-    Draft,
-    EmbeddingModel,
-    Storage,
-    open_storage,
-    require_same,
-)
+from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_same
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
-from vecall.validation import (
-    check_name,
-    check_storage_path,
-    check_top_k,
-    checked_owner,
-)
+from vecall.validation import check_name, check_storage_path, check_top_k, checked_owner
 
 # Helpers for a forked child that reopens the file of its parent's service.
 
@@ -131,6 +120,8 @@ class WriteReviewer:
             limits: The limits on texts, for redacted texts.
         """
         self._hook = hook
+        self.is_open = hook is None
+        """Whether the service has no hook; every draft then passes unchanged."""
         self._limits = limits
         self._thread = PluginExecutor("vecall-hook")
 
@@ -212,11 +203,6 @@ class WriteReviewer:
         if None in results:
             _log.info("on_write rejected %d memories", results.count(None))
         return results
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the service has no hook; every draft then passes unchanged."""
-        return self._hook is None
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if the hook is the caller."""

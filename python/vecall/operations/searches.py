@@ -34,7 +34,7 @@ from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
 from vecall.scalars import exact
-from vecall.search.scores import merge_scopes, prior_of
+from vecall.search.scores import merge_scopes
 from vecall.search.search_index import (
     SearchIndex,
     left_out_rows,
@@ -105,7 +105,8 @@ class Searches(Runtime):
         while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
                 request = self._request(search_index, arguments)
-                others = self._other_keys(arguments)
+                is_wider = arguments.scopes is not None or self.scopes.read
+                others = self._other_keys(arguments) if is_wider else {}
                 try:
                     rewriter = request.ranking.rewriter
                     if rewriter is not None:
@@ -173,7 +174,9 @@ class Searches(Runtime):
             else check_filter(arguments.filter, limits, by_metadata=True),
             ranking,
             checked_bool(arguments.explain, "explain"),
-            vector=checked_query_vector(arguments.vector, search_index.model, ranking),
+            vector=None
+            if arguments.vector is None
+            else checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
 
@@ -261,11 +264,8 @@ class Searches(Runtime):
 
     def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
         """Return the other partitions that a search reads, by scope."""
-        scopes = self.scopes
-        if arguments.scopes is None and not scopes.read:
-            return {}
         if arguments.scopes is None:
-            named: Iterable[object] = sorted(scopes.read)
+            named: Iterable[object] = sorted(self.scopes.read)
         else:
             named = as_list(arguments.scopes, "scopes")
         return {
@@ -430,7 +430,7 @@ class Reads:
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return entry_from_row(row, prior_of(row), scope=scope)
+        return entry_from_row(row, scope=scope)
 
     @observed("get_many", found_count)
     async def get_many(
@@ -463,10 +463,7 @@ class Reads:
             rows = reads.find_many(
                 app, user, list(dict.fromkeys(ids)), now, self._runtime.rights
             )
-        known = {
-            row.id: entry_from_row(row, prior_of(row), scope=scope)
-            for row in in_slices(rows)
-        }
+        known = {row.id: entry_from_row(row, scope=scope) for row in in_slices(rows)}
         return [known.get(id_) for id_ in ids]
 
     def _checked_ids(self, memory_ids: object) -> list[str]:
@@ -508,7 +505,7 @@ class Reads:
                 msg = "memory_id: this user has no such memory"
                 raise NotFoundError(msg)
             turns = reads.turns_around(row, before, after, now, rights)
-        return [entry_from_row(turn, prior_of(turn)) for turn in in_slices(turns)]
+        return [entry_from_row(turn) for turn in in_slices(turns)]
 
     @observed("touch", int)
     async def touch(

@@ -59,10 +59,7 @@ from vecall.store import (
     Storage,
 )
 from vecall.telemetry import observed
-from vecall.types import (
-    AddedIds,
-    LeftOutReason,
-)
+from vecall.types import AddedIds, LeftOutReason
 from vecall.validation import check_name, checked_bool
 
 # The options of a write: of the caller, and of internal operations.
@@ -244,7 +241,7 @@ def give_own_vectors(
     Args:
         given: The memories of a call: drafts, passages, or why there is no draft.
         vectors: A vector for each, float (n, dimensions), or a sequence in which None
-            stands for a memory without a vector of the caller's; or None.
+            stands for a memory without a vector of the caller's.
         model: The model of the file's vectors.
 
     Raises:
@@ -253,8 +250,6 @@ def give_own_vectors(
         DimensionError: A vector of another length than the model's.
         InvalidArgumentError: Not one vector for each memory, or NaN or Inf.
     """
-    if vectors is None:
-        return
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
         raise ConfigError(msg)
@@ -338,7 +333,8 @@ class Writes(Runtime):
         scope = call_metadata(metadata, app_name, user_id)
         raw = one_or_more(memories, "memories")
         given = await self.read_through(entry_drafts, raw, scope, self.limits)
-        give_own_vectors(given, vectors, self.search_index.model)
+        if vectors is not None:
+            give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
         written = await self.added(*key, each_draft(given), request)
         return await self._aligned(given, written)
@@ -387,7 +383,7 @@ class Writes(Runtime):
         if request.idempotency_key is not None:
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
-        if not request.reviewed:
+        if not (request.reviewed or self.gate.is_open):
             proposed = drafts
             drafts = await self.gate.review(
                 *(request.requested_by or (app, user)),

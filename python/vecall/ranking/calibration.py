@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from operator import mul
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall._core import Confidence
 from vecall.errors import ConfigError, InvalidMemoryError
 from vecall.scalars import short_repr
 from vecall.types import MemoryEntry
@@ -29,17 +29,6 @@ _SHIPPED = Path(__file__).with_name("calibrated.json")
 _SINGLE = ("other", "matches", "cosine")  # the optional fields of `Calibration`
 _RIDGE = 1.0
 _STEPS = 50
-LEAST_FACTOR = 0.01
-"""The lower bound of a score's factor, which may be 0, before its log is taken."""
-
-SIZE = 500.0
-"""The characters of a text above which its length counts much in `Signals.size`."""
-
-LONGEST = 4_000
-"""A longer text counts as one of so many characters: the fit saw few longer ones."""
-
-NEAR = 0.05
-"""Scores that differ by this share of the best one or more are a whole step apart."""
 
 
 class Signals(NamedTuple):
@@ -49,7 +38,7 @@ class Signals(NamedTuple):
         covered_root: Square root of the query coverage: the share in [0, 1] of the
             query's idf whose words are in the memory. The root was chosen by its error
             on data sets in eight languages.
-        place: log(1 + the hit's place); see `places`.
+        place: log(1 + the hit's place); see `Confidence.places`.
         relative: The score divided by the best score.
         seen: 1 if the memory has a word of the query, else 0.
         factor: Log of the factor on the score for authors, questions and texts that
@@ -80,60 +69,17 @@ class Signals(NamedTuple):
         if explanation is None:
             msg = "signals: search with explain=True"
             raise InvalidMemoryError(msg)
-        covered = explanation["query_coverage"]
-        seen = covered > 0.0
-        root = math.sqrt(covered)
         return Signals(
-            root,
-            math.log1p(explanation["place"]),
-            explanation["relative"],
-            float(seen),
-            math.log(max(explanation["factor"], LEAST_FACTOR)),
-            size_signal(root, len(memory.text)),
-            explanation["vectors"],
-            0.0 if seen else memory.similarity or 0.0,
+            *Confidence.signals(
+                explanation["query_coverage"],
+                explanation["place"],
+                explanation["relative"],
+                explanation["factor"],
+                len(memory.text),
+                explanation["vectors"],
+                memory.similarity or 0.0,
+            )
         )
-
-
-def size_signal(covered_root: float, size: int) -> float:
-    """Return `Signals.size` of a text of `size` characters."""
-    return covered_root * math.log1p(min(size, LONGEST) / SIZE)
-
-
-def places(scores: Sequence[float]) -> list[float]:
-    """Return how many steps each score is below the best one.
-
-    From a score to the next is a step if they differ by `NEAR` times the best score or
-    more, and less in proportion if they differ less. So distinct scores have their
-    ranks from 0, and a memory is not less probable because others match as well.
-
-    Args:
-        scores: The scores of a result, descending.
-    """
-    width = NEAR * scores[0] if scores else 0.0
-    if not width > 0.0:
-        return [0.0] * len(scores)
-    found: list[float] = []
-    steps, last = 0.0, scores[0]
-    for score in scores:
-        gap = last - score
-        if gap > 0.0:
-            steps += 1.0 if gap >= width else gap / width
-            last = score
-        found.append(steps)
-    return found
-
-
-def cosine_signals(similarity: float, best: float, place: float) -> Signals:
-    """Return the signals of a memory that was ranked by its cosine alone.
-
-    Args:
-        similarity: The cosine of the memory's and the query's vectors, in [-1, 1].
-        best: The highest cosine of the results.
-        place: The place in the results, of `places`.
-    """
-    relative = similarity / best if best > 0.0 else 0.0
-    return Signals(0.0, math.log1p(place), relative)
 
 
 WORD_SIGNALS = 6
@@ -152,12 +98,13 @@ class Weights:
     bias: float
     weights: tuple[float, ...]
 
-    def probability(self, signals: Sequence[float]) -> float:
+    def law(self) -> Confidence:
+        """Return the engine's object with these weights."""
+        return Confidence(self.bias, self.weights)
+
+    def probability(self, signals: Iterable[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
-        odds = sum(map(mul, self.weights, signals), self.bias)
-        if not -60.0 <= odds <= 60.0:
-            odds = min(max(odds, -60.0), 60.0)
-        return 1.0 / (1.0 + math.exp(-odds))
+        return self.law().probability(list(signals))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -158,7 +159,7 @@ class Ranking:
         """Whether an option compares memories with each other."""
         return self.collapse is not None or bool(self.diversity)
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether the results have the engine's order: no option reorders them."""
         return (

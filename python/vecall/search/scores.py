@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from vecall._core import Confidence
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -22,14 +23,8 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.lexical import content_words
-from vecall.ranking.calibration import (
-    LEAST_FACTOR,
-    Calibration,
-    Weights,
-    places,
-    size_signal,
-)
-from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import DAY, Ranking, weight_of
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
@@ -77,7 +72,8 @@ class Hit:
     engine_score: float
     ranked_by: dict[str, float] | None = None  # parts added by ranking options
     # Set by `rate`:
-    place: float = 0.0  # see `vecall.ranking.calibration.places`
+    relative: float = 0.0  # the engine's score as a share of its best one
+    place: float = 0.0  # see `Confidence.places`
     confidence: float = 0.0
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
@@ -91,7 +87,7 @@ class Hit:
             "factor": factor,
             "bm25": self.lexical,
             "query_coverage": covered,
-            "relative": self.relative(answer),
+            "relative": self.relative,
             "rank": float(self.rank),
             "place": self.place,
             "coverage": answer.coverage,
@@ -100,68 +96,11 @@ class Hit:
         }
         return {**parts, **(self.ranked_by or {})}
 
-    def relative(self, answer: QueryStats) -> float:
-        """Return the engine's score as a share of its best one."""
-        return self.engine_score / answer.best if answer.best > 0.0 else 0.0
-
-    def signals(self, answer: QueryStats, size: int) -> tuple[float, ...]:
-        """Return the inputs of the confidence model, in the order of `Signals`.
-
-        Args:
-            answer: The statistics of the query.
-            size: The number of characters of the memory's text.
-        """
-        relative = self.relative(answer)
-        covered, _, vectors, _, _, factor = self.score_parts
-        seen, similarity = covered > 0.0, self.similarity
-        root = math.sqrt(covered)
-        return (
-            root,
-            math.log1p(self.place),
-            relative,
-            1.0 if seen else 0.0,
-            math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
-            size_signal(root, size),
-            vectors * answer.scale if answer.has_vector else 0.0,
-            0.0 if seen or math.isnan(similarity) else similarity,
-        )
-
-
-def descending(chances: Iterable[float], scores: Iterable[float]) -> list[float]:
-    """Return confidences that agree with the order of a result.
-
-    A memory has at most the confidence of the one before it, and exactly that one if
-    their scores are equal. A confidence depends on the memories before it only, so
-    `top_k` does not change it up to 50, the number of the engine's candidates.
-
-    Args:
-        chances: The probability of each memory by itself.
-        scores: The score of each memory.
-    """
-    found: list[float] = []
-    confidence, before = 1.0, None
-    for chance, score in zip(chances, scores, strict=True):
-        if chance < confidence and score != before:
-            confidence = chance
-        before = score
-        found.append(confidence)
-    return found
-
-
-def prior_of(row: Row) -> float:
-    """Return the stored importance of a memory; 0.5 if it has none."""
-    return DEFAULT_PRIOR if row.importance is None else row.importance
-
-
-def importance_of(row: Row, now: float) -> float:
-    """Return the current importance of a memory, in [0, 1]; see `weight_of`."""
-    # Age counts from the middle of the day, so rounding does not change the day.
-    days = (now - row.time) // DAY
-    return _weight_after(row.importance, row.uses, days)
-
 
 @lru_cache(4_096)  # few distinct ages in days and use counts occur
-def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
+def weight_after(prior: float | None, uses: int | None, days: float) -> float:
+    """Return the importance of a memory after whole days, as `weight_of` does."""
+    # Age counts from the middle of the day, so rounding does not change the day.
     return weight_of(prior, uses, (days + 0.5) * DAY)
 
 
@@ -172,14 +111,14 @@ class Scoring:
         self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
-        self._words = calibration.words
-        self._matches = calibration.of_matches()
+        self._words = calibration.words.law()
+        self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
-        self._hybrid: Weights | None = None
+        self._hybrid: Confidence | None = None
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            self._hybrid = calibration.of_model(model_id)
+            self._hybrid = calibration.of_model(model_id).law()
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
@@ -187,32 +126,32 @@ class Scoring:
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
         hybrid = self._hybrid if answer.has_vector else None
-        probability = (self._words if hybrid is None else hybrid).probability
-        scores = [hit.engine_score for hit, _ in found]
-        chances = []
-        for place, (hit, row) in zip(places(scores), found, strict=True):
-            hit.place = place
-            chances.append(probability(hit.signals(answer, len(row.text))))
-        confidences = descending(chances, scores)
-        for confidence, (hit, _) in zip(confidences, found, strict=True):
-            hit.confidence = confidence
+        law = self._words if hybrid is None else hybrid
+        hits = []
+        for hit, row in found:
+            covered, _, vectors, _, _, factor = hit.score_parts
+            size = len(row.text)
+            hits.append(
+                (hit.engine_score, covered, vectors, factor, hit.similarity, size)
+            )
+        scale = answer.scale if answer.has_vector else 0.0
+        rated = law.rate(hits, answer.best, scale)
+        for (hit, _), values in zip(found, rated, strict=True):
+            hit.place, hit.relative, hit.confidence = values
 
-    def confidence_of_match(
-        self, share: float, best: float, place: float, size: int
-    ) -> float:
-        """Return the probability that a text that matches the query is relevant.
+    def rate_matches(
+        self, found: Sequence[tuple[float, Row]]
+    ) -> list[tuple[float, float, float]]:
+        """Return place, relative score and confidence of texts that match the query.
 
         Args:
-            share: Share of the query's words that the text contains, in (0, 1].
-            best: The best share in the result.
-            place: The place in the result, of `places`.
-            size: The number of characters of the text.
+            found: Share of the query's words that a text contains, in (0, 1], and the
+                text's row; best first.
         """
-        relative = share / best
-        root = math.sqrt(share)
-        long = size_signal(root, size)
-        signals = (root, math.log1p(place), relative, 1.0, 0.0, long)
-        return self._matches.probability(signals)
+        hits = [
+            (share, share, 0.0, 1.0, math.nan, len(row.text)) for share, row in found
+        ]
+        return self._matches.rate(hits, hits[0][0] if hits else 0.0, 0.0)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
         """Return a memory with the scores of the user's scorer.

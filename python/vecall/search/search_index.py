@@ -43,10 +43,8 @@ class Use:
 
     __slots__ = ("counts", "serving")
 
-    def __init__(self, serving: SearchIndex) -> None:
-        """Create a use that is not counted yet."""
-        self.serving = serving
-        self.counts = False
+    serving: SearchIndex
+    counts: bool
 
     def __enter__(self) -> SearchIndex:
         """Return the index."""
@@ -58,7 +56,7 @@ class Use:
 
     def __del__(self) -> None:
         """End the use, unless it has ended."""
-        if getattr(self, "counts", False):  # False if `__init__` was interrupted
+        if getattr(self, "counts", False):  # False if `enter` was interrupted
             self.serving.leave(self)
 
 
@@ -138,7 +136,8 @@ class SearchIndex:
 
     def enter(self) -> Use | None:
         """Begin a use; None if the index was retired and replaced by another one."""
-        use = Use(self)
+        use = Use()
+        use.serving = self
         with self._mutex:
             if self._left:
                 return None
@@ -153,10 +152,11 @@ class SearchIndex:
                 return
             use.counts = False
             self._uses -= 1
-            self._leave_if_idle()
+            if self._retiring:
+                self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:
-        if self._retiring and not self._uses and not self._left:
+        if not self._uses and not self._left:
             self._left = True
             self.stop_waiting()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -37,7 +38,9 @@ from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
+    DAY,
     DEFAULT_AUTHORS,
+    DEFAULT_PRIOR,
     DENSE,
     Ranking,
     Rewriter,
@@ -51,7 +54,7 @@ from vecall.search.scores import (
     Scorer,
     Scoring,
     call_of_ranking,
-    importance_of,
+    weight_after,
 )
 from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse, check_share, several
@@ -168,8 +171,8 @@ def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
 
 def checked_query_vector(
     given: object, model: EmbeddingModel | None, ranking: Ranking
-) -> Vectors | None:
-    """Return a copy of a query's vector, float32 (dimensions,); None for None.
+) -> Vectors:
+    """Return a copy of a query's vector, float32 (dimensions,).
 
     Args:
         given: A sequence of numbers, or a NumPy array.
@@ -183,8 +186,6 @@ def checked_query_vector(
         InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
             zeros.
     """
-    if given is None:
-        return None
     if model is None:
         msg = "vector: needs an embedder and a file that has its model"
         raise ConfigError(msg)
@@ -268,7 +269,7 @@ _set_scope = _entry_setter("scope")
 
 def entry_from_row(
     row: Row,
-    importance: float,
+    now: float | None = None,
     score: float | None = None,
     similarity: float = math.nan,
     confidence: float | None = None,
@@ -276,6 +277,15 @@ def entry_from_row(
     scope: str = "user",
 ) -> MemoryEntry:
     """Return a stored row as a new entry, which shares no object with the cache.
+
+    Args:
+        row: The row.
+        now: The time of its importance; None is the importance that is stored.
+        score: The scores of a search, as the following ones.
+        similarity: See `MemoryEntry`.
+        confidence: See `MemoryEntry`.
+        explanation: See `MemoryEntry`.
+        scope: The scope that was read.
 
     Raises:
         CorruptFileError: The content or the metadata is not a JSON object.
@@ -285,7 +295,7 @@ def entry_from_row(
     values: tuple[Any, ...] = row
     (
         _, id_, session, event, _, ts, created_at, _, author, kind, source, trust, text,
-        content, meta, _, _, _, valid_until, supersedes, updated_at,
+        content, meta, prior, uses, _, valid_until, supersedes, updated_at,
     ) = values  # fmt: skip
     entry = _new(MemoryEntry)
     _set_content(entry, text if content is None else stored_object(content))
@@ -300,6 +310,10 @@ def entry_from_row(
     _set_source(entry, source)
     _set_trust(entry, trust)
     _set_custom_metadata(entry, {} if meta is None else stored_object(meta))
+    if now is None:
+        importance = DEFAULT_PRIOR if prior is None else prior
+    else:
+        importance = weight_after(prior, uses, (now - row.time) // DAY)
     if type(importance) is not float or not 0.0 <= importance <= 1.0:
         check_share(importance, "importance")
     _set_importance(entry, importance)
@@ -422,12 +436,12 @@ class Searcher:
         vector = request.vector
         if vector is None and not has_word(request.query):
             return SearchMemoryResponse()
-        if vector is None and self._embeds(request):
-            assert self._embedding is not None
+        embedding = self._embedding
+        if vector is None and embedding is not None and _embeds(embedding, request):
             query = to_valid_utf8(request.query)
-            vector = self._embedding.known_query(*request.key, query)
+            vector = embedding.known_query(*request.key, query)
             if vector is None:
-                vector = await self._embedding.embed_query(*request.key, query)
+                vector = await embedding.embed_query(*request.key, query)
         partitions, key = self._loader, request.key
         target = partitions.target(key)
         if isinstance(target, Future):
@@ -449,7 +463,7 @@ class Searcher:
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
-        if len({hit.score for hit in hits}) < len(hits):
+        if len(set(map(_SCORE, hits))) < len(hits):
             found.sort(key=_by_score)
         ranking = request.ranking
         is_plain = ranking.is_plain
@@ -471,24 +485,6 @@ class Searcher:
         """Run a step of a search with many hits on another thread."""
         done: T = await Join(self._loader.submit_scan(request.key, work, *args))
         return done
-
-    def _embeds(self, request: SearchRequest) -> bool:
-        """Whether the search needs the query's vector.
-
-        It does not if the query's letters are outside the model's scripts: the cosine
-        would be noise. A search that requires the cosine gets it anyway.
-        """
-        fusion = request.ranking.fusion
-        if self._embedding is None or fusion == "words":
-            return False
-        if not self._embedding.can_embed:
-            if request.min_similarity is not None or fusion == "vectors":
-                msg = "vector: this service has no embedder; give the query's vector"
-                raise ConfigError(msg)
-            return False
-        if request.min_similarity is not None or fusion == "vectors":
-            return True
-        return self._embedding.knows_letters(request.query)
 
     async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return candidates for deletion, with explanations."""
@@ -639,7 +635,7 @@ class Searcher:
         for hit, row in found if len(found) <= _INLINE else in_slices(found):
             memory = entry_from_row(
                 row,
-                importance_of(row, now),
+                now,
                 hit.score,
                 hit.similarity,
                 hit.confidence,
@@ -652,6 +648,28 @@ class Searcher:
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
+
+
+def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
+    """Whether the search needs the query's vector.
+
+    It does not if the query's letters are outside the model's scripts: the cosine
+    would be noise. A search that requires the cosine gets it anyway.
+    """
+    fusion = request.ranking.fusion
+    if fusion == "words":
+        return False
+    if not embedding.can_embed:
+        if request.min_similarity is not None or fusion == "vectors":
+            msg = "vector: this service has no embedder; give the query's vector"
+            raise ConfigError(msg)
+        return False
+    if request.min_similarity is not None or fusion == "vectors":
+        return True
+    return embedding.knows_letters(request.query)
+
+
+_SCORE = attrgetter("score")
 
 
 def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:

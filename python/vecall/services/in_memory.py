@@ -31,9 +31,7 @@ from vecall.lexical.tokenizer import has_word
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.operations.writes import WritesAndSearches
-from vecall.ranking.calibration import places
 from vecall.ranking.options import COSINE_ALONE, Ranking
-from vecall.search.scores import descending, importance_of
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import (
     Searcher,
@@ -131,22 +129,16 @@ class _MatchingRecall(Searcher):
         now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
-        scores = [score for score, _ in found]
-        distinct, best = places(scores), max(scores, default=0.0)
-        chances = [
-            self._scoring.confidence_of_match(score, best, place, len(row.text))
-            for place, (score, row) in zip(distinct, found, strict=True)
-        ]
-        confidences = descending(chances, scores)
+        rated = self._scoring.rate_matches(found)
         for rank, (score, row) in enumerate(found):
-            place = distinct[rank]
+            place, relative, confidence = rated[rank]
             memory = entry_from_row(
                 row,
-                importance_of(row, now),
+                now,
                 score,
                 math.nan,
-                confidences[rank],
-                _confidence_signals(score, best, rank, place)
+                confidence,
+                _confidence_signals(score, relative, rank, place)
                 if request.explain
                 else None,
             )
@@ -185,12 +177,12 @@ class _MatchingRecall(Searcher):
 
 
 def _confidence_signals(
-    share: float, best: float, rank: int, place: float
+    share: float, relative: float, rank: int, place: float
 ) -> dict[str, float]:
     """Return the signals of the confidence, by the names of a ranked search."""
     return {
         "query_coverage": share,
-        "relative": share / best,
+        "relative": relative,
         "rank": float(rank),
         "place": place,
         "factor": 1.0,

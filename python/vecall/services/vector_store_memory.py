@@ -51,9 +51,8 @@ from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
 from vecall.operations.corrections import chosen_ids
 from vecall.operations.searches import Match, near_best
-from vecall.ranking.calibration import Calibration, cosine_signals, places
+from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
-from vecall.search.scores import descending, importance_of
 from vecall.search.searcher import checked_query_vector, entry_from_row
 from vecall.store import LASTS_S, Draft, EmbeddingModel, Row, passage_id
 from vecall.types import (
@@ -131,9 +130,7 @@ def from_hit(
         expires_at=known.get("expires_at"),
         **values,
     )
-    return entry_from_row(
-        row, importance_of(row, now), hit.score, hit.score, confidence
-    )
+    return entry_from_row(row, now, hit.score, hit.score, confidence)
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
@@ -285,7 +282,7 @@ class VectorStoreMemory:
         self.closed = False
         self.store = store
         self._embedding = embedding
-        self._weights = Calibration.shipped().of_cosine()
+        self._law = Calibration.shipped().of_cosine().law()
         self._top_k = check_top_k(top_k, self.limits)
         self._min_similarity = (
             None if min_similarity is None else check_min_similarity(min_similarity)
@@ -410,9 +407,10 @@ class VectorStoreMemory:
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
-        given = checked_query_vector(vector, model, _BY_VECTORS)
+        if vector is not None:
+            vector = checked_query_vector(vector, model, _BY_VECTORS)
         left_out = check_offset(offset)
-        found = await self.near(scope, query, count + left_out, given)
+        found = await self.near(scope, query, count + left_out, vector)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
         return SearchMemoryResponse(near[left_out:])
 
@@ -437,14 +435,11 @@ class VectorStoreMemory:
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
         best = hits[0].score if hits else 0.0
-        scores = [hit.score for hit in hits]
-        chances = [
-            self._weights.probability(cosine_signals(score, best, place))
-            for score, place in zip(scores, places(scores), strict=True)
-        ]
+        scores = [(hit.score, 0.0, 0.0, 1.0, math.nan, 0) for hit in hits]
+        rated = self._law.rate(scores, best, 0.0)
         found = [
             from_hit(hit, now, confidence)
-            for hit, confidence in zip(hits, descending(chances, scores), strict=True)
+            for hit, (*_, confidence) in zip(hits, rated, strict=True)
         ]
         where = scope.where  # which a store may know only in part
         if where is None:

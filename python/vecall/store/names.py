@@ -75,7 +75,7 @@ def keys_statement(part: int) -> Statement:
 def keys_of(connection: Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
     found = connection.execute(*keys_statement(part)).fetchall()
-    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
+    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found] if found else []
 
 
 def make_key(connection: Transaction, part: int, now: float) -> bytes:
@@ -114,7 +114,7 @@ def forms_of(
         keys: What `keys_of` returned in this transaction; None asks the file.
     """
     names = list(names)
-    forms = {name: name for name in names}
+    forms = dict(zip(names, names, strict=True))
     for key in keys_of(connection, part) if keys is None else keys:
         forms |= {hide(key, name): name for name in names}
     return forms
@@ -218,11 +218,16 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
     return _name_digest(secret, f"app {app}") + _hidden_end(secret, user)
 
 
-def is_hidden_user(
+def require_hidden(
     connection: Transaction, names: tuple[str, str], app: str, user: str
-) -> bool:
-    """Whether the names of a partition are the digest of a user's names."""
-    return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
+) -> None:
+    """Check that the names of a partition are the digest of a user's names.
+
+    Raises:
+        CorruptFileError: They are another user's: an index is damaged.
+    """
+    if names != (HIDDEN_APP, hidden_user(connection, app, user)):
+        raise CorruptFileError(WRONG_USER)
 
 
 USERS_PART = "SELECT id FROM part WHERE app = ? AND user = ? LIMIT 1"
@@ -318,9 +323,8 @@ def partition_state(
     if found is None:
         return None
     if found[4:] != (app, user):
-        if is_hidden_user(connection, found[4:], app, user):
-            return None
-        raise CorruptFileError(WRONG_USER)
+        require_hidden(connection, found[4:], app, user)
+        return None
     require_counts(found[0], found[2], found[3])
     return PartitionState(*found[:4])
 
@@ -351,7 +355,8 @@ def find_part(connection: Transaction, app: str, user: str) -> Version | None:
     """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(_FIND, (app, user)).fetchone()
     row = row or find_surely(connection, app, user)
-    require_counts(*(row or ()))
+    if row is not None:
+        require_counts(*row)
     return row
 
 

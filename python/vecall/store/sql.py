@@ -7,8 +7,9 @@ a handful of statements instead of hundreds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def insert_many(
     limit = max(1, _VARIABLES // width)
     for start in range(0, len(rows), limit):
         batch = rows[start : start + limit]
-        values = [value for row in batch for value in row]
+        values = list(chain.from_iterable(batch))
         connection.execute(
             f"INSERT INTO {into} VALUES {', '.join([placeholders] * len(batch))} "
             f"{conflict}",
@@ -53,16 +54,13 @@ def insert_many(
         )
 
 
-@singledispatch
-def statement_among(
+def statement_with_marks(
     connection: Any,  # noqa: ARG001
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> Statement:
-    """Return a statement of which a column has one of some values.
-
-    A kind of transaction may register its own implementation.
+    """Return a statement of which a column has one of some values, a mark for each.
 
     Args:
         connection: The transaction.
@@ -70,48 +68,43 @@ def statement_among(
         before: Values of the question marks in it.
         among: The values of the last column, of one type; not None.
     """
-    return statement_with_marks(query, before, among)
-
-
-def statement_with_marks(
-    query: str, before: Sequence[Any], among: Sequence[Any]
-) -> Statement:
-    """Return `statement_among` with a mark for each value."""
     return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
 
 
-@singledispatch
-def given_rows(
+statement_among = singledispatch(statement_with_marks)
+"""`statement_with_marks`, or what a kind of transaction has registered for it."""
+
+
+def rows_with_marks(
     connection: Any,  # noqa: ARG001
     name: str,
     rows: Sequence[tuple[Any, ...]],
 ) -> Statement:
-    """Return the WITH clause of a table of given rows.
-
-    A kind of transaction may register its own implementation.
+    """Return the WITH clause of a table of given rows, with a mark for each value.
 
     Args:
         connection: The transaction.
         name: The table and its columns, for example "said (hash, author)".
         rows: The values of the columns, for each row; at least one.
     """
-    return rows_with_marks(name, rows)
-
-
-def rows_with_marks(name: str, rows: Sequence[tuple[Any, ...]]) -> Statement:
-    """Return `given_rows` with a mark for each value."""
     marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
     return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
 
 
+given_rows = singledispatch(rows_with_marks)
+"""`rows_with_marks`, or what a kind of transaction has registered for it."""
+
+
 def in_statements(
     connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
-) -> Iterator[Statement]:
-    """Yield the statements that `select_in` executes."""
+) -> list[Statement]:
+    """Return the statements that `select_in` executes."""
     limit = _VARIABLES - len(before)
+    found = []
     for start in range(0, len(among), limit):
         some = among[start : start + limit]
-        yield statement_among(connection, query, before, some)
+        found.append(statement_among(connection, query, before, some))
+    return found
 
 
 def select_in(
@@ -119,8 +112,8 @@ def select_in(
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query that ends in "IN", for many values.
+) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of a query that ends in "IN", for many values.
 
     Args:
         connection: The connection.
@@ -128,8 +121,12 @@ def select_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    for statement in in_statements(connection, query, before, among):
-        yield from connection.execute(*statement).fetchall()
+    statements = in_statements(connection, query, before, among)
+    if len(statements) == 1:
+        return connection.execute(*statements[0]).fetchall()
+    return chain.from_iterable(
+        connection.execute(*each).fetchall() for each in statements
+    )
 
 
 def execute_in(

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 from vecall.clock import Clock
@@ -33,11 +34,7 @@ from vecall.store.file.database import (
 )
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
-from vecall.store.names import (
-    find_surely,
-    partition_state,
-    require_gone,
-)
+from vecall.store.names import find_part, find_surely, partition_state, require_gone
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
 from vecall.store.reads import item_reads, partition_reads
@@ -49,23 +46,13 @@ from vecall.store.results import (
     PartitionState,
     Version,
 )
-from vecall.store.rows import (
-    HEADER_BYTES,
-    NONCE_BYTES,
-    Change,
-    SnapshotTag,
-    recorded,
-)
+from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
 from vecall.store.sql import active_model, adopt, require_same
 from vecall.store.sql_reads import SqlReads
 from vecall.store.transaction import WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
-from vecall.store.writes.history import (
-    RecordSnapshot,
-    newer_is_recorded,
-    purges,
-)
+from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
 from vecall.store.writes.model_migration import begin_migration
 
 # The read operations over one connection to a file.
@@ -258,38 +245,27 @@ class _Pending:
         return True
 
 
-class _Lines:
+class _Lines(dict[tuple[object, object], deque[_Pending]]):
     """Queued jobs by user, in order; users take turns. For the writer's thread."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[tuple[object, object], deque[_Pending]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
 
     def add(self, pending: _Pending) -> None:
         """Add a job behind those of its user. Jobs across users are one line."""
         job = pending.job
         user = getattr(job, "app", None), getattr(job, "user", None)
-        line = self._jobs.get(user)
-        if line is None:
-            self._jobs[user] = deque((pending,))
-        else:
-            line.append(pending)
+        self.setdefault(user, deque()).append(pending)
 
     def next_group(self) -> list[_Pending]:
         """Remove and return the jobs of the next transaction, at least one."""
         group: list[_Pending] = []
         room = _GROUP_BYTES
-        while self._jobs and len(group) < _GROUP:
-            user = next(iter(self._jobs))
-            line = self._jobs[user]
+        while self and len(group) < _GROUP:
+            user, line = next(iter(self.items()))
             if group and line[0].size > room:
                 break
-            del self._jobs[user]
+            del self[user]
             pending = line.popleft()
             if line:
-                self._jobs[user] = line  # the last one now
+                self[user] = line  # the last one now
             group.append(pending)
             room -= pending.size
         return group
@@ -440,7 +416,7 @@ class Writer:
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse the jobs that would fill the disk; return the others."""
-        estimated_bytes = sum(pending.size for pending in group)
+        estimated_bytes = sum(map(attrgetter("size"), group))
         if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
         with suppress(VecallError):
@@ -542,6 +518,7 @@ class SqliteStorage:
         """Start the writer thread of an open database, and take over the database."""
         self._database = database
         self._writer = Writer(database)
+        self.submit = self._writer.submit
         self.maintenance = SqliteMaintenance(database)
         self.claims = None
         self.snapshots: SqliteSnapshots | None = None
@@ -569,12 +546,9 @@ class SqliteStorage:
 
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now."""
-        return self._database.partition(app, user)
+        return self._database.peek(find_part, app, user)
 
-    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
-        """Return None: `version` takes microseconds."""
-        del app, user
-        return None
+    newest = version  # it takes microseconds
 
     @contextmanager
     def read(
@@ -600,12 +574,6 @@ class SqliteStorage:
         if not known:
             self._database.peek(find_surely, app, user)
         return item
-
-    def submit(
-        self, job: WriteJob, then: Callable[[Change], None] | None = None
-    ) -> Future[Change]:
-        """Queue a job for the writer thread."""
-        return self._writer.submit(job, then)
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         """Make `model` the file's model, if it has none."""

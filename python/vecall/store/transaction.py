@@ -22,7 +22,6 @@ from functools import lru_cache, singledispatch
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from vecall.clock import Clock, ExpiryClock
 from vecall.filters.rights import FULL, Rights, tiers_from
 from vecall.store.rows import Change, Draft
 from vecall.store.values import stored_object
@@ -192,12 +191,6 @@ def read_ahead(
         Whether they were sent.
     """
     return False
-
-
-def expiry_clock_of(transaction: Any) -> ExpiryClock:
-    """Return the expiry clock of a transaction; the machine's if it has none."""
-    known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)
-    return ExpiryClock(Clock()) if known is None else known
 
 
 # The interface of a write job.

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 from vecall.clock import to_seconds, ttl_seconds
@@ -352,7 +351,8 @@ def json_text(value: Any) -> str:
         RecursionError: Nested too deeply.
     """
     text = _ENCODE(value)
-    return text if _is_valid(text) else _ENCODE_ASCII(value)  # a lone surrogate
+    is_valid = text.isascii() or _is_valid(text)
+    return text if is_valid else _ENCODE_ASCII(value)  # a lone surrogate
 
 
 def in_pieces(value: Any) -> StoredValue:
@@ -423,11 +423,10 @@ def _storable_pieces(parts: list[str]) -> tuple[list[str], bool]:
 
 
 def _is_valid(text: str) -> bool:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
     return True
 
 
@@ -490,18 +489,14 @@ def parsed_value(text: str, pieces: Sequence[str]) -> Any:
 _END, _AFTER_END = "\x1f", "\x20"
 _ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
 _CRC_BYTES = 4
-HEAD_DIGITS, _HEADS = 8, 32
+HEAD_DIGITS, HEADS = 8, 32
 MOST_VECTORS = 1 << 10
 """Maximum number of vectors of one item."""
 
 
-def encode_namespace(labels: Sequence[str]) -> str:
-    """Return a namespace as one text."""
-    return _encoded_labels(tuple(labels))
-
-
 @lru_cache(maxsize=1024)
-def _encoded_labels(labels: tuple[str, ...]) -> str:
+def encode_namespace(labels: tuple[str, ...]) -> str:
+    """Return a namespace as one text."""
     parts = []
     for label in labels:
         for raw, escaped in _ESCAPES:
@@ -533,7 +528,7 @@ def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
     Returns:
         The lowest text, and the lowest text above the range; None is no upper bound.
     """
-    low = encode_namespace(labels)
+    low = encode_namespace(tuple(labels))
     return low, (low[:-1] + _AFTER_END) if low else None
 
 
@@ -615,11 +610,6 @@ class ItemState(NamedTuple):
         """
         starts = range(0, len(self.heads), HEAD_DIGITS)
         return not head or any(self.heads.startswith(head, at) for at in starts)
-
-    def changed(self) -> ItemState:
-        """Return this state with the random digits of another change."""
-        added = self.heads + token_hex(HEAD_DIGITS // 2)
-        return self._replace(heads=added[-_HEADS * HEAD_DIGITS :])
 
 
 class ItemRow(NamedTuple):
@@ -708,9 +698,9 @@ def checked_item(
     return row
 
 
-def with_checksum(rid: int, vectors: bytes) -> bytes | None:
-    """Return vectors as they are stored; None for none."""
-    return vectors + _crc_of(rid, vectors) if vectors else None
+def with_checksum(rid: int, vectors: bytes) -> bytes:
+    """Return vectors as they are stored."""
+    return vectors + _crc_of(rid, vectors)
 
 
 def checked_vectors(rid: int, stored: object, dim: int) -> bytes:

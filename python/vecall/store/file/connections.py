@@ -22,7 +22,7 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store.names import HIDDEN_APP, hidden_user, partition_state, require_absent
+from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
 from vecall.store.values import NO_VALUE
@@ -173,10 +173,7 @@ _TRANSLATED = (sqlite3.Error, MemoryError, *_OF_VALUES)
 
 
 class _StorageErrors(AbstractContextManager[None]):
-    """The context manager of `storage_errors`.
-
-    A class, because every search enters it and a generator is slower.
-    """
+    """A class, because every search enters it and a generator is slower."""
 
     __slots__ = ()
 
@@ -196,20 +193,17 @@ class _StorageErrors(AbstractContextManager[None]):
                 raise typed from error
 
 
-_STORAGE_ERRORS = _StorageErrors()
-
-
-def storage_errors() -> AbstractContextManager[None]:
-    """Convert errors of SQLite, and of values that it returns, to vecall errors."""
-    return _STORAGE_ERRORS
+storage_errors = _StorageErrors()
+"""Converts errors of SQLite, and of values that it returns, to vecall errors."""
 
 
 # How a write to a file finds the partition of a user.
 
 
+# The names come from the row, not from the index that leads to it.
 _FIND = (
-    "SELECT id, seq, live, bytes, coalesce(head, 0) FROM part "
-    "WHERE app = ? AND user = ?"
+    "SELECT id, seq, live, bytes, coalesce(head, 0), app, user FROM part "
+    "WHERE id = (SELECT id FROM part WHERE app = ? AND user = ?)"
 )
 _MISSING = PartitionEntry(0, 0, 0, 0)
 
@@ -226,17 +220,18 @@ def _enter(
 ) -> PartitionEntry:
     row = connection.execute(_FIND, (app, user)).fetchone()
     if row is not None:
-        partition_state(connection, row[0], app, user)  # check that it is the user's
-        return PartitionEntry(*row)
+        if row[5:] != (app, user):
+            require_hidden(connection, row[5:], app, user)
+        return PartitionEntry(*row[:5])
     require_absent(connection, app, user)
     hidden = hidden_user(connection, app, user)
     row = connection.execute(_FIND, (HIDDEN_APP, hidden)).fetchone()
     if row is not None:
-        return PartitionEntry(*row)._replace(is_hidden=True)
+        return PartitionEntry(*row[:5])._replace(is_hidden=True)
     if not create:
         return _MISSING
     connection.execute(_CREATE, (app, user, now))
-    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone())
+    entry = PartitionEntry(*connection.execute(_FIND, (app, user)).fetchone()[:5])
     connection.execute(
         "UPDATE part SET crc = ? WHERE id = ?",
         (names_checksum(entry.id, app, user), entry.id),
@@ -294,7 +289,10 @@ def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def file_bytes(path: Path | str) -> int:
-    """Return a file's size without opening it; 0 if it does not exist."""
+    """Return a file's size; 0 if it does not exist.
+
+    Opening and closing a database would drop this process's locks.
+    """
     try:
         return os.stat(path).st_size  # noqa: PTH116 - a str costs no Path
     except OSError:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
 
@@ -48,8 +49,6 @@ from vecall.store.file.filesystem import (
     require_plain,
     with_resolved_folder,
 )
-from vecall.store.names import find_part
-from vecall.store.results import Version
 
 # Stores the expiry clock of a file for the next process that opens it.
 
@@ -70,24 +69,13 @@ def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None
     """
     checkpoint = load_checkpoint(connection)
     if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
-        save_checkpoint(connection, expiry_clock, None)
+        save_checkpoint(connection, expiry_clock)
 
 
-def save_checkpoint(
-    connection: sqlite3.Connection,
-    expiry_clock: ExpiryClock,
-    checkpoint: ClockCheckpoint | None,
-) -> None:
-    """Store a checkpoint of the clock, at most once a second."""
-    mark = expiry_clock.mark()
-    if (
-        checkpoint is None
-        or checkpoint.boot_id != mark.boot_id
-        or not 0.0 <= mark.monotonic - checkpoint.monotonic < _EVERY_S
-    ):
-        connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
-        )
+def save_checkpoint(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
+    """Store a checkpoint of the clock."""
+    mark = str(expiry_clock.mark())
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (mark,))
 
 
 @contextmanager
@@ -95,12 +83,11 @@ def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator
     """Write in one transaction, by whose time memories expire."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        checkpoint = load_checkpoint(connection)
-        expiry_clock.advance_to(checkpoint)
+        age = expiry_clock.advance_to(load_checkpoint(connection))
         before = connection.total_changes
         yield
-        if connection.total_changes != before:
-            save_checkpoint(connection, expiry_clock, checkpoint)
+        if age >= _EVERY_S and connection.total_changes != before:
+            save_checkpoint(connection, expiry_clock)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -167,6 +154,7 @@ class Database:
         self._closed = False
         self._ended = False  # all connections are closed
         self._gate: FileLock | None = None
+        self._passing: Callable[[], AbstractContextManager[None]] = nullcontext
         self.reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
@@ -188,7 +176,7 @@ class Database:
         close_before_fork(self)
 
     def _open(self) -> None:
-        with storage_errors():
+        with storage_errors:
             self._writer = LockedConnection(self._connect())
             self._peek = self._writer
             try:
@@ -221,6 +209,7 @@ class Database:
     def _prepare(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
+            self._passing = partial(self._gate.hold, _GATE_TIMEOUT_S)
             with self._passing():
                 self._set_up_writer()
         with self._passing():
@@ -264,12 +253,13 @@ class Database:
                     raise StorageError(_REPLACED)
             with begun(connection, self.expiry_clock):
                 yield connection
-            self._truncate_wal(connection)
+            if file_bytes(self._wal) > _MAX_WAL_BYTES:
+                self._truncate_wal(connection)
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Hold the file lock and the writing connection, without a transaction."""
-        with self._writer.lock, self._passing(), storage_errors():
+        with self._writer.lock, self._passing(), storage_errors:
             connection = self._usable(self._writer)
             try:
                 yield connection
@@ -286,10 +276,10 @@ class Database:
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read one consistent state during the block."""
         if self.path is None:
-            with self._writer.lock, storage_errors():
+            with self._writer.lock, storage_errors:
                 yield from reading(self._usable(self._writer))
             return
-        with storage_errors(), self._reader_connections() as connection:
+        with storage_errors, self._reader_connections() as connection:
             yield from reading(connection)
 
     @contextmanager
@@ -366,19 +356,12 @@ class Database:
         for channel in (self._peek, self._writer):
             channel.lock.release()
 
-    def partition(self, app: str, user: str) -> Version | None:
-        """Return the number and the newest change of a partition, or None.
-
-        It takes a few microseconds and never waits for a writer.
-        """
-        return self.peek(find_part, app, user)
-
     def peek(self, read: Callable[..., T], *values: str) -> T:
         """Return `read(connection, *values)`: one statement of a few microseconds.
 
         It never waits for a writer, unless the database is in memory.
         """
-        with self._peek.lock, storage_errors():
+        with self._peek.lock, storage_errors:
             connection = self._usable(self._peek)
             try:
                 return read(connection, *values)
@@ -395,7 +378,7 @@ class Database:
         if self.path is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
-        wal_bytes = self._wal_bytes()
+        wal_bytes = file_bytes(self._wal)
         if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
@@ -411,7 +394,7 @@ class Database:
 
         Deletions can then reuse the WAL's disk space.
         """
-        if self._wal_bytes():
+        if file_bytes(self._wal):
             with self.exclusive() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
@@ -419,11 +402,7 @@ class Database:
         """Return the bytes of the file and of its WAL."""
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
-        return {"file_bytes": file_bytes(self.path), "wal_bytes": self._wal_bytes()}
-
-    def _wal_bytes(self) -> int:
-        # By stat only: opening and closing a file would drop this process's locks.
-        return file_bytes(self._wal)
+        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(self._wal)}
 
     def close(self) -> None:
         """Close all connections.
@@ -436,7 +415,7 @@ class Database:
         if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.
-        with self._passing(), storage_errors():
+        with self._passing(), storage_errors:
             with self._readers:
                 self._closed = True
                 idle, self._idle = self._idle, []
@@ -454,8 +433,8 @@ class Database:
             raise ClosedError(msg)
 
     def _usable(self, channel: LockedConnection) -> sqlite3.Connection:
-        self._check_open()
-        if channel.broken:
+        if channel.broken or self._closed:
+            self._check_open()
             with suppress(sqlite3.Error):
                 channel.connection.close()
             channel.connection = self._connect()
@@ -466,21 +445,15 @@ class Database:
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
-        if self._wal_bytes() <= _MAX_WAL_BYTES:
-            return
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
-    def _passing(self) -> AbstractContextManager[None]:
-        gate = self._gate
-        return gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext()
-
     def _close_gate(self) -> None:
         if self._gate is not None:
             close_gate(self._gate)
-            self._gate = None
+            self._gate, self._passing = None, nullcontext
 
 
 # Reads a file in a place where no lock, WAL or snapshot can be created.
@@ -581,7 +554,7 @@ class UnwritableDatabase(Database):
             self._check_open()
             self._lent += 1
         try:
-            with storage_errors():
+            with storage_errors:
                 before = _state_of(self.path)
                 connection = self._connect()
             try:

@@ -61,7 +61,7 @@ def examine(path: Path) -> list[Finding]:
         raise ConfigError(msg)
     findings = list(_environment_findings(path))
     try:
-        with storage_errors(), closing(connect_to_read(path)) as connection:
+        with storage_errors, closing(connect_to_read(path)) as connection:
             connection.execute("PRAGMA query_only = ON")
             end = time.monotonic() + _LONGEST_S
             connection.set_progress_handler(
@@ -305,7 +305,7 @@ def file_facts(path: Path) -> dict[str, Any]:
         StorageError: The file cannot be read.
     """
     require_plain(path)
-    with storage_errors(), closing(connect_to_read(path)) as connection:
+    with storage_errors, closing(connect_to_read(path)) as connection:
         version = schema.check_origin(connection)
         counts: dict[str, Any] = {}
         model = None
@@ -340,7 +340,7 @@ def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
         VecallError: As `file_facts`.
     """
     require_plain(path)
-    with storage_errors(), closing(connect_to_read(path)) as connection:
+    with storage_errors, closing(connect_to_read(path)) as connection:
         if not schema.check_origin(connection):
             return UserNames([], [], [])
         return names_of_user(connection, user, app)
@@ -425,7 +425,7 @@ def forms_in_text(name: str) -> list[str]:
 def _in_rows(path: Path, name: str, parts: Sequence[int]) -> Iterator[str]:
     """Yield the columns that have the name, and the tables with rows of partitions."""
     forms = forms_in_text(name)
-    with storage_errors(), closing(connect_to_read(path)) as connection:
+    with storage_errors, closing(connect_to_read(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
         for (table,) in tables.fetchall():
             columns = connection.execute(f'PRAGMA table_info("{table}")').fetchall()

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vecall.clock import DAY_S, Clock
+from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.errors import (
     BusyError,
     CorruptFileError,
@@ -40,7 +40,6 @@ from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
 from vecall.store.sql import active_model, adopt, select_in
-from vecall.store.transaction import expiry_clock_of
 from vecall.store.values import PIECES, checked_vectors
 from vecall.store.writes.consolidation import move_last_consolidation
 from vecall.store.writes.delete import hide_what_is_gone
@@ -304,7 +303,7 @@ def backup(database: Database, target: Path) -> None:
     create_private(passing)
     try:
         with (
-            storage_errors(),
+            storage_errors,
             database.reader_connection() as source,
             closing(connect(passing)) as copy,
         ):
@@ -418,12 +417,12 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
     database = Database(path, "full", clock=clock)
     try:
         with database.write_transaction() as connection:
-            expiry_clock = expiry_clock_of(connection)
+            expiry_clock = ExpiryClock.of(connection)
             ahead = expiry_clock.reset()
             if abs(ahead) < 1.0:
                 return []
             count = _move(connection, -ahead)
-            save_checkpoint(connection, expiry_clock, None)
+            save_checkpoint(connection, expiry_clock)
     finally:
         database.close()
     where = "back" if ahead > 0 else "forward"

@@ -385,9 +385,10 @@ class PostgresStorage:
         """Return the version of a partition, as of now."""
         return self._checker.ask_here(app, user)
 
-    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
-        """Return a future of the version, if the calling thread has an event loop."""
-        return self._checker.ask(app, user) if in_event_loop() else None
+    def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
+        """Return the version; on an event loop a future of it."""
+        ask = self._checker.ask if in_event_loop() else self._checker.ask_here
+        return ask(app, user)
 
     @contextmanager
     def read(

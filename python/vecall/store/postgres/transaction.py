@@ -484,25 +484,25 @@ def _given(value: Any) -> Any:
 
 @statement_among.register
 def _statement_among(
-    transaction: PostgresTransaction,  # noqa: ARG001
+    transaction: PostgresTransaction,
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> Statement:
     """Send many values as one array: psycopg parses each mark in every call."""
     if len(among) <= _FEW:
-        return statement_with_marks(query, before, among)
+        return statement_with_marks(transaction, query, before, among)
     return f"{query.removesuffix(' IN')} = ANY(?)", (*before, _Among(among))
 
 
 @given_rows.register
 def _given_rows(
-    transaction: PostgresTransaction,  # noqa: ARG001
+    transaction: PostgresTransaction,
     name: str,
     rows: Sequence[tuple[Any, ...]],
 ) -> Statement:
     if len(rows) <= _FEW:
-        return rows_with_marks(name, rows)
+        return rows_with_marks(transaction, name, rows)
     arrays = ", ".join(f"CAST(? AS {type_}[])" for type_ in column_types(name))
     values = [_Among(column) for column in zip(*rows, strict=True)]
     return f"WITH {name} AS (SELECT * FROM unnest({arrays}))", values

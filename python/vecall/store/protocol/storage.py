@@ -295,12 +295,10 @@ class Storage(Protocol):
         """
         ...
 
-    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
-        """Return a future of what `version` returns, for callers on an event loop.
+    def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
+        """Return what `version` returns, or on an event loop a future of it.
 
-        Returns:
-            None if the caller is to call `version`: it takes microseconds, or no event
-            loop runs on the calling thread.
+        A storage whose `version` takes microseconds returns no future.
         """
         ...
 

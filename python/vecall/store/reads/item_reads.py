@@ -63,11 +63,11 @@ def parsed_state(part: int, stored: str | None) -> ItemState:
         return ItemState(part)
     values = stored_object(stored)
     values.setdefault("heads", "")  # a file of an earlier version
-    state = ItemState(part, *(values.get(name) for name in ItemState._fields[1:]))  # type: ignore[arg-type]
+    state = ItemState(part, *map(values.get, ItemState._fields[1:]))  # type: ignore[arg-type]
     counts = (state.seq, state.gone, state.dim)
     named = state.embedder is None or isinstance(state.embedder, str)
     named = named and isinstance(state.heads, str)
-    if not named or any(type(count) is not int or count < 0 for count in counts):
+    if not named or {*map(type, counts)} != {int} or min(counts) < 0:
         raise CorruptFileError(DAMAGED_ITEM)
     return state
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from vecall.concurrency.time_slices import in_slices
@@ -67,11 +68,13 @@ from vecall.store.writes.partition_writer import (
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.sessions import (
     LAST_POSITION,
-    Positions,
+    NO_PLACES,
+    Places,
     mark_turns_done,
     positions_of,
 )
 
+_ID, _IS_ORDERED = attrgetter("id"), attrgetter("ordered")
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
@@ -159,10 +162,10 @@ class AddMemories:
             return partition.unchanged(ids)
         if self.answered:
             raise ForgottenKeyError
-        folded = rows_to_fold(partition, self.fold)
+        folded = rows_to_fold(partition, self.fold) if self.fold else []
         if folded is None:
             return partition.unchanged([])
-        drafts = {draft.id: draft for draft in self.drafts}
+        drafts = dict(zip(map(_ID, self.drafts), self.drafts, strict=True))
         self.left_out, back = leave_out_deleted(
             partition, drafts, keys, self.restore, self.again
         )
@@ -172,27 +175,25 @@ class AddMemories:
             how = (self.rights, self.edit, self.restore)
             hidden = set_aside(partition, drafts, stored, *how)
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
-        self._check_versions(partition, stored)
-        outdated = hidden.same.keys() | self._leave_out(partition, drafts, stored)
+        outdated = set(hidden.same)
+        if stored or self.edit:
+            self._check_versions(partition, stored)
+            outdated |= self._leave_out(partition, drafts, stored)
         back |= hidden.replaced.keys() | changed_turns(drafts, stored)
-        removed = hidden.deleted + self._remove_others(partition, back - outdated)
-        known = {**stored, **hidden.same} if hidden.same else stored
-        positions = positions_of(partition, drafts.values(), known)
-        moves = positions.moved
-        written = rewrite_positions(
-            partition, {id_: moves[id_] for id_ in moves if id_ not in hidden.same}
-        )
-        news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
+        changed = back - outdated
+        removed = list(hidden.deleted)
+        if not self.edit and (changed or self.replace is not None):
+            removed += self._remove_others(partition, changed)
+        places, written = NO_PLACES, list[RowWithVector]()
+        if turns := list(filter(_IS_ORDERED, drafts.values())):
+            places = positions_of(partition, turns, {**stored, **hidden.same})
+            written = rewrite_positions(partition, places.moved, hidden.same)
+        news = drafts
+        if outdated:
+            news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
         stored |= hidden.replaced
-        new = self._put(partition, news, stored, positions, hidden.replaced)
-        written += [entry for draft, entry in new if not draft.quarantined]
-        removed += [entry.row.rid for draft, entry in new if draft.quarantined]
-        found = [draft for draft, _ in new if not draft.quarantined]
-        newer = {draft.supersedes: draft.id for draft in found}
-        removed += supersede(partition, newer, self.rights)
-        if folded and found:
-            removed += archive(partition, folded, "folded", found[0].id)
-            self.folded = len(folded)
+        put = self._put(partition, news, stored, places, hidden.replaced)
+        removed += self._replace_older(partition, put, folded, written)
         done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
             less = Waits(-done.turns, -done.nbytes)
@@ -200,9 +201,9 @@ class AddMemories:
         if record is not None:
             record.store(list(drafts))
         partition.finish()
-        gone = set(removed)
-        indexed = [entry for entry in written if entry.row.rid not in gone]
-        return partition.changed(indexed, removed, list(drafts))
+        if gone := set(removed):
+            written = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(written, removed, list(drafts))
 
     def _first_reads(self, connection: Transaction, part: int) -> Iterator[Statement]:
         """Yield what an ordinary call reads before it writes."""
@@ -221,10 +222,10 @@ class AddMemories:
     @property
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
-        return sum(
-            _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
-            for draft in in_slices(self.drafts)
-        )
+        size = 0
+        for draft in in_slices(self.drafts):
+            size += _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
+        return size
 
     def _check_versions(
         self, partition: PartitionWriter, stored: dict[str, ExistingRow]
@@ -286,8 +287,6 @@ class AddMemories:
 
         The other passages of a turn stay when one is corrected.
         """
-        if self.edit or (self.replace is None and not changed):
-            return []
         ids = {draft.id for draft in self.drafts}
         stale = delete_stale_passages(partition, changed, ids, self.rights)
         if self.replace is None:
@@ -297,31 +296,62 @@ class AddMemories:
         delete_rows(partition, gone)
         return [*stale, *(turn.rid for turn in gone)]
 
+    def _replace_older(
+        self,
+        partition: PartitionWriter,
+        put: Sequence[tuple[Draft, RowWithVector]],
+        folded: Sequence[int],
+        written: list[RowWithVector],
+    ) -> list[int]:
+        """Add the live rows to those written, and archive what they replace.
+
+        Returns:
+            The rows that a search must not find any more.
+        """
+        removed: list[int] = []
+        newer: dict[str, str] = {}
+        found = None
+        for draft, entry in put:
+            if draft.quarantined:
+                removed.append(entry.row.rid)
+                continue
+            written.append(entry)
+            found = found or draft.id
+            if draft.supersedes is not None:
+                newer[draft.supersedes] = draft.id
+        if newer:
+            removed += supersede(partition, newer, self.rights)
+        if folded and found:
+            removed += archive(partition, folded, "folded", found)
+            self.folded = len(folded)
+        return removed
+
     def _put(
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, ExistingRow],
-        positions: Positions,
+        places: Places,
         hidden: Collection[str] = (),
     ) -> list[tuple[Draft, RowWithVector]]:
         """Write the drafts that differ from their rows; return them with their rows.
 
-        Of a stored row among `hidden` the memory gets the id alone.
+        The places are those of `positions_of`. Of a stored row among `hidden` the
+        memory gets the id alone.
         """
         inserts: list[tuple[Any, ...]] = []
         put = []
-        returning = _returning_turns(drafts, stored)
+        returning = _returning_turns(drafts, stored) if stored else set()
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
-            pos = positions.of.get(id_)
+            pos = places.new.get(id_)
             if known is None:
                 put.append((draft, self._new(partition, draft, pos, inserts)))
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
             if pos is None and keeps and known.session == draft.session:
-                pos = positions.moved.get(id_, known.pos)
+                pos = places.moved.get(id_, known.pos)
             expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning

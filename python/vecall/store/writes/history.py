@@ -135,7 +135,7 @@ class RestoreMemory:
             raise NotFoundError(msg)
         removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
-        newer = {row.supersedes: row.id for row in rows}
+        newer = {row.supersedes: row.id for row in rows if row.supersedes is not None}
         removed += supersede(partition, newer, self.rights)
         if self.bounds is not None:
             removed += evict(partition, self.bounds, written)
@@ -397,6 +397,7 @@ class ExistingRow(NamedTuple):
 REST = "part, seq, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `rest` gives them."""
 
+_PASSAGE_OF = attrgetter("passage_of")
 _compared = attrgetter(*COMPARED)
 _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
@@ -440,7 +441,10 @@ def find_stored(
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
     found = select_in(partition.connection, STORED, [partition.id], ids)
-    return {values[0]: ExistingRow(*values[1:]) for values in found}
+    stored = {}
+    for id_, *values in found:
+        stored[id_] = ExistingRow(*values)
+    return stored
 
 
 def changed_turns(
@@ -452,7 +456,7 @@ def changed_turns(
         drafts: The drafts of a call, by id.
         stored: Their stored rows, by id.
     """
-    turns = {each.passage_of for each in drafts.values() if each.passage_of is not None}
+    turns = set(filter(None, map(_PASSAGE_OF, drafts.values())))
     if stored:
         turns |= {
             id_
@@ -678,15 +682,15 @@ def leave_out_deleted(
         else:
             left_out[id_] = why or "deleted"
             del drafts[id_]
-    return left_out | leave_out_passages(drafts, left_out), back
+    if left_out:
+        left_out |= leave_out_passages(drafts, left_out)
+    return left_out, back
 
 
 def leave_out_passages(
     drafts: dict[str, Draft], left_out: Mapping[str, Away]
 ) -> dict[str, Away]:
     """Remove the passages of turns that are left out; return why, by id."""
-    if not left_out:
-        return {}
     gone = {
         id_: left_out[draft.passage_of]
         for id_, draft in drafts.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any
 
 from vecall.errors import (
@@ -21,6 +22,8 @@ from vecall.store.reads.item_reads import items_at, state_of
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.values import (
+    HEAD_DIGITS,
+    HEADS,
     ITEM_COLUMNS,
     PIECES,
     ItemDrop,
@@ -39,7 +42,9 @@ from vecall.store.writes.partition_writer import PartitionWriter
 
 def save_item_state(connection: Transaction, state: ItemState) -> None:
     """Store what is known about the items of a partition after a change of them."""
-    values = dict(zip(ItemState._fields[1:], state.changed()[1:], strict=True))
+    heads = state.heads + token_hex(HEAD_DIGITS // 2)
+    state = state._replace(heads=heads[-HEADS * HEAD_DIGITS :])
+    values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
     connection.execute(
         "UPDATE part SET item = ? WHERE id = ?", (json.dumps(values), state.part)
     )
@@ -48,18 +53,17 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
 def delete_item(connection: Transaction, row: ItemRow) -> None:
     """Delete a row and the pieces of its value."""
     connection.execute("DELETE FROM item WHERE rid = ?", (row.rid,))
-    _delete_pieces(connection, row.rid, row.value)
+    if count := number_of_pieces(row.value):
+        _delete_pieces(connection, row.rid, count)
 
 
-def _delete_pieces(connection: Transaction, rid: int, value: str) -> None:
-    count = number_of_pieces(value)
-    if count:
-        first = max(rid - count, rid >> 32 << 32)
-        connection.execute(
-            # The expression keeps the search from the index by namespace.
-            "DELETE FROM item WHERE rid >= ? AND rid < ? AND ns || '' = ?",
-            (first, rid, PIECES),
-        )
+def _delete_pieces(connection: Transaction, rid: int, count: int) -> None:
+    first = max(rid - count, rid >> 32 << 32)
+    connection.execute(
+        # The expression keeps the search from the index by namespace.
+        "DELETE FROM item WHERE rid >= ? AND rid < ? AND ns || '' = ?",
+        (first, rid, PIECES),
+    )
 
 
 def delete_items(partition: PartitionWriter) -> None:
@@ -77,7 +81,7 @@ def delete_expired_items(partition: PartitionWriter) -> int:
             (partition.id, partition.expiry_now),
         ).fetchall()
         for rid, head in large:
-            _delete_pieces(partition.connection, rid, head)
+            _delete_pieces(partition.connection, rid, number_of_pieces(head))
     return _delete(
         partition, "part = ? AND expires_at <= ?", partition.id, partition.expiry_now
     )
@@ -122,27 +126,28 @@ class WriteItems:
     @property
     def estimated_bytes(self) -> int:
         """The bytes of the written values and vectors."""
-        return sum(
-            len(each.value)
-            + len(each.vectors)
-            + sum(map(len, each.pieces))
-            + _OVERHEAD * (1 + len(each.pieces))
-            for each in self.operations
-            if isinstance(each, ItemPut)
-        )
+        size = 0
+        for each in self.operations:
+            if isinstance(each, ItemPut):
+                size += len(each.value) + len(each.vectors) + sum(map(len, each.pieces))
+                size += _OVERHEAD * (1 + len(each.pieces))
+        return size
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         self.versions = []
-        creates = any(isinstance(each, ItemPut) for each in self.operations)
+        creates = ItemPut in map(type, self.operations)
         partition = PartitionWriter(connection, self.app, self.user, create=creates)
         if not partition.id:
             for at, each in enumerate(self.operations):
-                _require_version(at, each.if_version, 0, isinstance(each, ItemDrop))
+                if each.if_version:
+                    raise _conflict(at, each, 0)
                 self.versions.append(0)
             return partition.changed()
         partition.reveal()
-        state = before = self._agreed(connection, state_of(connection, partition.id))
+        state = before = state_of(connection, partition.id)
+        if self.dim:  # items without vectors go with any others
+            state = self._agreed(connection, state)
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
             found = items_at(connection, partition.id, [place], pieces=False)[0]
@@ -152,14 +157,13 @@ class WriteItems:
                 and found.expires_at <= partition.expiry_now
             )
             version = 0 if found is None or is_expired else found.version
+            if each.if_version not in (None, version):
+                if not (isinstance(each, ItemDrop) and each.is_optional):
+                    raise _conflict(at, each, version)
+                self.versions.append(0)
+                continue
             if isinstance(each, ItemDrop):
-                if each.is_optional and each.if_version != version:
-                    self.versions.append(0)
-                    continue
-                _require_version(at, each.if_version, version, True)
                 self.versions.append(version)
-            else:
-                _require_version(at, each.if_version, version, False)
             if found is not None:
                 delete_item(connection, found)
                 state = state._replace(gone=state.gone + 1)
@@ -186,9 +190,8 @@ class WriteItems:
 def _put_item(
     partition: PartitionWriter, state: ItemState, put: ItemPut, created_at: float
 ) -> ItemState:
-    state = _state_after_write(state, put.pieces)
     row = ItemRow(
-        (partition.id << 32) | state.seq,
+        0,
         put.namespace,
         put.key,
         put.value,
@@ -198,31 +201,30 @@ def _put_item(
         None if put.ttl is None else partition.expiry_now + put.ttl,
         pieces=put.pieces,
     )
-    insert_item(partition, row, put.vectors)
-    return state
+    return insert_item(partition, state, row, put.vectors)
 
 
-def _state_after_write(state: ItemState, pieces: Sequence[str]) -> ItemState:
-    """Return the state after the write of an item; each of its pieces has a version."""
-    seq = state.seq + len(pieces) + 1
-    if seq > _MAX_SEQ:
+def insert_item(
+    partition: PartitionWriter, state: ItemState, row: ItemRow, vectors: bytes
+) -> ItemState:
+    """Insert a row and its pieces with their checksums; return the state after it.
+
+    Each has a version of its own. The pieces have those before that of the row.
+    """
+    state = state._replace(seq=state.seq + len(row.pieces) + 1)
+    if state.seq > _MAX_SEQ:
         msg = "one user's items: at most 2^32 - 1 writes"
         raise LimitExceededError(msg)
-    return state._replace(seq=seq)
-
-
-def insert_item(partition: PartitionWriter, row: ItemRow, vectors: bytes) -> None:
-    """Insert a row and its pieces with their checksums.
-
-    The pieces have the versions before that of the row.
-    """
+    row = row._replace(rid=(partition.id << 32) | state.seq)
     first = row.rid - len(row.pieces)
     for at, piece in enumerate(row.pieces):
         key = f"{(first + at) & _MAX_SEQ:08x}"
         _insert_item_row(
             partition, ItemRow(first + at, PIECES, key, piece, 0.0, 0.0, None, None)
         )
-    _insert_item_row(partition, row, with_checksum(row.rid, vectors))
+    vecs = with_checksum(row.rid, vectors) if vectors else None
+    _insert_item_row(partition, row, vecs)
+    return state
 
 
 def _insert_item_row(
@@ -256,13 +258,12 @@ def agreed(state: ItemState, dim: int, embedder: str | None) -> ItemState:
     return state._replace(dim=dim, embedder=state.embedder or embedder)
 
 
-def _require_version(at: int, wanted: int | None, version: int, is_drop: bool) -> None:
-    if wanted is None or wanted == version:
-        return
+def _conflict(at: int, given: ItemPut | ItemDrop, version: int) -> ConflictError:
     there = "there is none" if not version else "it has another one"
-    there = "it exists already" if wanted == 0 and not is_drop else there
+    if given.if_version == 0 and isinstance(given, ItemPut):
+        there = "it exists already"
     msg = f"operations[{at}].if_version: the item is not in that version: {there}"
-    raise ConflictError(msg)
+    return ConflictError(msg)
 
 
 @dataclass(slots=True)
@@ -377,19 +378,17 @@ class ImportedItems:
         if found is not None:
             delete_item(partition.connection, found)
             state = state._replace(gone=state.gone + 1)
-        pieces = values.get("pieces", ())
-        self._state = state = _state_after_write(state, pieces)
         row = ItemRow(
-            (partition.id << 32) | state.seq,
+            0,
             *place,
             values["value"],
             values["created_at"],
             values["updated_at"],
             values.get("ttl"),
             expires_at,
-            pieces=pieces,
+            pieces=values.get("pieces", ()),
         )
-        insert_item(partition, row, vectors)
+        self._state = insert_item(partition, state, row, vectors)
         self._count += 1
 
     def finish(self) -> int:

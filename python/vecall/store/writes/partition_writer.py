@@ -8,10 +8,11 @@ sequence number of its insertion, so it is never reused, not even after a deleti
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from math import inf, nextafter
 from typing import Literal, NamedTuple
 
+from vecall.clock import ExpiryClock
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
@@ -25,14 +26,7 @@ from vecall.store.rows import (
     passages_from,
 )
 from vecall.store.sql import given_rows, insert_many, select_in
-from vecall.store.transaction import (
-    ReadsAhead,
-    Transaction,
-    enter,
-    expiry_clock_of,
-    leave,
-    visible,
-)
+from vecall.store.transaction import ReadsAhead, Transaction, enter, leave, visible
 from vecall.store.values import NO_VALUE, require_counts, stored_list
 
 _ROW_BITS = 32
@@ -74,14 +68,14 @@ class PartitionWriter:
         self.connection = connection
         self.app = app
         self.user = user
-        expiry_clock = expiry_clock_of(connection)
+        expiry_clock = ExpiryClock.of(connection)
         self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # for expiry
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
         known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
-        require_counts(known.id, known.seq, known.live, known.nbytes)
+        require_counts(*known[:5])
         self.id = known.id
         self.seq = self.seq_before = known.seq
         self.head = self.head_before = known.head
@@ -98,14 +92,10 @@ class PartitionWriter:
     def reveal(self) -> None:
         """Restore the user's names if a purge hid them."""
         if self._is_hidden:
+            names = (self.app, self.user)
             self.connection.execute(
                 "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
-                (
-                    self.app,
-                    self.user,
-                    names_checksum(self.id, self.app, self.user),
-                    self.id,
-                ),
+                (*names, names_checksum(self.id, *names), self.id),
             )
             self._is_hidden = False
 
@@ -326,7 +316,7 @@ def archive(
 
 def supersede(
     partition: PartitionWriter,
-    newer: Mapping[str | None, str],
+    newer: Mapping[str, str],
     rights: Rights = FULL,
 ) -> list[int]:
     """Archive memories that newer ones supersede.
@@ -342,9 +332,7 @@ def supersede(
     Raises:
         NotFoundError: The user never had a memory with an older id.
     """
-    older = [id_ for id_ in newer if id_ is not None]
-    if not older:
-        return []
+    older = list(newer)
     connection = partition.connection
     seen = visible(rights)
     query = f"SELECT id FROM mem WHERE part = ?{seen} AND id IN"
@@ -405,13 +393,12 @@ def bring_back(
 
 
 def rewrite_positions(
-    partition: PartitionWriter, moved: dict[str, float]
+    partition: PartitionWriter, moved: Mapping[str, float], but: Container[str]
 ) -> list[RowWithVector]:
-    """Change only the positions of turns; return the live ones."""
-    if not moved:
-        return []
+    """Change only the positions of turns, but of some; return the live ones."""
     query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
-    found = select_in(partition.connection, query, [partition.id], list(moved))
+    ids = [id_ for id_ in moved if id_ not in but]
+    found = select_in(partition.connection, query, [partition.id], ids)
     known: dict[int, tuple[str, State]] = {
         rid: (id_, state) for rid, id_, state in found
     }
@@ -433,8 +420,6 @@ def rows_to_fold(
     Returns:
         None if one of them has changed or is not live any more.
     """
-    if not fold:
-        return []
     query = "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
     found = list(select_in(partition.connection, query, [partition.id], list(fold)))
     same = all(fold[id_] == hash_ for id_, _, hash_ in found)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
@@ -382,6 +382,16 @@ _Run = tuple[str | None, list[str], str | None]
 """New turns in a row, with the positioned turn before and the one after them."""
 
 
+class Places(NamedTuple):
+    """The positions of new turns, and those of turns that move, by id."""
+
+    new: Mapping[str, float]
+    moved: Mapping[str, float]
+
+
+NO_PLACES = Places({}, {})
+
+
 class Positions:
     """The positions of a call's turns in one session.
 
@@ -580,15 +590,15 @@ def _merge_turn_ids(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
 
 def positions_of(
     partition: PartitionWriter,
-    drafts: Iterable[Draft],
+    turns: Sequence[Draft],
     stored: Mapping[str, ExistingRow],
-) -> Positions:
-    """Return the positions of the turns among the drafts of a call."""
-    turns = [draft for draft in drafts if draft.ordered]
-    session = turns[0].session if turns else None
+) -> Places:
+    """Return the positions of new turns of a call, and of those that move."""
+    session = turns[0].session
     known = {
         id_: old.pos
         for id_, old in stored.items()
         if old.pos is not None and old.session == session
     }
-    return Positions(partition, session, [draft.id for draft in turns], known)
+    found = Positions(partition, session, [draft.id for draft in turns], known)
+    return Places(found.of, found.moved)
