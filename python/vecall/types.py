@@ -280,16 +280,42 @@ def several(names: Names | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """A period that a query names, such as "yesterday": start <= time < end.
+
+    Attributes:
+        start: In seconds since 1970; None is open.
+        end: In seconds since 1970; None is open.
+    """
+
+    start: float | None = None
+    end: float | None = None
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
 class SearchMemoryResponse:
-    """The result of a search: at most top_k memories, best first."""
+    """The result of a search: at most top_k memories, best first.
+
+    Attributes:
+        memories: The memories.
+        period: The period that the query names, whose memories come first; None if it
+            names none.
+    """
 
     memories: list[MemoryEntry] = field(default_factory=list)
+    period: Period | None = None
 
     __repr__ = short_repr
 
     def __iter__(self) -> Iterator[MemoryEntry]:
         """Iterate over the memories, best first."""
         return iter(self.memories)
+
+    def with_memories(self, memories: list[MemoryEntry]) -> SearchMemoryResponse:
+        """Return a response to the same query with other memories."""
+        return SearchMemoryResponse(memories, self.period)
 
     def __len__(self) -> int:
         """Return the number of memories; an empty response is false."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall.lexical.features import QUESTION, QueryMarks
+from vecall.lexical.features import QUESTION, DATED, QueryMarks
 from vecall.lexical.terms import (
     ANALYSIS_VERSION,
     content_words,
@@ -14,6 +14,7 @@ from vecall.lexical.tokenizer import words
 __all__ = [
     "ANALYSIS_VERSION",
     "QUESTION",
+    "DATED",
     "QueryMarks",
     "content_words",
     "memory_terms",

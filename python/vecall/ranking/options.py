@@ -25,7 +25,7 @@ function. It may block: it never runs on your event loop."""
 
 WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
-    "author favoured reply".split()
+    "author favoured reply outside".split()
 )
 """The keys of `Ranking.weights`. docs/design/ranking.md explains each of them."""
 
@@ -48,6 +48,7 @@ COSINE_ALONE: dict[str, float] = {
     "author": 1.0,
     "favoured": 1.0,
     "reply": 1.0,
+    "outside": 1.0,
 }
 """The weights that, with fusion="vectors", rank by cosine similarity alone."""
 

@@ -31,7 +31,7 @@ from vecall.ranking.calibration import (
 )
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
 from vecall.store import Row
-from vecall.types import MemoryEntry, SearchMemoryResponse
+from vecall.types import MemoryEntry, Period, SearchMemoryResponse
 
 # Confidence and importance of search results.
 
@@ -53,6 +53,7 @@ class QueryStats(NamedTuple):
         has_vector: Whether the query had a vector other than zero.
         scale: The factor that converts the vector parts of scores to the scale of the
             default ranking.
+        period: The period that the query names.
     """
 
     coverage: float
@@ -61,6 +62,7 @@ class QueryStats(NamedTuple):
     best: float
     has_vector: bool
     scale: float = 1.0
+    period: Period | None = None
 
 
 @dataclass(slots=True)
@@ -436,4 +438,5 @@ def merge_scopes(
             confidence = -1.0 if memory.confidence is None else memory.confidence
             ranked.append((-confidence, place, turn, replace(memory, scope=scope)))
     ranked.sort(key=lambda entry: entry[:3])
-    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]])
+    period = next((answer.period for answer in answers.values()), None)
+    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]], period)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -33,7 +34,7 @@ from vecall.errors import (
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
-from vecall.lexical import QUESTION, query_terms
+from vecall.lexical import QUESTION, DATED, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -54,7 +55,14 @@ from vecall.search.scores import (
     importance_of,
 )
 from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
-from vecall.types import Filter, MemoryEntry, SearchMemoryResponse, check_share, several
+from vecall.types import (
+    Filter,
+    MemoryEntry,
+    Period,
+    SearchMemoryResponse,
+    check_share,
+    several,
+)
 from vecall.validation import check_min_similarity
 
 # The default search options of a service: floor, ranking, scoring.
@@ -365,6 +373,7 @@ class SearchRequest(NamedTuple):
     without: NDArray[np.int64] | None = None  # rows that are left out
     vector: Vectors | None = None  # replaces the embedder's
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
+    time_zone: tzinfo | None = None  # of the days that the query names; None is UTC
 
 
 class Searcher:
@@ -583,26 +592,38 @@ class Searcher:
         top_k = request.top_k
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
-        terms, marks = query_terms(request.query)
-        searched_terms = (
-            [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        by_words = ranking.fusion != "vectors"
+        terms, marks = query_terms(
+            request.query,
+            now=self._expiry_clock.wall(),
+            zone=request.time_zone,
+            by_period=by_words or vector is not None,
         )
-        rids, by_score, similarities, lexical, parts, summary = (
-            self._engine.recall_lists(
-                key,
-                vector,
-                searched_terms,
-                top_k,
-                to_micros(self._expiry_clock.now()),
-                QUESTION,
-                marks.time,
-                list(marks.authors),
-                _author_keys(tuple(request.authors)),
-                ranking.engine_ranking,
-                self._scoring.known_model,
-                **_options(request),
+        period, options = marks.period, _options(request)
+        if period is not None:
+            options |= _period_options(period)
+        while True:
+            rids, by_score, similarities, lexical, parts, summary = (
+                self._engine.recall_lists(
+                    key,
+                    vector,
+                    [*terms, *marks.optional] if by_words else [],
+                    top_k,
+                    to_micros(self._expiry_clock.now()),
+                    QUESTION,
+                    marks.time,
+                    list(marks.authors),
+                    _author_keys(tuple(request.authors)),
+                    ranking.engine_ranking,
+                    self._scoring.known_model,
+                    **options,
+                )
             )
-        )
+            if summary[-1] or marks.period is None:
+                break
+            # Nothing lies in the period: its words are looked for.
+            options = _options(request)
+            terms, marks = query_terms(request.query, by_period=False)
         texts = self._cache.get(rids)
         if not partitions.holds(key, entry, steps):
             return None
@@ -624,12 +645,14 @@ class Searcher:
                 by_score,
             )
         )
-        coverage, vector_weight, mean, deviation, rows = summary
+        coverage, vector_weight, mean, deviation, rows, _ = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
-        return hits, QueryStats(coverage, vector_weight, rows, best, has_vector, scale)
+        return hits, QueryStats(
+            coverage, vector_weight, rows, best, has_vector, scale, period
+        )
 
     def _response(
         self, found: Found, answer: QueryStats, request: SearchRequest, now: float
@@ -651,7 +674,7 @@ class Searcher:
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
-        return SearchMemoryResponse(memories)
+        return SearchMemoryResponse(memories, answer.period)
 
 
 def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
@@ -665,6 +688,15 @@ def _author_keys(names: tuple[str, ...]) -> list[int]:
 
 
 _NOTHING = QueryStats(0.0, 0.0, 0.0, 0.0, has_vector=False)
+
+
+def _period_options(period: Period) -> dict[str, Any]:
+    start, end = period.start, period.end
+    return {
+        "period_from": None if start is None else to_micros(start),
+        "period_until": None if end is None else to_micros(end),
+        "dated_mark": DATED,
+    }
 
 
 def _options(request: SearchRequest) -> dict[str, Any]:
