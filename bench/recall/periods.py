@@ -87,8 +87,10 @@ _ASKED: tuple[tuple[str, Interval], ...] = (
     ("What did I say about {} in the summer?", _SUMMER),
     ("What did I do with {} last winter?", _between("2025-12-01", "2026-03-01")),
     ("What has happened to {} since May?", _SINCE_MAY),
-    ("What did I say about {} before December 2025?",
-     _between("2025-01-01", "2025-12-01")),
+    (
+        "What did I say about {} before December 2025?",
+        _between("2025-01-01", "2025-12-01"),
+    ),
     ("What about {} between March and May?", _between("2026-03-01", "2026-06-01")),
     ("What did I say about {} in the last ten days?", _days(10, 12)),
     ("What did I say about {} yesterday morning?", _hours(1, 5, 12)),
@@ -111,10 +113,10 @@ _ASKED: tuple[tuple[str, Interval], ...] = (
     ("Wat zei ik vorige week over {}?", _WEEK),
     ("Vad sa jag i går om {}?", _YESTERDAY),
     ("Vad sa jag förra veckan om {}?", _WEEK),
-    ("Что я вчера говорил о {}?", _YESTERDAY),
-    ("Что было на прошлой неделе с {}?", _WEEK),
-    ("Dün {} hakkında ne dedim?", _YESTERDAY),
-    ("Geçen hafta {} hakkında ne dedim?", _WEEK),
+    ("Что я вчера говорил о {}?", _YESTERDAY),  # noqa: RUF001
+    ("Что было на прошлой неделе с {}?", _WEEK),  # noqa: RUF001
+    ("Dün {} hakkında ne dedim?", _YESTERDAY),  # noqa: RUF001
+    ("Geçen hafta {} hakkında ne dedim?", _WEEK),  # noqa: RUF001
     ("我昨天说了什么关于{}的事?", _YESTERDAY),
     ("上周{}怎么样?", _WEEK),
     ("三天前{}怎么样?", _days(3)),
@@ -196,7 +198,10 @@ def _row(mode: Mode, turns: list[_Turn], *, misses: bool) -> str:
         first = among = 0
         questions = _questions(turns)
         for text, ids in questions:
-            hits = [each.id in ids for each in user.search(text, top_k=5, ranking=mode.ranking)]
+            hits = [
+                each.id in ids
+                for each in user.search(text, top_k=5, ranking=mode.ranking)
+            ]
             first += any(hits[:1])
             among += any(hits)
             if misses and not any(hits):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import Time, to_seconds
+from vecall.clock import Period, Time, to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.scalars import exact, short_repr, shortened, shown
 
@@ -277,21 +277,6 @@ def several(names: Names | None) -> tuple[str, ...]:
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """A period that a query names, such as "yesterday": start <= time < end.
-
-    Attributes:
-        start: In seconds since 1970; None is open.
-        end: In seconds since 1970; None is open.
-    """
-
-    start: float | None = None
-    end: float | None = None
-
-    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)

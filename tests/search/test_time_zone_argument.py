@@ -65,15 +65,19 @@ def test_no_zone_is_none():
     ids=ascii,
 )
 def test_another_text_is_refused_without_being_repeated(value):
-    with pytest.raises(InvalidArgumentError, match="^time_zone: expected an") as raised:
+    with pytest.raises(
+        InvalidArgumentError, match=r"^time_zone: expected an"
+    ) as raised:
         check_time_zone(value)
     assert not value or value not in str(raised.value)
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("value", [2, 2.0, b"UTC", ["UTC"], timedelta(hours=2), object()])
+@pytest.mark.parametrize(
+    "value", [2, 2.0, b"UTC", ["UTC"], timedelta(hours=2), object()]
+)
 def test_another_type_is_refused(value):
-    with pytest.raises(InvalidTypeError, match="^zone: expected an IANA name"):
+    with pytest.raises(InvalidTypeError, match=r"^zone: expected an IANA name"):
         check_time_zone(value, "zone")
 
 
@@ -82,5 +86,5 @@ class Broken(tzinfo):
 
 
 def test_a_zone_that_knows_no_offset_is_refused():
-    with pytest.raises(InvalidArgumentError, match="^time_zone: expected"):
+    with pytest.raises(InvalidArgumentError, match=r"^time_zone: expected"):
         check_time_zone(Broken())

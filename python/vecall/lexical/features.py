@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from vecall.types import Period
+from vecall.clock import Period
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 

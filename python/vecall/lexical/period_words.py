@@ -13,6 +13,9 @@ word of `words`: a unit or a part of the day, and how many lie between it and no
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 Table = dict[str, str]
 
 PARTS = ("morning", "afternoon", "evening", "night")
@@ -230,7 +233,8 @@ SWEDISH: Table = {
     "months": "januari/februari/mars/april/maj/juni/juli/augusti/september/oktober/"
     "november/december",
     "seasons": "vinter vintern/var varen/sommar sommaren/host hosten",
-    "parts": "morse morgon morgonen/eftermiddag eftermiddagen/kvall kvallen/natt natten",
+    "parts": "morse morgon morgonen/eftermiddag eftermiddagen/kvall kvallen/"
+    "natt natten",
     "ago": "for {n} {u} sedan",
     "recent": "senaste {n} {u}",
     "fill": "pa|i",
@@ -257,10 +261,12 @@ RUSSIAN: Table = {
     "следующей следующую следующем следующего следующий следующие будущем",
     "weekdays": "понедельник понедельника/вторник вторника/среда среду среды/четверг "
     "четверга/пятница пятницу пятницы/суббота субботу субботы/воскресенье воскресенья",
-    "months": "января январь январе январем/февраля февраль феврале февралем/марта март марте мартом/апреля "
-    "апрель апреле апрелем/мая май мае маем/июня июнь июне июнем/июля июль июле июлем/августа август августе августом/"
-    "сентября сентябрь сентябре сентябрем/октября октябрь октябре октябрем/ноября ноябрь ноябре ноябрем/декабря "
-    "декабрь декабре декабрем",
+    "months": "января январь январе январем/февраля февраль феврале февралем/"
+    "марта март марте мартом/апреля апрель апреле апрелем/"
+    "мая май мае маем/июня июнь июне июнем/"
+    "июля июль июле июлем/августа август августе августом/"
+    "сентября сентябрь сентябре сентябрем/октября октябрь октябре октябрем/"
+    "ноября ноябрь ноябре ноябрем/декабря декабрь декабре декабрем",
     "seasons": "зимой+ зима зиму зимы/весной+ весна весну весны/летом+ лето лета/"
     "осенью+ осень осени",
     "parts": "утром утра утро/днем/вечером вечера вечер/ночью ночь ночи",
@@ -288,8 +294,9 @@ TURKISH: Table = {
     "pazar_gunu gecen_pazar",
     "months": "ocak ocakta+ ocaktan+/subat subatta+ subattan+/mart martta+ marttan+/"
     "nisan nisanda+ nisandan+/mayis mayista+ mayistan+/haziran haziranda+ hazirandan+/"
-    "temmuz temmuzda+ temmuzdan+/agustos agustosta+ agustostan+/eylul eylulde+ eylulden+/"
-    "ekim ekimde+ ekimden+/kasim kasimda+ kasimdan+/aralik aralikta+ araliktan+",
+    "temmuz temmuzda+ temmuzdan+/agustos agustosta+ agustostan+/"
+    "eylul eylulde+ eylulden+/ekim ekimde+ ekimden+/kasim kasimda+ kasimdan+/"
+    "aralik aralikta+ araliktan+",
     "seasons": "kis kisin+/ilkbahar ilkbaharda+ bahar/yaz yazin+/sonbahar sonbaharda+",
     "parts": "sabah sabahi/ogleden_sonra/aksam aksami/gece gecesi",
     "ago": "{n} {u} once",
@@ -311,12 +318,13 @@ CHINESE: Table = {
     "昨晚 昨夜/今晚/今早 今晨",
     "numbers": "一/两 兩 二/三/四/五/六/七/八/九/十",
     "few": "几 幾",
-    "units": "分钟 分鐘/小时 小時 个小时/天 日/周 週 星期 个星期 個星期 礼拜 个礼拜 個禮拜/"
-    "周末 週末/月 个月 個月/年",
+    "units": "分钟 分鐘/小时 小時 个小时/天 日/周 週 星期 个星期 個星期 "
+    "礼拜 个礼拜 個禮拜/周末 週末/月 个月 個月/年",
     "adjectives": "上 上个 上個/这 这个 這 這個 本/下 下个 下個",
     "weekday_adjectives": "上 上个 上個/这 这个 這 這個 本/下 下个 下個",
-    "weekdays": "周一 週一 星期一 礼拜一/周二 週二 星期二 礼拜二/周三 週三 星期三 礼拜三/"
-    "周四 週四 星期四 礼拜四/周五 週五 星期五 礼拜五/周六 週六 星期六 礼拜六/"
+    "weekdays": "周一 週一 星期一 礼拜一/周二 週二 星期二 礼拜二/"
+    "周三 週三 星期三 礼拜三/周四 週四 星期四 礼拜四/周五 週五 星期五 礼拜五/"
+    "周六 週六 星期六 礼拜六/"
     "周日 週日 星期日 星期天 礼拜天 周天",
     "months": "",
     "seasons": "冬天 冬季/春天 春季/夏天 夏季/秋天 秋季",
@@ -336,16 +344,16 @@ JAPANESE: Table = {
     "specs": "day -2/day -1/day 0/day 1/day 2/week -1/week 0/week 1/week -2/month -1/"
     "month 0/month 1/year -1/year 0/year 1/year -2/evening -1/evening 0/morning 0/"
     "weekend -1/weekend 0",
-    "words": "一昨日 おととい/昨日 きのう/今日 きょう/明日 あした/明後日 あさって/先週/今週/来週/"
-    "先々週/先月/今月/来月/去年 昨年/今年/来年/一昨年 おととし/昨夜 昨晩 ゆうべ/今夜 今晩/今朝/"
-    "先週末 先週の週末/今週末",
+    "words": "一昨日 おととい/昨日 きのう/今日 きょう/明日 あした/明後日 あさって/"
+    "先週/今週/来週/先々週/先月/今月/来月/去年 昨年/今年/来年/一昨年 おととし/"
+    "昨夜 昨晩 ゆうべ/今夜 今晩/今朝/先週末 先週の週末/今週末",
     "numbers": "一/二/三/四/五/六/七/八/九/十",
     "few": "数",
     "units": "分/時間/日/週間/週末/か月 ヶ月 カ月 ヵ月 ケ月 箇月/年",
     "adjectives": "先の 前の/この/次の",
     "weekday_adjectives": "先週の/今週の/来週の",
-    "weekdays": "月曜日 月曜/火曜日 火曜/水曜日 水曜/木曜日 木曜/金曜日 金曜/土曜日 土曜/"
-    "日曜日 日曜",
+    "weekdays": "月曜日 月曜/火曜日 火曜/水曜日 水曜/木曜日 木曜/金曜日 金曜/"
+    "土曜日 土曜/日曜日 日曜",
     "months": "",
     "seasons": "冬/春/夏/秋",
     "parts": "朝 午前/午後/夕方 夜 晩/深夜",
@@ -392,3 +400,67 @@ LATIN = (
 
 EAST = (CHINESE, JAPANESE, KOREAN)
 """Languages with months by number, and words without spaces or with particles."""
+
+TABLES = (*LATIN, *EAST)
+
+EAST_YEARS = {"去年": -1, "昨年": -1, "작년": -1, "지난해": -1, "今年": 0, "올해": 0}
+"""Words for years that stand before a month or season, and how far the year is."""
+
+
+def alternatives(text: str) -> list[list[str]]:
+    """Return the words of each meaning."""
+    return [each.split() for each in text.split("/")]
+
+
+def meanings(text: str) -> dict[str, int]:
+    """Return the number of its place for each word."""
+    return {
+        word.rstrip("+").replace("_", " "): place
+        for place, words in enumerate(alternatives(text))
+        for word in words
+    }
+
+
+def any_of(words: Sequence[str] | dict[str, int]) -> str:
+    """Return a pattern that matches any of the words, the longest one first."""
+    ordered = sorted(words, key=len, reverse=True)
+    return "|".join(map(re.escape, ordered)) or r"(?!)"
+
+
+MONTHS = (
+    "january february march april may june july august september october november "
+    "december"
+).split()
+
+_ALSO_NAMES = ("jan", "mar")
+
+MONTH_NAMES: dict[str, dict[str, str]] = {
+    table["name"]: {
+        name: MONTHS[number]
+        for name, number in meanings(table["months"]).items()
+        if name not in _ALSO_NAMES
+    }
+    for table in LATIN
+}
+"""For each language: a month's name or abbreviation, and the English name under which
+memories are indexed. A name counts in its own language only: in others Marco and Avril
+are people."""
+
+MONTH_NUMBERS: dict[str, int] = {
+    name: number
+    for table in LATIN
+    for name, number in meanings(table["months"]).items()
+}
+_DIGITS = "一二三四五六七八九"
+
+
+def eastern_number(text: str) -> int:
+    """Read a number such as 7, 七, 十, 十二 or 三十一; return 0 for other text."""
+    if text.isdecimal():
+        return int(text)
+    text = text.replace("两", "二").replace("兩", "二")
+    tens, ten, ones = text.rpartition("十")
+    if len(tens) > 1 or len(ones) > 1:
+        return 0
+    count = _DIGITS.find(tens) + 1 if tens else len(ten)
+    return 10 * count + (_DIGITS.find(ones) + 1 if ones else 0)

@@ -22,7 +22,7 @@ from vecall.lexical.languages import (
     VIETNAMESE,
     VIETNAMESE_STOP_WORDS,
 )
-from vecall.lexical.periods import MONTH_NAMES
+from vecall.lexical.period_words import MONTH_NAMES
 from vecall.text import without_marks
 
 # English words with irregular forms that no stemmer unites, such as go and went.

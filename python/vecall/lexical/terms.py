@@ -9,8 +9,8 @@ from time import time
 
 from vecall.clock import to_datetime
 from vecall.lexical.features import (
-    TIME,
     DATED,
+    TIME,
     QueryMarks,
     asks_time,
     author_mark,
@@ -27,12 +27,9 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
-from vecall.lexical.periods import (
-    MONTHS,
-    eastern_months,
-    find_period,
-    may_name_period,
-)
+from vecall.lexical.period_dates import eastern_months
+from vecall.lexical.period_words import MONTHS
+from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import (
     CACHE_WORDS,
     PART,

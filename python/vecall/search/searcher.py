@@ -34,7 +34,7 @@ from vecall.errors import (
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
-from vecall.lexical import QUESTION, DATED, query_terms
+from vecall.lexical import DATED, QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
