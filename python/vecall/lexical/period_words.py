@@ -14,7 +14,7 @@ word of `words`: a unit or a part of the day, and how many lie between it and no
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 Table = dict[str, str]
 
@@ -421,7 +421,7 @@ def meanings(text: str) -> dict[str, int]:
     }
 
 
-def any_of(words: Sequence[str] | dict[str, int]) -> str:
+def any_of(words: Iterable[str]) -> str:
     """Return a pattern that matches any of the words, the longest one first."""
     ordered = sorted(words, key=len, reverse=True)
     return "|".join(map(re.escape, ordered)) or r"(?!)"

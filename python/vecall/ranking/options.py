@@ -35,6 +35,8 @@ DEFAULT_AUTHORS = ("user",)
 DENSE = 0.4
 """The default of the weight "dense"."""
 
+_OUTSIDE = 0.1  # the default of the weight "outside"
+
 COSINE_ALONE: dict[str, float] = {
     "dense": 1.0,
     "coverage_power": 0.0,
@@ -153,6 +155,11 @@ class Ranking:
         if isinstance(half_life, timedelta):
             return half_life.total_seconds()
         return math.inf if half_life is None else float(half_life)
+
+    @property
+    def outside(self) -> float:
+        """The factor on a memory outside of the period that the query names."""
+        return self.weights.get("outside", _OUTSIDE)
 
     @property
     def compares_texts(self) -> bool:

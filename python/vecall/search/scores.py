@@ -54,6 +54,7 @@ class QueryStats(NamedTuple):
         scale: The factor that converts the vector parts of scores to the scale of the
             default ranking.
         period: The period that the query names.
+        inside: The number of rows in it.
     """
 
     coverage: float
@@ -63,6 +64,7 @@ class QueryStats(NamedTuple):
     has_vector: bool
     scale: float = 1.0
     period: Period | None = None
+    inside: float = 0.0
 
 
 @dataclass(slots=True)
@@ -323,6 +325,19 @@ def _by_words(hit: Hit) -> float | None:
 
 def _by_vectors(hit: Hit) -> float | None:
     return None if math.isnan(hit.similarity) else hit.similarity
+
+
+def lower_outside(
+    found: Sequence[tuple[Hit, Row]], period: Period, factor: float
+) -> None:
+    """Lower the scores of rows outside of a period, as the engine does."""
+    start = -math.inf if period.start is None else period.start
+    end = math.inf if period.end is None else period.end
+    for hit, row in found:
+        if not start <= row.time < end:
+            lowered = math.sqrt(factor) if row.ts is None else factor
+            hit.score *= lowered
+            _note(hit, "outside", lowered)
 
 
 def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:

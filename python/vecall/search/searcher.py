@@ -469,7 +469,7 @@ class Searcher:
         else:
             await self._apart(request, self._scoring.rate, found, answer)
         if not is_plain:
-            found = await self._reordered(request, found, now)
+            found = await self._reordered(request, found, answer, now)
         if len(found) <= _INLINE:
             return self._response(found, answer, request, now)
         return await self._apart(request, self._response, found, answer, request, now)
@@ -513,7 +513,7 @@ class Searcher:
                 hit.row = fetched.get(hit.rid)
 
     async def _reordered(
-        self, request: SearchRequest, found: Found, now: float
+        self, request: SearchRequest, found: Found, answer: QueryStats, now: float
     ) -> Found:
         """Return the best hits in the order of the ranking's options."""
         ranking = request.ranking
@@ -521,6 +521,8 @@ class Searcher:
         rows = [row for _, row in found]
         if ranking.fusion == "rrf":
             _reorder.fuse_by_rank(found)
+            if answer.period is not None and answer.inside:
+                _reorder.lower_outside(found, answer.period, ranking.outside)
         if ranking.half_life is not None:
             _reorder.decay(hits, rows, ranking.seconds_to_half, now)
         if ranking.reranker is not None and found:
@@ -645,13 +647,13 @@ class Searcher:
                 by_score,
             )
         )
-        coverage, vector_weight, mean, deviation, rows, _ = summary
+        coverage, vector_weight, mean, deviation, rows, inside = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
         return hits, QueryStats(
-            coverage, vector_weight, rows, best, has_vector, scale, period
+            coverage, vector_weight, rows, best, has_vector, scale, period, inside
         )
 
     def _response(
