@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
@@ -239,21 +240,18 @@ def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
             sign, hours, minutes = parts.groups()
             if int(hours) > 23 or int(minutes) > 59:
                 raise InvalidArgumentError(rule)
-            offset = timedelta(hours=int(hours), minutes=int(minutes))
-            return timezone(-offset if sign == "-" else offset)
+            ahead = timedelta(hours=int(hours), minutes=int(minutes))
+            return timezone(-ahead if sign == "-" else ahead)
         try:
             return ZoneInfo(value)
         except (KeyError, ValueError, OSError):  # no zone, no name of a file, a folder
             raise InvalidArgumentError(rule) from None
     if not isinstance(value, tzinfo):
         raise InvalidTypeError(rule)
-    try:
-        offset = datetime.fromtimestamp(0, value).utcoffset()
-    except Exception:  # whatever a class of the caller's raises
-        offset = None
-    if offset is None:
-        raise InvalidArgumentError(rule)
-    return value
+    with suppress(Exception):  # whatever a class of the caller's raises
+        if datetime.fromtimestamp(0, value).utcoffset() is not None:
+            return value
+    raise InvalidArgumentError(rule)
 
 
 def check_path(path: object) -> Path | None:

@@ -176,6 +176,11 @@ def test_the_words_of_a_period_are_no_content(row):
         "192.168.1.1",
         "a second opinion for me",
         "the last word, the next step",
+        "Jasper's last night in the flat",
+        "on the last day of our trip",
+        "the last week of it, my last year",
+        "every Monday, that Friday, Black Friday",
+        "close the cabin before winter",
         "Was ist hier los?",
         "",
     ],
@@ -251,12 +256,32 @@ def test_a_time_without_a_year_is_the_last_one_or_a_near_one(query, meant):
         ("What did I say yesterday about next week?", "2026-11-25 2026-11-26"),
         ("What did I say about next week yesterday?", "2026-11-25 2026-11-26"),
         ("two weeks before August 11, 2023", "2023-07-28 2023-08-12"),
+        ("on the Sunday before 3 May 2024", "2024-04-26 2024-05-04"),
         ("until 3 May 2024", "- 2024-05-04"),
         ("after 3 May 2024", "2024-05-04 -"),
     ],
 )
 def test_several_times_are_one_period(query, meant):
     assert named(query) == meant
+
+
+def test_a_message_is_asked_for_the_period_of_its_question():
+    told = "I ran yesterday. "
+    assert named(told) == named("What about yesterday?") == "2026-11-25 2026-11-26"
+    assert named(f"{told}How long is a marathon?") == ""
+    assert named(f"{told}How far did I run last week?") == "2026-11-16 2026-11-23"
+    assert named("What did Mr. Jones say yesterday about Dr. Who?") == named(told)
+    assert named("我昨天跑了步。马拉松有多长？") == ""
+
+
+def test_a_day_without_a_year_may_be_that_of_a_year_before():
+    marks = query_terms("on 24 November", now=NOW)[1]
+    days = [local(period.start, timezone.utc) for period in marks.earlier]
+    assert days == [f"{year}-11-24" for year in range(2025, 2020, -1)]
+    for query in ("in November", "24 November 2026", "since 24 November", "yesterday"):
+        assert query_terms(query, now=NOW)[1].earlier == ()
+    leap = query_terms("29 February", now=NOW)[1].earlier
+    assert [local(period.start, timezone.utc) for period in leap] == ["2020-02-29"]
 
 
 def test_slashes_and_dots_are_read_as_the_language_has_it():

@@ -164,6 +164,20 @@ def test_where_nothing_lies_in_the_period_its_words_are_looked_for(opened):
     assert found.period is not None
 
 
+def test_a_day_without_a_year_is_that_of_the_last_year_that_has_one(opened):
+    service = opened()
+    long_ago = datetime(2023, 4, 8, 9, tzinfo=timezone.utc).timestamp()
+    add(service, ("The lake was cold", long_ago), ("The lake is warm", told("04-09")))
+    found = service.sync.search_memory(**ALICE, query="the lake on 8 April")
+    assert found.memories[0].text == "The lake was cold"
+    assert found.period is not None
+    assert found.period.start == long_ago - 9 * 3_600
+    found = service.sync.search_memory(**ALICE, query="the lake on 10 April")
+    assert len(found) == 2
+    assert found.period is not None
+    assert found.period.start == told("04-10", 0)
+
+
 def test_the_words_of_a_period_are_no_content(opened):
     service = opened()
     add(

@@ -77,7 +77,8 @@ class Connectors:
         self.units = meanings(table["units"])
         self.number = meanings(table.get("numbers", ""))
         count, unit = _count_and_unit(table)
-        self.counted = re.compile(rf"(?<!\w)(?:{count} )?{unit} \Z")
+        weekday = f"(?P<k>{any_of(meanings(table['weekdays']))})"
+        self.counted = re.compile(rf"(?<!\w)(?:(?:{count} )?{unit}|{weekday}) \Z")
         part = f"(?P<t>{any_of(self.parts)})"
         articles = f"(?:(?:{ARTICLES}) ?)"
         self.before = self._connectors("", f" ?{articles}{{0,2}}\\Z")
@@ -133,6 +134,8 @@ class Patterns:
             for word in words
             if word.endswith("+")
         }
+        bounds = [table.get(name, "(?!)") for name in ("before", "until", "after_")]
+        self.bounds = re.compile("|".join(bounds))
         self.readers = self._readers(table)
 
     def _readers(self, table: Table) -> list[tuple[re.Pattern[str], _Reader]]:
@@ -216,8 +219,8 @@ def _of_word(
 
 def _of_unit(patterns: Patterns, match: re.Match[str], now: datetime) -> Range | None:
     unit = UNITS[patterns.units[match["u"]]]
-    if unit in ("minute", "hour"):
-        return None
+    if unit in ("minute", "hour", "day"):
+        return None  # "the last day of our trip"
     return unit_range(now, unit, _adjective_of(patterns, match) - 1)
 
 
@@ -271,7 +274,11 @@ def _of_month(patterns: Patterns, match: re.Match[str], now: datetime) -> Span |
 
 
 def _of_season(patterns: Patterns, match: re.Match[str], now: datetime) -> Span | None:
-    return _of_named(patterns, match, now, season_of(patterns.seasons[match["k"]]))
+    found = _of_named(patterns, match, now, season_of(patterns.seasons[match["k"]]))
+    prefix = match.groupdict().get("p")
+    if found is not None and found.of_year and patterns.bounds.fullmatch(prefix or ""):
+        return None  # "before winter": the next one
+    return found
 
 
 def _of_named(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone, tzinfo
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from vecall.lexical.period_patterns import (
 from vecall.lexical.period_ranges import (
     DAY,
     UNITS,
+    OfYear,
     Range,
     part_of_day,
     time_ago,
@@ -52,10 +54,13 @@ class Found(NamedTuple):
     Attributes:
         period: The period.
         rest: The normalised query without the words that name it.
+        earlier: For a day, month or season without a year: those of the years before,
+            the latest first.
     """
 
     period: Period
     rest: str
+    earlier: tuple[Period, ...] = ()
 
 
 def _last_words(table: Table) -> Iterator[str]:
@@ -119,7 +124,8 @@ def _spans(
                 got = reader(patterns, match, now)
                 if got is not None and not isinstance(got, Span):
                     got = span_of(match, got, patterns)
-                found.append(got)
+                if got is not None and not _is_of_something(folded, got):
+                    found.append(got)
     if _DIGIT.search(folded):
         found += number_spans(folded, now, language)
     if "月" in folded or "월" in folded or "年" in folded or "년" in folded:
@@ -136,6 +142,34 @@ def _spans(
 
 
 _MOST_SPANS = 8
+_YEARS_BEFORE = 5
+_RELATIVE = re.compile(r"(?:last|previous|past|next|following) \w+|\w+day")
+_OF_SOMETHING = re.compile(
+    r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|good|ash|"
+    r"easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!\w)the) \Z"
+)
+
+
+def _is_of_something(folded: str, span: Span) -> bool:
+    """Return whether an English time is not relative to now: "the last week of it"."""
+    begin = span.begin
+    if span.table != 0 or not _RELATIVE.fullmatch(folded, begin, span.end):
+        return False
+    return _OF_SOMETHING.search(folded, max(0, begin - 14), begin) is not None
+
+
+_ENDS = re.compile(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
+_ASKS = re.compile("[?？؟]")
+
+
+def _is_asked(text: str, end: int) -> bool:
+    """Return whether a question, if the text has any, goes on at `end`.
+
+    What else a message tells about is not what it asks for: "I ran yesterday. How long
+    is a marathon?"
+    """
+    ends = _ENDS.search(text, end)
+    return ends is None or ends[0] in "?？؟"
 
 
 _PART_OF = re.compile(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
@@ -146,6 +180,7 @@ class _Open(NamedTuple):
     end: int
     lo: datetime | None
     hi: datetime | None
+    of_year: OfYear | None = None
 
 
 def _connected(
@@ -226,9 +261,9 @@ def _with_connector(folded: str, span: Span, tables: Sequence[Connectors]) -> _O
         end = span.end if after is None else after.end()
         counted = patterns.counted.search(folded, max(0, begin - 30), begin)
         if counted is not None and match.lastgroup in ("before", "after"):
-            unit = UNITS[patterns.units[counted["u"]]]
-            count = count_of(patterns, counted)[1]
+            unit = UNITS[patterns.units[counted["u"]]] if counted["u"] else "week"
             unit = "week" if unit == "weekend" else unit
+            count = count_of(patterns, counted)[1]
             if match.lastgroup == "before":
                 lo = time_ago(lo, unit, count)
             else:
@@ -242,11 +277,22 @@ def _with_connector(folded: str, span: Span, tables: Sequence[Connectors]) -> _O
                 "after": (hi, None),
             }[match.lastgroup or "since"],
         )  # fmt: skip
-    return _Open(span.begin, span.end, lo, hi)
+    return _Open(span.begin, span.end, lo, hi, span.of_year if span.is_day else None)
 
 
-def _seconds(at: datetime | None, zone: tzinfo) -> float | None:
-    return None if at is None else at.replace(tzinfo=zone).timestamp()
+def _period(lo: datetime | None, hi: datetime | None, zone: tzinfo) -> Period:
+    start, end = (
+        None if at is None else at.replace(tzinfo=zone).timestamp() for at in (lo, hi)
+    )
+    return Period(start, end)
+
+
+def _earlier(named: _Open, zone: tzinfo) -> Iterator[Period]:
+    if named.of_year is None or named.lo is None:
+        return
+    for year in range(named.lo.year - 1, named.lo.year - 1 - _YEARS_BEFORE, -1):
+        with suppress(ValueError, OverflowError):  # 29 February, before the year 1
+            yield _period(*named.of_year(year), zone)
 
 
 def find_period(
@@ -277,6 +323,8 @@ def find_period(
         if language in _NAMES:
             numbers.append(_NAMES.index(language))
         named = list(_connected(read, spans, numbers))
+        if _ASKS.search(read):
+            named = [each for each in named if _is_asked(read, each.end)]
         for each in named:
             # What is to come holds no memories: another period is meant.
             if each.lo is None or each.lo <= local or len(named) == 1:
@@ -285,14 +333,15 @@ def find_period(
             if not named:
                 return None
             each = named[0]
-        period = Period(_seconds(each.lo, zone), _seconds(each.hi, zone))
+        period = _period(each.lo, each.hi, zone)
+        earlier = tuple(_earlier(each, zone))
     except (ValueError, OverflowError, StopIteration, OSError):
         return None  # outside the years 1 to 9999
     begin = each.begin
     if article := _LAST_ARTICLE.search(read, max(0, begin - 8), begin):
         begin = article.start()
     rest = f"{read[:begin]} {read[each.end :]}"
-    return Found(period, f"{rest} {between}" if between else rest)
+    return Found(period, f"{rest} {between}" if between else rest, earlier)
 
 
 def period_of(

@@ -156,12 +156,12 @@ def query_terms(
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
     asked = TIME if asks_time(folded) else 0
-    period = None
+    period, earlier = None, ()
     if by_period and (len(folded) > read or may_name_period(words, folded)):
         at = time() if now is None else now
         found = find_period(folded, words, at, zone or timezone.utc, language)
         if found is not None:
-            period, folded = found
+            period, folded, earlier = found
             words = split_words(folded[:read])
             toned = [word for word in toned if word in found.rest]
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
@@ -174,7 +174,7 @@ def query_terms(
         if period is None:
             terms += _analysis.terms(eastern_months(folded), ENGLISH)
     marks = QueryMarks(
-        asked, _analysis.author_marks(words[:most]), tuple(optional), period
+        asked, _analysis.author_marks(words[:most]), tuple(optional), period, earlier
     )
     return terms[:most], marks
 

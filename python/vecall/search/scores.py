@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -31,7 +32,7 @@ from vecall.ranking.calibration import (
 )
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, Ranking, weight_of
 from vecall.store import Row
-from vecall.types import MemoryEntry, Period, SearchMemoryResponse
+from vecall.types import MemoryEntry, SearchMemoryResponse
 
 # Confidence and importance of search results.
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.clock import ExpiryClock, to_micros, to_seconds
+from vecall.clock import ExpiryClock, Period, to_micros, to_seconds
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -58,7 +58,6 @@ from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
 from vecall.types import (
     Filter,
     MemoryEntry,
-    Period,
     SearchMemoryResponse,
     check_share,
     several,
@@ -602,9 +601,11 @@ class Searcher:
             by_period=by_words or vector is not None,
         )
         period, options = marks.period, _options(request)
-        if period is not None:
-            options |= _period_options(period)
+        periods = [] if period is None else [period, *marks.earlier]
         while True:
+            if periods:
+                period = periods.pop(0)
+                options |= _period_options(period)
             rids, by_score, similarities, lexical, parts, summary = (
                 self._engine.recall_lists(
                     key,
@@ -623,9 +624,9 @@ class Searcher:
             )
             if summary[-1] or marks.period is None:
                 break
-            # Nothing lies in the period: its words are looked for.
-            options = _options(request)
-            terms, marks = query_terms(request.query, by_period=False)
+            if not periods:  # nothing lies in any: their words are looked for
+                period, options = marks.period, _options(request)
+                terms, marks = query_terms(request.query, by_period=False)
         texts = self._cache.get(rids)
         if not partitions.holds(key, entry, steps):
             return None
