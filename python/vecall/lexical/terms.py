@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timezone, tzinfo
 from time import time
 
-from vecall.clock import to_datetime
+from vecall.clock import Period, to_datetime
 from vecall.lexical.features import (
     DATED,
     TIME,
@@ -156,7 +156,8 @@ def query_terms(
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
     asked = TIME if asks_time(folded) else 0
-    period, earlier = None, ()
+    period: Period | None = None
+    earlier: tuple[Period, ...] = ()
     if by_period and (len(folded) > read or may_name_period(words, folded)):
         at = time() if now is None else now
         found = find_period(folded, words, at, zone or timezone.utc, language)
