@@ -15,26 +15,22 @@ from datetime import datetime, timezone, tzinfo
 from typing import NamedTuple
 
 from vecall.clock import Period
-from vecall.lexical.period_dates import (
-    eastern_spans,
-    number_spans,
-    query_ends,
-)
 from vecall.lexical.period_patterns import (
     ARTICLES,
+    DAY,
+    UNITS,
     Connectors,
+    OfYear,
+    Range,
     Span,
     connectors_of,
     count_of,
-    patterns_of,
-    span_of,
-)
-from vecall.lexical.period_ranges import (
-    DAY,
-    UNITS,
-    OfYear,
-    Range,
+    eastern_spans,
+    number_spans,
     part_of_day,
+    patterns_of,
+    query_ends,
+    span_of,
     time_ago,
 )
 from vecall.lexical.period_words import (

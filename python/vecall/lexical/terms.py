@@ -27,7 +27,7 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
-from vecall.lexical.period_dates import eastern_months
+from vecall.lexical.period_patterns import eastern_months
 from vecall.lexical.period_words import MONTHS
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import (
