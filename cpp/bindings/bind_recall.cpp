@@ -37,8 +37,8 @@ Result recall(
     const std::optional<IdVector<"only">>& only,
     const std::optional<IdVector<"without">>& without,
     const TermList<"without_sessions">& without_sessions,
-    std::optional<Real<"min_similarity">> min_similarity, Candidates candidates,
-    Ef ef, std::optional<TimeArg<"period_from">> period_from,
+    std::optional<Real<"min_similarity">> min_similarity, Candidates candidates, Ef ef,
+    std::optional<TimeArg<"period_from">> period_from,
     std::optional<TimeArg<"period_until">> period_until,
     HashArg<"dated_mark"> dated_mark) {
   RecallQuery request;
@@ -65,9 +65,9 @@ Result recall(
   request.known_model = known_model;
   request.candidates = candidates.value;
   if (period_from || period_until) {
-    request.period = Period{value_of(period_from).value_or(kMinTime),
-                            value_of(period_until).value_or(kMaxTime),
-                            dated_mark.value};
+    request.period =
+        Period{value_of(period_from).value_or(kMinTime),
+               value_of(period_until).value_or(kMaxTime), dated_mark.value};
   }
   const RecallSummary summary = with_wait_hook(
       [&](WaitHook hook) { return engine.recall(key.value, request, hits, hook); });
@@ -83,18 +83,17 @@ Result recall(
 template <class Result, class... OfNames>
 void define(py::class_<Engine>& bound, const char* name, const char* doc,
             const OfNames&... of_names) {
-  def_strict(bound, name, &recall<Result>, "key"_a, "query"_a, "terms"_a, "k"_a,
-             of_names..., "now"_a = py::none(),
-             "question_mark"_a = HashArg<"question_mark">{0},
-             "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
-             "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
-             "known_model"_a = false, "session"_a = py::none(), "author"_a = py::none(),
-             "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-             "only"_a = py::none(), "without"_a = py::none(),
-             "without_sessions"_a = py::list(), "min_similarity"_a = py::none(),
-             "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
-             "period_from"_a = py::none(), "period_until"_a = py::none(),
-             "dated_mark"_a = HashArg<"dated_mark">{0}, doc);
+  def_strict(
+      bound, name, &recall<Result>, "key"_a, "query"_a, "terms"_a, "k"_a, of_names...,
+      "now"_a = py::none(), "question_mark"_a = HashArg<"question_mark">{0},
+      "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
+      "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
+      "known_model"_a = false, "session"_a = py::none(), "author"_a = py::none(),
+      "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+      "only"_a = py::none(), "without"_a = py::none(),
+      "without_sessions"_a = py::list(), "min_similarity"_a = py::none(),
+      "candidates"_a = Candidates{50}, "ef"_a = Ef{64}, "period_from"_a = py::none(),
+      "period_until"_a = py::none(), "dated_mark"_a = HashArg<"dated_mark">{0}, doc);
 }
 
 }  // namespace

@@ -50,9 +50,12 @@ inline std::array<float, 6> parts_of(const RecallHit& hit) {
 }
 
 inline std::array<double, 6> numbers_of(const RecallSummary& summary) {
-  return {static_cast<double>(summary.coverage), static_cast<double>(summary.trust),
-          summary.spread.mean,                   summary.spread.deviation,
-          static_cast<double>(summary.rows),     static_cast<double>(summary.inside)};
+  return {static_cast<double>(summary.coverage),
+          static_cast<double>(summary.trust),
+          summary.spread.mean,
+          summary.spread.deviation,
+          static_cast<double>(summary.rows),
+          static_cast<double>(summary.inside)};
 }
 
 inline RecallArrays to_arrays(const std::vector<RecallHit>& hits,

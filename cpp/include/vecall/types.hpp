@@ -187,10 +187,10 @@ struct CosineSpread {
 
 // What the hits of one answer share.
 struct RecallSummary {
-  float coverage = 0;    // the best row's share of the query's idf, [0, 1]
-  float trust = 0;       // how far the vectors were believed, [0, 1]; 0 without any
-  CosineSpread spread;   // zeros without a query vector
-  std::size_t rows = 0;  // that passed the filter
+  float coverage = 0;      // the best row's share of the query's idf, [0, 1]
+  float trust = 0;         // how far the vectors were believed, [0, 1]; 0 without any
+  CosineSpread spread;     // zeros without a query vector
+  std::size_t rows = 0;    // that passed the filter
   std::size_t inside = 0;  // of these, in the query's period
 };
 
