@@ -118,7 +118,7 @@ class QueryMarks(NamedTuple):
         optional: Terms that raise a score if found and never lower it: parts of
             identifiers and German compounds, and words of the query as such parts.
         period: The period that the query names; its words are none of the terms.
-        earlier: Of a period without a year, those of the years before.
+        earlier: For a day without a year, those of the years before.
     """
 
     time: int = 0

@@ -50,8 +50,7 @@ class Found(NamedTuple):
     Attributes:
         period: The period.
         rest: The normalised query without the words that name it.
-        earlier: For a day, month or season without a year: those of the years before,
-            the latest first.
+        earlier: For a day without a year: those of the years before, the latest first.
     """
 
     period: Period
