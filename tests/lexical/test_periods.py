@@ -137,8 +137,8 @@ def test_a_period_is_understood_in_the_zone_of_the_user(row):
 
 @pytest.mark.parametrize("row", TABLE, ids=[ascii(row[0]) for row in TABLE])
 def test_the_words_of_a_period_are_no_content(row):
-    if row[0] == "hier soir":
-        return  # without other French words it is not known as French
+    if row[0] in ("hier soir", "dün akşam"):
+        return  # without other words the language is not known
     asked, marks = query_terms(f"zebra {row[0]} zebra", now=NOW, zone=BERLIN)
     assert len(set(asked)) == 1
     assert marks.period == period_of(row[0], NOW, BERLIN)
@@ -182,6 +182,7 @@ def test_the_words_of_a_period_are_no_content(row):
         "every Monday, that Friday, Black Friday",
         "close the cabin before winter",
         "Was ist hier los?",
+        "the dun horse",
         "",
     ],
     ids=ascii,
@@ -252,6 +253,11 @@ def test_a_time_without_a_year_is_the_last_one_or_a_near_one(query, meant):
         ("between November and February", "2025-11-01 2026-03-01"),
         ("on Monday and Tuesday", "2026-11-23 2026-11-25"),
         ("in May or June 2024", "2024-05-01 2024-07-01"),
+        ("today and yesterday evening", "2026-11-25T17:00 2026-11-27"),
+        ("on Monday, Tuesday and Wednesday", "2026-11-23 2026-11-26"),
+        ("seit drei Tagen", "2026-11-23 2026-11-26T03:30"),
+        ("since the last week of May 2024", "2024-05-01 -"),
+        ("in early March", "2026-03-01 2026-04-01"),
         ("in the last week of August 2023", "2023-08-01 2023-09-01"),
         ("What did I say yesterday about next week?", "2026-11-25 2026-11-26"),
         ("What did I say about next week yesterday?", "2026-11-25 2026-11-26"),

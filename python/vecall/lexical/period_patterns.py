@@ -168,6 +168,7 @@ class Span(NamedTuple):
     table: int | None = None  # its language; None for numbers
     of_year: OfYear | None = None  # if the text has no year
     is_day: bool = False
+    is_weekday: bool = False
 
 
 def _count_and_unit(table: Table) -> tuple[str, str]:
@@ -195,7 +196,7 @@ class Connectors:
         self.before = self._connectors("", f" ?{articles}{{0,2}}\\Z")
         self.after = self._connectors("_post", "")
         until = table.get("until", "(?!)")
-        self.joins = re.compile(f"(?:{table['and']}|{until}|-|–|/) ?{articles}?")
+        self.joins = re.compile(f"(?:{table['and']}|{until}|-|–|/|,) ?{articles}?")
         fill = table.get("fill", "")
         end = "" if self.in_east else r"(?!\w)"
         self.part = re.compile(rf",? ?(?:(?:{fill}) ?)?{part}{end}")
@@ -372,7 +373,7 @@ def _of_weekday(
         found = day_range(week + day * DAY)
     else:
         found = weekday_range(now, day, _adjective_of(patterns, match))
-    return span_of(match, found, patterns, is_day=True)
+    return span_of(match, found, patterns, is_day=True)._replace(is_weekday=True)
 
 
 def _of_month(patterns: Patterns, match: re.Match[str], now: datetime) -> Span | None:

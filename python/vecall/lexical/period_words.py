@@ -39,7 +39,7 @@ ENGLISH: Table = {
     "ago": "{n} {u} ago",
     "recent": "(?:last|past|previous) {n} {u}",
     "fill": "in the|at",
-    "in": "in|during|throughout|of|early in|late in",
+    "in": "in|during|throughout|of|(?:in )?(?:early|late|mid)",
     "year": "in|during|throughout|of|year",
     "since": "since|starting",
     "before": "before|prior to",
@@ -65,7 +65,7 @@ GERMAN: Table = {
     "seasons": "winter/fruhling fruhjahr/sommer/herbst",
     "parts": "morgen fruh vormittag/nachmittag/abend/nacht",
     "ago": "vor {n} {u}",
-    "recent": "(?:letzten?|vergangenen?) {n} {u}",
+    "recent": "(?:letzten?|vergangenen?) {n} {u}||seit {n} {u}",
     "fill": "am|in der",
     "in": "im|in|wahrend|anfang|mitte|ende",
     "year": "im jahr|im jahre|in|jahr|anno|im",
@@ -92,7 +92,7 @@ FRENCH: Table = {
     "seasons": "hiver/printemps/ete/automne",
     "parts": "matin matinee/apres-midi/soir soiree/nuit",
     "ago": "il y a {n} {u}",
-    "recent": "{n} (?:derniers|dernieres) {u}",
+    "recent": "{n} (?:derniers|dernieres) {u}||depuis {n} {u}",
     "fill": "au|dans la|dans l'",
     "in": "en|pendant l'|durant l'|au mois de|au|de l'|l'|pendant le|courant",
     "year": "en|l'annee|annee|de",
@@ -148,7 +148,7 @@ ITALIAN: Table = {
     "seasons": "inverno/primavera/estate/autunno",
     "parts": "mattina mattino/pomeriggio/sera/notte",
     "ago": "{n} {u} fa",
-    "recent": "(?:ultimi|ultime|scorsi|scorse) {n} {u}",
+    "recent": "(?:ultimi|ultime|scorsi|scorse) {n} {u}||da {n} {u}",
     "fill": "di|nella|nel",
     "in": "in|a|nel|nell'|d'|durante l'|durante la|ad|di|l'",
     "year": "nel|del|anno|nell'anno|dell'anno",
@@ -205,7 +205,7 @@ DUTCH: Table = {
     "seasons": "winter/lente voorjaar/zomer/herfst najaar",
     "parts": "ochtend morgen/middag/avond/nacht",
     "ago": "{n} {u} geleden",
-    "recent": "(?:afgelopen|laatste) {n} {u}",
+    "recent": "(?:afgelopen|laatste) {n} {u}||sinds {n} {u}",
     "fill": "in de",
     "in": "in|tijdens|begin|eind|half|van",
     "year": "in|in het jaar|jaar|van",
@@ -259,7 +259,7 @@ RUSSIAN: Table = {
     "adjectives": "прошлой прошлую прошлом прошлого прошлый прошлым прошлое прошлые "
     "прошлых последнюю последний последние/этой эту этом этого этот этим это эти этих/"
     "следующей следующую следующем следующего следующий следующие будущем",
-    "weekdays": "понедельник понедельника/вторник вторника/среда среду среды/четверг "
+    "weekdays": "понедельник понедельника/вторник вторника/среду среды/четверг "
     "четверга/пятница пятницу пятницы/суббота субботу субботы/воскресенье воскресенья",
     "months": "января январь январе январем/февраля февраль феврале февралем/"
     "марта март марте мартом/апреля апрель апреле апрелем/"
@@ -290,7 +290,7 @@ TURKISH: Table = {
     "units": "dakika/saat/gun gunu gunde/hafta haftasi haftadan haftada/hafta_sonu "
     "haftasonu/ay ayi ayda aydan/yil yili yilda yildan sene",
     "adjectives": "gecen son/bu/gelecek onumuzdeki",
-    "weekdays": "pazartesi/sali_gunu gecen_sali sali/carsamba/persembe/cuma/cumartesi/"
+    "weekdays": "pazartesi/sali_gunu gecen_sali/carsamba/persembe/cuma/cumartesi/"
     "pazar_gunu gecen_pazar",
     "months": "ocak ocakta+ ocaktan+/subat subatta+ subattan+/mart martta+ marttan+/"
     "nisan nisanda+ nisandan+/mayis mayista+ mayistan+/haziran haziranda+ hazirandan+/"

@@ -114,7 +114,7 @@ def _spans(
         patterns = patterns_of(number)
         for pattern, reader in patterns.readers:
             for match in pattern.finditer(folded):
-                if match[0] == "hier" and language not in (None, "french"):
+                if language not in (None, _ONLY_IN.get(match[0], language)):
                     continue
                 got = reader(patterns, match, now)
                 if got is not None and not isinstance(got, Span):
@@ -137,11 +137,13 @@ def _spans(
 
 
 _MOST_SPANS = 8
+_ONLY_IN = {"hier": "french", "dun": "turkish"}  # here in German, a colour in English
 _YEARS_BEFORE = 5
 _RELATIVE = re.compile(r"(?:last|previous|past|next|following) \w+|\w+day")
 _OF_SOMETHING = re.compile(
-    r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|good|ash|"
-    r"easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!\w)the) \Z"
+    r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|"
+    r"good|ash|easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!since )"
+    r"(?<!\w)the) \Z"
 )
 
 
@@ -189,25 +191,22 @@ def _connected(
         tables = list(map(connectors_of, own or numbers))
         index += 1
         span = _with_part(folded, span, tables)
-        lo, hi, begin, end = *span.range, span.begin, span.end
         is_joined = False
         while index < len(spans):
             other = spans[index]
-            gap = folded[end : other.core].strip()
-            if _PART_OF.fullmatch(gap):  # "the last week of May"
-                span, end = other, other.end
-                lo, hi = other.range
-                index += 1
-                continue
-            if not any(each.joins.fullmatch(gap) for each in tables):
-                break
-            lo, hi = _hull(span, other)
-            span, end, is_joined = other, other.end, True
+            gap = folded[span.end : other.core].strip()
+            if not _PART_OF.fullmatch(gap):  # "the last week of May"
+                if not any(each.joins.fullmatch(gap) for each in tables):
+                    break
+                other = _with_part(folded, other, tables)
+                other = other._replace(range=_hull(span, other))
+                is_joined = True
+            span = other._replace(begin=span.begin, core=span.core)
             index += 1
         if is_joined:
-            yield _Open(begin, end, lo, hi)
-            continue
-        yield _with_connector(folded, span, tables)
+            yield _Open(span.begin, span.end, *span.range)
+        else:
+            yield _with_connector(folded, span, tables)
 
 
 def _with_part(folded: str, span: Span, tables: Sequence[Connectors]) -> Span:
@@ -236,7 +235,7 @@ def _hull(one: Span, other: Span) -> Range:
     if lo > other.range[0]:
         if one.of_year is not None:
             lo, hi = one.of_year(other.range[0].year - 1)
-        elif (lo - other.range[0]).days < 7:
+        elif one.is_weekday and other.is_weekday:
             lo, hi = lo - 7 * DAY, hi - 7 * DAY
     return min(lo, other.range[0]), max(hi, other.range[1])
 
