@@ -255,7 +255,7 @@ def _rank(
     engine: Engine, setting: Setting, text: str, vector: np.ndarray | None
 ) -> list[int]:
     if setting.steps is None:
-        terms, marks = query_terms(text)
+        terms, marks = query_terms(text, by_period=False)
     else:
         terms, marks = Words(setting.steps).query(text), QueryMarks()
     own = setting.fusion != "engine"

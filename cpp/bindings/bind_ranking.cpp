@@ -59,6 +59,8 @@ Args:
     favoured: Factor on a row by a favoured author.
     reply: Factor on a row by another author after a row by a favoured author, if that
         row scores at least as high.
+    outside: Factor on a row outside of the period that the query names; its square root
+        on a row without a time of its own.
 
 Raises:
     InvalidArgumentError: a weight is outside of its range.
@@ -71,7 +73,8 @@ Raises:
                   Weight<"after_question"> after_question, Weight<"second"> second,
                   Weight<"session"> session, Weight<"question"> question,
                   Weight<"time"> time, Weight<"author"> author,
-                  Weight<"favoured"> favoured, Weight<"reply"> reply) {
+                  Weight<"favoured"> favoured, Weight<"reply"> reply,
+                  Weight<"outside"> outside) {
         Ranking ranking;
         ranking.dense = dense.value;
         ranking.coverage_power = coverage_power.value;
@@ -85,6 +88,7 @@ Raises:
         ranking.author = author.value;
         ranking.favoured = favoured.value;
         ranking.reply = reply.value;
+        ranking.outside = outside.value;
         return ranking;
       }),
       py::kw_only(), "dense"_a = Weight<"dense", 1>{kDefault.dense},
@@ -98,7 +102,8 @@ Raises:
       "time"_a = Weight<"time">{kDefault.time},
       "author"_a = Weight<"author">{kDefault.author},
       "favoured"_a = Weight<"favoured">{kDefault.favoured},
-      "reply"_a = Weight<"reply">{kDefault.reply});
+      "reply"_a = Weight<"reply">{kDefault.reply},
+      "outside"_a = Weight<"outside">{kDefault.outside});
   // Without this, protocols 0 and 1 would copy an object without its weights.
   bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
     throw InvalidTypeError("a Ranking cannot be pickled or copied");

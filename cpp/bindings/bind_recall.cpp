@@ -37,8 +37,10 @@ Result recall(
     const std::optional<IdVector<"only">>& only,
     const std::optional<IdVector<"without">>& without,
     const TermList<"without_sessions">& without_sessions,
-    std::optional<Real<"min_similarity">> min_similarity, Candidates candidates,
-    Ef ef) {
+    std::optional<Real<"min_similarity">> min_similarity, Candidates candidates, Ef ef,
+    std::optional<TimeArg<"period_from">> period_from,
+    std::optional<TimeArg<"period_until">> period_until,
+    HashArg<"dated_mark"> dated_mark) {
   RecallQuery request;
   if (ranking) request.ranking = *ranking;
   thread_local std::vector<float> unit;
@@ -62,6 +64,11 @@ Result recall(
   request.favoured = favoured_authors.values;
   request.known_model = known_model;
   request.candidates = candidates.value;
+  if (period_from || period_until) {
+    request.period =
+        Period{value_of(period_from).value_or(kMinTime),
+               value_of(period_until).value_or(kMaxTime), dated_mark.value};
+  }
   const RecallSummary summary = with_wait_hook(
       [&](WaitHook hook) { return engine.recall(key.value, request, hits, hook); });
   if constexpr (std::is_same_v<Result, RecallLists>) {
@@ -76,16 +83,17 @@ Result recall(
 template <class Result, class... OfNames>
 void define(py::class_<Engine>& bound, const char* name, const char* doc,
             const OfNames&... of_names) {
-  def_strict(bound, name, &recall<Result>, "key"_a, "query"_a, "terms"_a, "k"_a,
-             of_names..., "now"_a = py::none(),
-             "question_mark"_a = HashArg<"question_mark">{0},
-             "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
-             "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
-             "known_model"_a = false, "session"_a = py::none(), "author"_a = py::none(),
-             "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-             "only"_a = py::none(), "without"_a = py::none(),
-             "without_sessions"_a = py::list(), "min_similarity"_a = py::none(),
-             "candidates"_a = Candidates{50}, "ef"_a = Ef{64}, doc);
+  def_strict(
+      bound, name, &recall<Result>, "key"_a, "query"_a, "terms"_a, "k"_a, of_names...,
+      "now"_a = py::none(), "question_mark"_a = HashArg<"question_mark">{0},
+      "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
+      "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
+      "known_model"_a = false, "session"_a = py::none(), "author"_a = py::none(),
+      "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+      "only"_a = py::none(), "without"_a = py::none(),
+      "without_sessions"_a = py::list(), "min_similarity"_a = py::none(),
+      "candidates"_a = Candidates{50}, "ef"_a = Ef{64}, "period_from"_a = py::none(),
+      "period_until"_a = py::none(), "dated_mark"_a = HashArg<"dated_mark">{0}, doc);
 }
 
 }  // namespace
@@ -119,15 +127,19 @@ Args:
     min_similarity: Only rows whose cosine is at least this.
     candidates: How many rows each side proposes, before their neighbours join.
     ef: Breadth of a search of the graph; scans do not use it.
+    period_from: Begin of the period that the query names, in microseconds. Rows in it
+        come first; if there is none, nothing is found.
+    period_until: Its end, which is outside.
+    dated_mark: Hash among the words of rows with a time of their own; 0 if all have one.
 
 Returns:
     ids int64, scores float32, cosines float32 (NaN without a vector), BM25 float32,
-    parts float32 (n, 6) and a summary float64 (5,), best first. Rows that tie with the
+    parts float32 (n, 6) and a summary float64 (6,), best first. Rows that tie with the
     k-th in score and time follow it. The parts are the share of the query that the row
     covers, then words, vectors, beside, session and factor, of which score = (words +
     vectors + beside + session) * factor. The summary is the best row's share of the
-    query, the trust in the vectors, mean and deviation of all cosines, and the number
-    of rows that passed the filter.)",
+    query, the trust in the vectors, mean and deviation of all cosines, the number of
+    rows that passed the filter, and how many of these lie in the period.)",
       py::kw_only());
   define<RecallLists>(bound, "recall_lists",
                       R"(As recall(), with lists instead of arrays: faster for few rows.

@@ -49,10 +49,13 @@ inline std::array<float, 6> parts_of(const RecallHit& hit) {
           hit.parts.beside, hit.parts.session, hit.parts.factor};
 }
 
-inline std::array<double, 5> numbers_of(const RecallSummary& summary) {
-  return {static_cast<double>(summary.coverage), static_cast<double>(summary.trust),
-          summary.spread.mean, summary.spread.deviation,
-          static_cast<double>(summary.rows)};
+inline std::array<double, 6> numbers_of(const RecallSummary& summary) {
+  return {static_cast<double>(summary.coverage),
+          static_cast<double>(summary.trust),
+          summary.spread.mean,
+          summary.spread.deviation,
+          static_cast<double>(summary.rows),
+          static_cast<double>(summary.inside)};
 }
 
 inline RecallArrays to_arrays(const std::vector<RecallHit>& hits,
@@ -72,7 +75,7 @@ inline RecallArrays to_arrays(const std::vector<RecallHit>& hits,
     lexical.mutable_data()[i] = hit.lexical;
     part = std::ranges::copy(parts_of(hit), part).out;
   }
-  Array<double> shared(5);
+  Array<double> shared(6);
   std::ranges::copy(numbers_of(summary), shared.mutable_data());
   return py::make_tuple(std::move(ids), std::move(scores), std::move(similarities),
                         std::move(lexical), std::move(parts), std::move(shared));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
-from vecall.clock import Clock
+from vecall.clock import Clock, Period
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
     BusyError,
@@ -149,6 +149,7 @@ __all__ = [
     "NotFoundError",
     "Page",
     "PendingWrite",
+    "Period",
     "Put",
     "Quota",
     "Ranking",

@@ -357,6 +357,8 @@ class Ranking:
         favoured: Factor on a row by a favoured author.
         reply: Factor on a row by another author after a row by a favoured author, if that
             row scores at least as high.
+        outside: Factor on a row outside of the period that the query names; its square root
+            on a row without a time of its own.
 
     Raises:
         InvalidArgumentError: a weight is outside of its range.
@@ -377,6 +379,7 @@ class Ranking:
         author: float = 1.2,
         favoured: float = 1.2,
         reply: float = 0.97,
+        outside: float = 0.1,
     ) -> None: ...
     def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
 
@@ -500,6 +503,9 @@ class Engine:
         min_similarity: float | None = None,
         candidates: int = 50,
         ef: int = 64,
+        period_from: int | None = None,
+        period_until: int | None = None,
+        dated_mark: int = 0,
     ) -> tuple[
         numpy.typing.NDArray[numpy.int64],
         numpy.typing.NDArray[numpy.float32],
@@ -535,15 +541,19 @@ class Engine:
             min_similarity: Only rows whose cosine is at least this.
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
+            period_from: Begin of the period that the query names, in microseconds. Rows in it
+                come first; if there is none, nothing is found.
+            period_until: Its end, which is outside.
+            dated_mark: Hash among the words of rows with a time of their own; 0 if all have one.
 
         Returns:
             ids int64, scores float32, cosines float32 (NaN without a vector), BM25 float32,
-            parts float32 (n, 6) and a summary float64 (5,), best first. Rows that tie with the
+            parts float32 (n, 6) and a summary float64 (6,), best first. Rows that tie with the
             k-th in score and time follow it. The parts are the share of the query that the row
             covers, then words, vectors, beside, session and factor, of which score = (words +
             vectors + beside + session) * factor. The summary is the best row's share of the
-            query, the trust in the vectors, mean and deviation of all cosines, and the number
-            of rows that passed the filter.
+            query, the trust in the vectors, mean and deviation of all cosines, the number of
+            rows that passed the filter, and how many of these lie in the period.
         """
     def recall_lists(
         self,
@@ -569,6 +579,9 @@ class Engine:
         min_similarity: float | None = None,
         candidates: int = 50,
         ef: int = 64,
+        period_from: int | None = None,
+        period_until: int | None = None,
+        dated_mark: int = 0,
     ) -> tuple[
         list[int], list[float], list[float], list[float], list[list[float]], list[float]
     ]:

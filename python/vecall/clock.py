@@ -15,13 +15,14 @@ import re
 import time
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
-from vecall.scalars import exact, stored_float
+from vecall.scalars import exact, short_repr, stored_float
 
 _log = logging.getLogger("vecall")
 
@@ -340,3 +341,18 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
     if not 0 < seconds < math.inf:
         raise InvalidArgumentError(rule)
     return min(seconds, _LONGEST_TTL)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A period that a query names, such as "yesterday": start <= time < end.
+
+    Attributes:
+        start: In seconds since 1970; None is open.
+        end: In seconds since 1970; None is open.
+    """
+
+    start: float | None = None
+    end: float | None = None
+
+    __repr__ = short_repr

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import Time, to_seconds
+from vecall.clock import Period, Time, to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.scalars import exact, short_repr, shortened, shown
 
@@ -281,15 +281,26 @@ def several(names: Names | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchMemoryResponse:
-    """The result of a search: at most top_k memories, best first."""
+    """The result of a search: at most top_k memories, best first.
+
+    Attributes:
+        memories: The memories.
+        period: The period that the query names, whose memories come first; None if it
+            names none.
+    """
 
     memories: list[MemoryEntry] = field(default_factory=list)
+    period: Period | None = None
 
     __repr__ = short_repr
 
     def __iter__(self) -> Iterator[MemoryEntry]:
         """Iterate over the memories, best first."""
         return iter(self.memories)
+
+    def with_memories(self, memories: list[MemoryEntry]) -> SearchMemoryResponse:
+        """Return a response to the same query with other memories."""
+        return SearchMemoryResponse(memories, self.period)
 
     def __len__(self) -> int:
         """Return the number of memories; an empty response is false."""

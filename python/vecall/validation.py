@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
+from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any, TypeGuard
+from zoneinfo import ZoneInfo
 
 from vecall.clock import to_seconds
 from vecall.errors import (
@@ -202,6 +206,50 @@ def check_offset(offset: object) -> int:
         msg = f"offset: must be from 0 to {MOST_OFFSET}"
         raise InvalidArgumentError(msg)
     return offset
+
+
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
+
+
+def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
+    """Return a time zone as a tzinfo; None for None.
+
+    Args:
+        value: An IANA name such as "Europe/Berlin", an offset such as "+02:00", "Z", a
+            tzinfo, or None.
+        name: The argument, for the error message.
+
+    Raises:
+        InvalidArgumentError: Another text, or a tzinfo that knows no offset.
+        InvalidTypeError: Of another type.
+    """
+    rule = (
+        f'{name}: expected an IANA name such as "Europe/Berlin", which needs the '
+        'system\'s zone data or the package tzdata, an offset such as "+02:00", or a '
+        "tzinfo"
+    )
+    value = exact(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in ("Z", "z"):
+            return timezone.utc
+        if parts := _OFFSET.fullmatch(value):
+            sign, hours, minutes = parts.groups()
+            if int(hours) > 23 or int(minutes) > 59:
+                raise InvalidArgumentError(rule)
+            ahead = timedelta(hours=int(hours), minutes=int(minutes))
+            return timezone(-ahead if sign == "-" else ahead)
+        try:
+            return ZoneInfo(value)
+        except (KeyError, ValueError, OSError):  # no zone, no name of a file, a folder
+            raise InvalidArgumentError(rule) from None
+    if not isinstance(value, tzinfo):
+        raise InvalidTypeError(rule)
+    with suppress(Exception):  # whatever a class of the caller's raises
+        if datetime.fromtimestamp(0, value).utcoffset() is not None:
+            return value
+    raise InvalidArgumentError(rule)
 
 
 def check_path(path: object) -> Path | None:

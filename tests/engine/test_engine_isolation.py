@@ -189,8 +189,8 @@ def test_an_unknown_key_has_nothing():
         assert engine.remove(key, np.array([1], dtype=np.int64)) == 0
         assert engine.search(key, vectors_of(1, 1)[0], 5)[0].size == 0
         found = engine.recall(key, vectors_of(1, 1)[0], [1], 5)
-        assert [column.size for column in found] == [0, 0, 0, 0, 0, 5]
-        assert found[5].tolist() == [0, 0, 0, 0, 0]
+        assert [column.size for column in found] == [0, 0, 0, 0, 0, 6]
+        assert found[5].tolist() == [0] * 6
     assert len(engine) == 1
 
 

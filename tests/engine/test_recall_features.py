@@ -297,15 +297,15 @@ def test_the_summary_says_what_the_answer_shares(references):
         query = references.Query(vector, words, 9, options)
         return references.ask(engine, KEY, query)[5].tolist()
 
-    coverage, trust, mean, deviation, count = summary(corner(0), (1, 2), author=5)
+    coverage, trust, mean, deviation, count, _ = summary(corner(0), (1, 2), author=5)
     assert (coverage, trust, count) == (1, 1, 3)
     assert (mean, deviation) == pytest.approx((0, 1))
     # Word 9 is not in a row of author 5: the best row covers only a part.
     part = summary(None, (1, 9), author=5)
     assert 0 < part[0] < 1
-    assert part[1:] == [0, 0, 0, 3]
-    assert summary(None, (77,)) == [0, 0, 0, 0, 4]
-    assert summary(corner(0), (1,), author=9) == [0] * 5
+    assert part[1:] == [0, 0, 0, 3, 0]
+    assert summary(None, (77,)) == [0, 0, 0, 0, 4, 0]
+    assert summary(corner(0), (1,), author=9) == [0] * 6
     assert summary(corner(0), (1,), weights={"dense": 0})[1] == 0
     nobody = engine.recall(("app", "nobody"), corner(0), [1], 9, **ALL)
-    assert nobody[5].tolist() == [0] * 5
+    assert nobody[5].tolist() == [0] * 6

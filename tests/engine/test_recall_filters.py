@@ -67,7 +67,7 @@ def test_a_neighbour_that_does_not_pass_is_neither_found_nor_counted(references)
     ids, scores, *_, summary = references.ask(engine, KEY, alone)
     assert ids.tolist() == [2]
     assert scores.tolist() == pytest.approx([1 + 0.5 / 50])  # of the usual context
-    assert summary.tolist() == [1, 0, 0, 0, 1]
+    assert summary.tolist() == [1, 0, 0, 0, 1, 0]
     assert found_ids(references, engine, references.Query(None, (1,))) == [2, 1, 3]
 
 

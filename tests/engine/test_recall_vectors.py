@@ -102,7 +102,7 @@ def test_mean_and_deviation_of_few_cosines_have_no_noise(dim, rows, filtered, ki
     engine.add(KEY, np.arange(len(vectors)), vectors)
     engine.remove(KEY, np.arange(count, count + removed))
     only = np.arange(rows) if filtered else None
-    *_, (_, _, mean, deviation, _) = engine.recall(KEY, query, [], 5, only=only)
+    *_, (_, _, mean, deviation, *_) = engine.recall(KEY, query, [], 5, only=only)
     few = vectors[:rows].astype(np.float64)
     cosines = few @ query / (np.linalg.norm(few, axis=1) * np.linalg.norm(query))
     assert mean == pytest.approx(cosines.mean(), abs=2e-4)
@@ -122,7 +122,7 @@ def test_the_summary_has_mean_and_deviation_of_all_cosines(dim, spread, error):
     query = rng.standard_normal(dim).astype(np.float32)
     engine = Engine(dim, kind="flat")
     engine.add(KEY, np.arange(3000), vectors)
-    *_, (_, _, mean, deviation, rows) = engine.recall(KEY, query, [], 5)
+    *_, (_, _, mean, deviation, rows, _) = engine.recall(KEY, query, [], 5)
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1) * np.linalg.norm(query)
     cosines = vectors.astype(np.float64) @ query / norms
     assert mean == pytest.approx(cosines.mean(), abs=0.005)

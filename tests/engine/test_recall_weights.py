@@ -113,13 +113,14 @@ def a_conversation(references):
         references.Row(3, (1, TIME), corner(3), session=1, position=3),
         references.Row(4, (4, AUTHORS[0]), corner(7), session=1, position=4),
         references.Row(5, (2, 5, 6), corner(2), session=1, position=5),
-        references.Row(6, (1, 7, 8, 9), corner(15), author=3),
+        references.Row(6, (1, 7, 8, 9), corner(15), author=3, time=-1),
     ]
     marks = {
         "question_mark": QUESTION,
         "time_mark": TIME,
         "author_marks": list(AUTHORS),
         "favoured_authors": [3],
+        "period_from": 0,
     }
     return rows, engine_of(references, rows), marks
 
@@ -159,7 +160,10 @@ def test_a_weight_of_zero_leaves_its_part_out(references):
     assert np.all(parts(session=0)[:, 4] == 0)
     assert np.all(parts(dense=0)[:, 2] == 0)
     assert np.all(parts(dense=1)[:, 1] == 0)
-    assert np.all(parts(question=1, time=1, author=1, favoured=1, reply=1)[:, 5] == 1)
+    ones = dict.fromkeys(
+        ("question", "time", "author", "favoured", "reply", "outside"), 1.0
+    )
+    assert np.all(parts(**ones)[:, 5] == 1)
 
 
 def test_the_words_of_a_row_count_by_the_share_of_the_query_that_they_cover(references):

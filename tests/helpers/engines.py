@@ -27,6 +27,7 @@ WEIGHTS = {
     "author": (0.0, 1.0, 1.2),
     "favoured": (0.0, 1.0, 1.2),
     "reply": (0.5, 0.97, 1.0, 2.0),
+    "outside": (0.0, 0.1, 1.0, 2.0),
 }
 # Entries of 1 and -1 in four dimensions: every cosine is exact in float32.
 CORNERS = [
@@ -61,6 +62,9 @@ ranking_options = {
     "author_marks": st.lists(st.sampled_from(AUTHORS) | a_mark, max_size=4),
     "favoured_authors": st.lists(st.integers(0, 4), max_size=3),
     "known_model": st.booleans(),
+    "period_from": st.none() | st.integers(0, 6),
+    "period_until": st.none() | st.integers(0, 6),
+    "dated_mark": a_mark,
 }
 
 
@@ -103,6 +107,9 @@ def random_query(references, rng: np.random.Generator, dim: int):
         "author_marks": [mark for mark in AUTHORS if rng.random() < 0.5],
         "favoured_authors": rng.integers(0, 5, rng.integers(0, 3)).tolist(),
         "known_model": True,
+        "period_from": int(rng.integers(0, 6)),
+        "period_until": int(rng.integers(1, 7)),
+        "dated_mark": TIME,
     }.items():
         if rng.random() < 0.5:
             options[name] = marks

@@ -27,6 +27,7 @@ DEFAULTS = {
     "author": 1.2,
     "favoured": 1.2,
     "reply": 0.97,
+    "outside": 0.1,
 }
 
 
@@ -69,10 +70,12 @@ class Summary:
     mean: float = 0.0
     deviation: float = 0.0
     rows: int = 0
+    inside: int = 0
 
     @property
     def values(self) -> list[float]:
-        return [self.coverage, self.trust, self.mean, self.deviation, float(self.rows)]
+        told = [self.coverage, self.trust, self.mean, self.deviation]
+        return [*told, float(self.rows), float(self.inside)]
 
 
 @dataclass
@@ -94,6 +97,8 @@ class Asked:
     author_marks: Collection[int] = ()
     favoured_authors: Collection[int] = ()
     known_model: bool = False
+    dated_mark: int = 0
+    inside: Collection[int] | None = None  # ids in the period, None without one
 
 
 def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: Asked):
@@ -249,4 +254,7 @@ def _factor(row: Any, q: Asked) -> float:
         factor *= q.weights["author"]
     if row.author != 0 and row.author in q.favoured_authors:
         factor *= q.weights["favoured"]
+    if q.inside is not None and row.id not in q.inside:
+        dated = q.dated_mark == 0 or holds(row, q.dated_mark)
+        factor *= q.weights["outside"] ** (1 if dated else 0.5)
     return factor

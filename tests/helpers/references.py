@@ -110,7 +110,7 @@ def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ..
     assert names == ["int64", *4 * ["float32"], "float64"]
     count = len(found[0])
     shapes = [column.shape for column in found]
-    assert shapes == [*4 * [(count,)], (count, 6), (5,)]
+    assert shapes == [*4 * [(count,)], (count, 6), (6,)]
     return found
 
 
@@ -149,14 +149,46 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.clip(a @ b / math.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
-def bm25(rows: Rows, words: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
-    """BM25 of each row, and the share of the query's idf mass that it matches."""
+def inside(rows: Rows, options: dict[str, Any]) -> set[int] | None:
+    """The ids that pass and lie in the query's period; None without one."""
+    start, end = options.get("period_from"), options.get("period_until")
+    if start is None and end is None:
+        return None
+    return {
+        i
+        for i, row in rows.items()
+        if passes(row, options)
+        and (start is None or start <= row.time)
+        and (end is None or row.time < end)
+    }
+
+
+def bm25(
+    rows: Rows, words: Sequence[int], period: set[int] | None = None
+) -> tuple[dict[int, float], dict[int, float]]:
+    """BM25 of each row, and the share of the query's idf mass that it matches.
+
+    The rows of a period hold one word more, of which BM25 is the idf.
+    """
+    scores, matched, mass = _bm25_of_words(rows, words)
+    if period:
+        idf = math.log(1 + (len(rows) - len(period) + 0.5) / (len(period) + 0.5))
+        mass += idf
+        for row_id in period:
+            scores[row_id] += idf
+            matched[row_id] += idf
+    return scores, {i: min(one / mass, 1) if mass else 0 for i, one in matched.items()}
+
+
+def _bm25_of_words(
+    rows: Rows, words: Sequence[int]
+) -> tuple[dict[int, float], dict[int, float], float]:
     told = [row for row in rows.values() if row.words]
     scores = dict.fromkeys(rows, 0.0)
-    shares = dict.fromkeys(rows, 0.0)
+    found = dict.fromkeys(rows, 0.0)
     plain = [word for word in words if word < PART]
     if not told or not plain:
-        return scores, shares
+        return scores, found, 0.0
     lengths = {row.id: sum(word < PART for word in row.words) for row in told}
     mean_length = max(sum(lengths.values()), 1) / len(told)
     counts = {row.id: Counter(row.words) for row in told}
@@ -178,9 +210,8 @@ def bm25(rows: Rows, words: Sequence[int]) -> tuple[dict[int, float], dict[int, 
         for word, weight in weights:
             count = counts[row.id][word]
             scores[row.id] += weight * idf[word] * count * (K1 + 1) / (count + norm)
-        matched = sum(idf[word] for word in idf if counts[row.id][word])
-        shares[row.id] = min(matched / mass, 1)
-    return scores, shares
+        found[row.id] = sum(idf[word] for word in idf if counts[row.id][word])
+    return scores, found, mass
 
 
 def best(
@@ -207,13 +238,16 @@ def best(
     return ranked[:limit]
 
 
-def word_profile(words: Sequence[int]) -> Callable[[Row], object]:
+def word_profile(
+    words: Sequence[int], period: set[int] | None
+) -> Callable[[Row], object]:
     asked = sorted({*words, *(word - PART for word in words if word >= PART)})
 
     def profile(row: Row) -> object:
         counts = Counter(row.words)
         length = sum(word < PART for word in row.words)
-        return (length, tuple(counts[word] for word in asked))
+        is_inside = period is not None and row.id in period
+        return (length, is_inside, tuple(counts[word] for word in asked))
 
     return profile
 
@@ -250,7 +284,8 @@ def propose(
     """The candidates, with their BM25 and cosines, and the summary without trust."""
     limit = max(query.option("candidates", 50), query.k)
     allowed = {i: row for i, row in rows.items() if passes(row, query.options)}
-    scores, shares = bm25(rows, query.words)
+    period = inside(rows, query.options)
+    scores, shares = bm25(rows, query.words, period)
     worded = {i: scores[i] for i in allowed if scores[i] > 0}
     near = {}
     if asks_by_vector(query):
@@ -259,8 +294,12 @@ def propose(
             for i, row in allowed.items()
             if row.vector is not None
         }
-    lexical = best(worded, rows, limit, word_profile(query.words))
-    dense = best(near, rows, limit, vector_profile)
+    lexical, dense = [], []
+    for some in (allowed.keys(), period or ()):
+        words = {i: score for i, score in worded.items() if i in some}
+        lexical += best(words, rows, limit, word_profile(query.words, period))
+        vectors = {i: score for i, score in near.items() if i in some}
+        dense += best(vectors, rows, limit, vector_profile)
     proposed = dict.fromkeys([*lexical, *dense])
     for _ in range(2):  # steps along a session
         steps = [beside for i in proposed for beside in links[i] if beside in allowed]
@@ -276,6 +315,7 @@ def propose(
             mean=float(np.mean(cosines)) if cosines else 0.0,
             deviation=float(np.std(cosines)) if cosines else 0.0,
             rows=len(allowed),
+            inside=len(period or ()),
         ),
     )
 
@@ -288,6 +328,10 @@ def recall(rows: Rows, query: Query) -> Answer:
     """Every row that may be in the answer, with its scores."""
     if not any(passes(row, query.options) for row in rows.values()):
         return Answer()
+    period = inside(rows, query.options)
+    if period is not None and not period:
+        passing = sum(passes(row, query.options) for row in rows.values())
+        return Answer(summary=Summary(rows=passing))
     links = neighbours(rows)
     answer = propose(rows, query, links)
     marks = {
@@ -298,10 +342,12 @@ def recall(rows: Rows, query: Query) -> Answer:
             "author_marks",
             "favoured_authors",
             "known_model",
+            "dated_mark",
         )
         if name in query.options
     }
-    rank(answer, links, Asked(query.weights, asks_by_vector(query), **marks))
+    asked = Asked(query.weights, asks_by_vector(query), inside=period, **marks)
+    rank(answer, links, asked)
     floor = query.options.get("min_similarity")
     if floor is not None:
         kept = {i: e for i, e in answer.rows.items() if e.similarity >= floor}

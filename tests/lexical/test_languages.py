@@ -13,7 +13,8 @@ from vecall.lexical.stems import PLAIN_FORMS
 
 def shared(question: str, statement: str, author: str | None = None) -> set[int]:
     """The terms under which a question finds a statement."""
-    return set(query_terms(question)[0]) & set(memory_terms(statement, author, None))
+    asked = query_terms(question, by_period=False)[0]
+    return set(asked) & set(memory_terms(statement, author, None))
 
 
 MEETING = {
@@ -291,7 +292,7 @@ def test_a_month_is_asked_in_every_language_by_the_name_that_memories_carry(
 ):
     numbers = {"j": 1, "e": 1, "g": 1, "я": 1, "f": 2, "ф": 2}
     for name in months.split():
-        asked = set(query_terms(question.format(name))[0])
+        asked = set(query_terms(question.format(name), by_period=False)[0])
         told = [
             asked & set(memory_terms("x", None, 86_400 * (30.44 * month + 15)))
             for month in range(12)

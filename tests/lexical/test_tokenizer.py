@@ -233,8 +233,8 @@ def test_the_day_month_and_year_of_a_turn_are_words(month):
     for word in ("17", name, "2025"):
         assert set(asked(word)) & dated, word
     bare = memory_terms("x", None, None)
-    # And four marks: the day with its year and without, the week and the month.
-    assert len(memory_terms("x", None, at.timestamp())) == len(bare) + 3 + 4
+    # And a mark: the memory has a time of its own.
+    assert len(memory_terms("x", None, at.timestamp())) == len(bare) + 3 + 1
 
 
 def test_repeats_count_and_a_query_has_an_end():

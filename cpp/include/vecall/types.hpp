@@ -122,6 +122,9 @@ struct Ranking {
   float author = 1.2F;    // the query names the row's author
   float favoured = 1.2F;  // the row's author is favoured for every query
   float reply = 0.97F;  // the row answers one of a favoured author that scores as high
+  // The row lies outside of the period that the query names; its square root where the
+  // row has no time of its own.
+  float outside = 0.1F;
 };
 
 // Terms that describe a row instead of coming from its text, as the query uses them.
@@ -132,6 +135,14 @@ struct QueryFeatures {
   std::span<const TermHash> authors;  // of rows by the authors whom the query names
 };
 
+// The time that a query names: from <= time < until. Rows in it are proposed, and hold
+// it like a word of the query.
+struct Period {
+  Micros from = kMinTime;
+  Micros until = kMaxTime;
+  TermHash dated = 0;  // of rows with a time of their own, 0 = all have one
+};
+
 // One question to a partition. An empty vector asks by words alone, empty terms by
 // vector alone.
 struct RecallQuery {
@@ -139,6 +150,7 @@ struct RecallQuery {
   std::span<const TermHash> terms;     // repeats count
   QueryFeatures features;
   std::span<const LabelHash> favoured;  // authors
+  std::optional<Period> period;         // finds nothing if no row lies in it
   std::size_t k = 5;
   Filter filter;
   float min_similarity = -std::numeric_limits<float>::infinity();  // inclusive
@@ -175,10 +187,11 @@ struct CosineSpread {
 
 // What the hits of one answer share.
 struct RecallSummary {
-  float coverage = 0;    // the best row's share of the query's idf, [0, 1]
-  float trust = 0;       // how far the vectors were believed, [0, 1]; 0 without any
-  CosineSpread spread;   // zeros without a query vector
-  std::size_t rows = 0;  // that passed the filter
+  float coverage = 0;      // the best row's share of the query's idf, [0, 1]
+  float trust = 0;         // how far the vectors were believed, [0, 1]; 0 without any
+  CosineSpread spread;     // zeros without a query vector
+  std::size_t rows = 0;    // that passed the filter
+  std::size_t inside = 0;  // of these, in the query's period
 };
 
 }  // namespace vecall

@@ -22,6 +22,7 @@ struct Candidate {
   bool asks = false;             // the row is a question
   bool by_named_author = false;  // the query names its author
   bool by_favoured_author = false;
+  bool dated = false;                   // the row has a time of its own
   float lexical = 0;                    // BM25, 0 without a shared word
   float covered = 0;                    // share of the query's idf, [0, 1]
   float similarity = 0;                 // cosine, NaN without a vector

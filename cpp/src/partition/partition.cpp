@@ -174,6 +174,10 @@ std::size_t Partition::search_bytes(std::size_t ef) const noexcept {
 std::size_t Partition::recall_bytes(const RecallQuery& query) const {
   std::size_t bytes = query.unit_vector.empty() ? 0 : search_bytes(query.ef);
   if (postings_) bytes += postings_->steps(query.terms) * kBytesPerPosting;
+  if (query.period) {  // its rows are searched too
+    bytes += query.unit_vector.empty() ? 0 : search_bytes(query.ef);
+    bytes += rows_.slots() * (kBytesPerTest + kBytesPerPosting);
+  }
   const Filter& filter = query.filter;
   const bool tests_rows = filter.session || filter.author || filter.kind ||
                           filter.after != kMinTime || filter.before != kMaxTime ||

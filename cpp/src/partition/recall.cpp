@@ -25,6 +25,7 @@ constexpr std::size_t kLargestShare = 16;
 // Grown and used again: searches allocate nothing once they are warm.
 struct RecallScratch {
   RowSelection selection;
+  RowSelection inside;  // of the selection, the rows in the query's period
   EncodedQuery encoded;
   DenseScratch dense;
   std::vector<Scored> lexical;
@@ -96,6 +97,14 @@ void add_candidate(const RowTable& rows, Slot slot, float similarity,
   scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
 }
 
+// NaN without a vector of the query's or the row's.
+double cosine_of(const RowTable& rows, const RecallQuery& query, Slot slot,
+                 const RecallScratch& scratch) {
+  return !query.unit_vector.empty() && rows.has_vector(slot)
+             ? full_cosine(rows, scratch.encoded, slot, false)
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
 void link_neighbours(const RowTable& rows, RecallScratch& scratch) {
   const auto index_of = [&scratch](Slot slot) {
     if (slot == kNoSlot || scratch.index_plus_one[slot] == 0) {
@@ -109,29 +118,63 @@ void link_neighbours(const RowTable& rows, RecallScratch& scratch) {
   }
 }
 
-// Whatever either side ranks high, and the turns beside it.
-void collect_candidates(const RowTable& rows, const RecallQuery& query,
-                        RecallScratch& scratch) {
-  TopK words(scratch.lexical, std::max(query.candidates, query.k), rows);
+// The rows in the period hold it like a word of the query.
+void score_period(const RowTable& rows, RecallScratch& scratch) {
+  TermScores& scores = scratch.terms;
+  if (scores.of_slot.size() < rows.slots()) scores.of_slot.resize(rows.slots());
+  const auto live = static_cast<float>(rows.live());
+  const auto inside = static_cast<float>(scratch.inside.count());
+  const float idf = std::log1p((live - inside + 0.5F) / (inside + 0.5F));
+  scores.query_idf += idf;
+  scratch.inside.for_each([&](Slot slot) {
+    TermScore& score = scores.of_slot[slot];
+    if (score.matched == 0.0F) scores.touched.push_back(slot);
+    score.bm25 += idf;
+    score.matched += idf;
+  });
+}
+
+// Adds what either side ranks high among the rows of a selection.
+void propose(const PartitionView& partition, const RecallQuery& query,
+             const RowSelection& selection, RecallScratch& scratch,
+             RecallSummary& summary) {
+  const RowTable& rows = partition.rows;
+  const std::size_t most = std::max(query.candidates, query.k);
+  const auto add = [&](Slot slot, double cosine) {
+    if (scratch.index_plus_one[slot] == 0) {
+      add_candidate(rows, slot, static_cast<float>(cosine), scratch);
+    }
+  };
+  const bool has_vector = !query.unit_vector.empty();
+  const std::size_t wanted = has_vector ? std::min(most, rows.vectors()) : 0;
+  if (wanted > 0) {
+    summary.spread = search_vectors(
+        partition,
+        {rows, selection, scratch.encoded, wanted, false, /*want_spread=*/true},
+        query.ef, scratch.dense);
+    for (const Scored& row : scratch.dense.best) add(row.slot, row.score);
+  }
+  TopK words(scratch.lexical, most, rows);
   for (const Slot slot : scratch.terms.touched) {
     const float bm25 = scratch.terms.of_slot[slot].bm25;
-    if (words.wants(bm25) && scratch.selection.contains(slot)) {
-      words.offer({slot, bm25});
-    }
+    if (words.wants(bm25) && selection.contains(slot)) words.offer({slot, bm25});
   }
   words.finish();
-  for (const Scored& row : scratch.dense.best) {
-    add_candidate(rows, row.slot, static_cast<float>(row.score), scratch);
+  for (const Scored& row : scratch.lexical) {
+    add(row.slot, cosine_of(rows, query, row.slot, scratch));
+    const float matched = scratch.terms.of_slot[row.slot].matched;
+    // Optional terms may match more than the query has words.
+    const float covered = std::min(matched / scratch.terms.query_idf, 1.0F);
+    summary.coverage = std::max(summary.coverage, covered);
   }
-  const bool has_vector = !query.unit_vector.empty();
-  const auto add_scored = [&](Slot slot) {
-    if (scratch.index_plus_one[slot] != 0) return;
-    const bool scored = has_vector && rows.has_vector(slot);
-    const double cosine = scored ? full_cosine(rows, scratch.encoded, slot, false)
-                                 : std::numeric_limits<double>::quiet_NaN();
-    add_candidate(rows, slot, static_cast<float>(cosine), scratch);
-  };
-  for (const Scored& row : scratch.lexical) add_scored(row.slot);
+}
+
+// Whatever either side ranks high, and the turns beside it.
+void collect_candidates(const PartitionView& partition, const RecallQuery& query,
+                        RecallScratch& scratch, RecallSummary& summary) {
+  const RowTable& rows = partition.rows;
+  if (query.period) propose(partition, query, scratch.inside, scratch, summary);
+  propose(partition, query, scratch.selection, scratch, summary);
   // Both positions around each of them: the second may hold what the first refers to.
   std::size_t begin = 0;
   for (int step = 0; step < 2; ++step) {
@@ -140,9 +183,10 @@ void collect_candidates(const RowTable& rows, const RecallQuery& query,
       const Slot slot = scratch.candidates[i].slot;
       for (const Slot beside :
            {SessionOrder::previous(slot, rows), SessionOrder::next(slot, rows)}) {
-        if (beside != kNoSlot && scratch.selection.contains(beside)) {
-          add_scored(beside);
-        }
+        if (beside == kNoSlot || !scratch.selection.contains(beside)) continue;
+        if (scratch.index_plus_one[beside] != 0) continue;
+        const double cosine = cosine_of(rows, query, beside, scratch);
+        add_candidate(rows, beside, static_cast<float>(cosine), scratch);
       }
     }
     begin = end;
@@ -201,6 +245,17 @@ void apply_features(const PartitionView& partition, const RecallQuery& query,
   for (Candidate& row : found) {
     if (row.by_named_author) row.parts.factor *= ranking.author;
   }
+  if (!query.period) return;
+  with_each(query.period->dated, [](Candidate& row) { row.dated = true; });
+}
+
+void lower_outside(const RecallQuery& query, RecallScratch& scratch) {
+  const float factor = query.ranking.outside;
+  for (Candidate& row : scratch.candidates) {
+    if (scratch.inside.contains(row.slot)) continue;
+    const bool dated = row.dated || query.period->dated == 0;
+    row.parts.factor *= dated ? factor : std::sqrt(factor);
+  }
 }
 
 void rank(const RowTable& rows, const RecallQuery& query, std::vector<Candidate>& found,
@@ -248,31 +303,24 @@ RecallSummary recall_with(const PartitionView& partition, const RecallQuery& que
   RecallSummary summary;
   summary.rows = scratch.selection.count();
   if (summary.rows == 0) return summary;
-  const bool has_vector = !query.unit_vector.empty();
-  if (has_vector) {
-    scratch.encoded.encode(rows.space(), query.unit_vector);
-    const std::size_t wanted =
-        std::min(std::max(query.candidates, query.k), rows.vectors());
-    if (wanted > 0) {
-      summary.spread =
-          search_vectors(partition,
-                         {rows, scratch.selection, scratch.encoded, wanted, false,
-                          /*want_spread=*/true},
-                         query.ef, scratch.dense);
-    }
+  if (query.period) {
+    Filter inside = query.filter;
+    inside.after = std::max(inside.after, query.period->from);
+    inside.before = std::min(inside.before, query.period->until);
+    select_rows(partition, inside, scratch.inside);
+    summary.inside = scratch.inside.count();
+    if (summary.inside == 0) return summary;
   }
+  const bool has_vector = !query.unit_vector.empty();
+  if (has_vector) scratch.encoded.encode(rows.space(), query.unit_vector);
   if (partition.postings != nullptr) {
     partition.postings->score(query.terms, scratch.terms);
   }
-  collect_candidates(rows, query, scratch);
-  for (const Scored& row : scratch.lexical) {
-    const float matched = scratch.terms.of_slot[row.slot].matched;
-    // Optional terms may match more than the query has words.
-    const float covered = std::min(matched / scratch.terms.query_idf, 1.0F);
-    summary.coverage = std::max(summary.coverage, covered);
-  }
+  if (query.period) score_period(rows, scratch);
+  collect_candidates(partition, query, scratch, summary);
   apply_features(partition, query, scratch);
   apply_favoured(partition, query, scratch);
+  if (query.period) lower_outside(query, scratch);
   summary.trust = fuse(
       scratch.candidates,
       {has_vector, summary.coverage, summary.spread, query.known_model, query.ranking},

@@ -367,7 +367,9 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
 
 
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
-NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0, "reply": 1.0}
+NO_MARKS = dict.fromkeys(
+    ("question", "time", "author", "favoured", "reply", "outside"), 1.0
+)
 PREVIOUS = 0.4
 """The default weight of the previous turn; see bench/results/recall.md."""
 
@@ -417,6 +419,7 @@ def settings(*, vectors: bool) -> list[Setting]:
         _weighted_setting("no author factor", {"author": 1.0}),
         _weighted_setting("no author favoured", {"favoured": 1.0}),
         _weighted_setting("no reply factor", {"reply": 1.0}),
+        _weighted_setting("no period factor", {"outside": 1.0}),
         _weighted_setting("first table: none but 0.5 beside", FIRST),
     ]
     if vectors:

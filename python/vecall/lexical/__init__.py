@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall.lexical.features import QUESTION, QueryMarks
+from vecall.lexical.features import DATED, QUESTION, QueryMarks
 from vecall.lexical.terms import (
     ANALYSIS_VERSION,
     content_words,
@@ -13,6 +13,7 @@ from vecall.lexical.tokenizer import words
 
 __all__ = [
     "ANALYSIS_VERSION",
+    "DATED",
     "QUESTION",
     "QueryMarks",
     "content_words",

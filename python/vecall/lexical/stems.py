@@ -7,7 +7,6 @@ from hashlib import blake2b
 
 import Stemmer
 
-from vecall.lexical.features import MONTH_NAMES
 from vecall.lexical.languages import (
     ARABIC,
     ARABIC_STOP_WORDS,
@@ -23,6 +22,7 @@ from vecall.lexical.languages import (
     VIETNAMESE,
     VIETNAMESE_STOP_WORDS,
 )
+from vecall.lexical.period_words import MONTH_NAMES
 from vecall.text import without_marks
 
 # English words with irregular forms that no stemmer unites, such as go and went.

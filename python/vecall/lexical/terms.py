@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import timezone, tzinfo
+from time import time
 
-from vecall.clock import to_datetime
+from vecall.clock import Period, to_datetime
 from vecall.lexical.features import (
-    MONTHS,
+    DATED,
     TIME,
     QueryMarks,
-    asked_dates,
     asks_time,
     author_mark,
-    date_marks,
-    eastern_months,
-    may_name_dates,
     text_marks,
 )
 from vecall.lexical.languages import (
@@ -30,6 +27,9 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
+from vecall.lexical.period_patterns import eastern_months
+from vecall.lexical.period_words import MONTHS
+from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.lexical.tokenizer import (
     SHORTEST_COMPOUND,
@@ -45,7 +45,7 @@ from vecall.lexical.tokenizer import (
 )
 from vecall.text import normalise, with_tones
 
-ANALYSIS_VERSION = "7"
+ANALYSIS_VERSION = "8"
 """The version of the text analysis, stored in every file. It changes if a text of any
 language may get other terms."""
 
@@ -126,25 +126,42 @@ _CHARS_A_TERM = 32  # of a query: a generous bound for a term and its stop words
 
 
 def query_terms(
-    text: str, *, now: float | None = None, most: int = 256
+    text: str,
+    *,
+    now: float | None = None,
+    zone: tzinfo | None = None,
+    most: int = 256,
+    by_period: bool = True,
 ) -> tuple[list[int], QueryMarks]:
-    """Return the term hashes of a query, and the marks that it favours.
+    """Return the term hashes of a query, and what else it asks for.
 
     Args:
         text: The query.
-        now: The time to which "yesterday" is relative, in seconds since 1970 (UTC);
-            None for the current time.
-        most: The maximum number of terms to return, dates not counted.
+        now: The time to which "yesterday" is relative, in seconds since 1970; None for
+            the current time.
+        zone: The time zone of the days that the query names; None is UTC.
+        most: The maximum number of terms to return.
+        by_period: Whether to look for a period; else its words are terms.
 
     Returns:
-        The hashes of the words in order, without stop words, then the marks of the
-        dates that the query names; and the other marks and optional terms.
+        The hashes of the words in order, without stop words and without those that
+        name a period; and the marks, the optional terms and the period.
     """
     folded = normalise(text)
     read = _CHARS_A_TERM * most
     words = split_words(folded[:read])
     toned = toned_words(text[:read])
     language = language_of(words, folded[:read], text[:read], toned)
+    asked = TIME if asks_time(folded) else 0
+    period: Period | None = None
+    earlier: tuple[Period, ...] = ()
+    if by_period and (len(folded) > read or may_name_period(words, folded)):
+        at = time() if now is None else now
+        found = find_period(folded, words, at, zone or timezone.utc, language)
+        if found is not None:
+            period, folded, earlier = found
+            words = split_words(folded[:read])
+            toned = [word for word in toned if word in found.rest]
     terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
     if folded.isascii():
         optional = _optional_terms(words, terms, language)
@@ -152,17 +169,12 @@ def query_terms(
         pictures = _analysis.terms(emoji(folded[:read]), language)
         terms = terms or pictures  # beside words an emoji is optional
         optional = _optional_terms(words, [*terms, *pictures], language)
-    dates: list[int] = []
-    if len(folded) > read or may_name_dates(words, folded):
-        terms += _analysis.terms(eastern_months(folded), ENGLISH)
-        at = datetime.now(timezone.utc) if now is None else to_datetime(now)
-        dates = asked_dates(folded, at, language)
+        if period is None:
+            terms += _analysis.terms(eastern_months(folded), ENGLISH)
     marks = QueryMarks(
-        TIME if asks_time(folded) else 0,
-        _analysis.author_marks(words[:most]),
-        tuple(optional),
+        asked, _analysis.author_marks(words[:most]), tuple(optional), period, earlier
     )
-    return terms[:most] + dates, marks
+    return terms[:most], marks
 
 
 def _optional_terms(
@@ -228,7 +240,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         day = to_datetime(timestamp)
         dated = [str(day.day), MONTHS[day.month - 1], str(day.year)]
         terms += _analysis.terms(dated, ENGLISH)
-        marks += date_marks(day)
+        marks.append(DATED)
     return terms + marks
 
 

@@ -124,7 +124,7 @@ class Searches(Runtime):
                 except RetiredModelError:
                     continue
             offset = arguments.offset
-            return SearchMemoryResponse(found.memories[offset:]) if offset else found
+            return found.with_memories(found.memories[offset:]) if offset else found
 
     async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Run work on the current search index; repeat it if the model changes."""
@@ -229,11 +229,11 @@ class Searches(Runtime):
         found = await find(request._replace(only=only))
         # A row may have changed since its conditions were checked.
         try:
-            return SearchMemoryResponse(
+            return found.with_memories(
                 _passing_memories(found.memories, filter_, _AT_ONCE)
             )
         except LimitExceededError:  # too long for an event loop
-            return SearchMemoryResponse(
+            return found.with_memories(
                 await Join(
                     search_index.partitions.submit_scan(
                         request.key, _passing_in_slices, found.memories, filter_
@@ -254,7 +254,7 @@ class Searches(Runtime):
         )
         found = await search_index.recall.search(request._replace(without=without))
         # A memory may have got another row since its row was looked up.
-        return SearchMemoryResponse(
+        return found.with_memories(
             [
                 memory
                 for memory in found.memories

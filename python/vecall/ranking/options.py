@@ -26,7 +26,7 @@ function. It may block: it never runs on your event loop."""
 
 WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
-    "author favoured reply".split()
+    "author favoured reply outside".split()
 )
 """The keys of `Ranking.weights`. docs/design/ranking.md explains each of them."""
 
@@ -35,6 +35,8 @@ DEFAULT_AUTHORS = ("user",)
 
 DENSE = 0.4
 """The default of the weight "dense"."""
+
+_OUTSIDE = 0.1  # the default of the weight "outside"
 
 COSINE_ALONE: dict[str, float] = {
     "dense": 1.0,
@@ -49,6 +51,7 @@ COSINE_ALONE: dict[str, float] = {
     "author": 1.0,
     "favoured": 1.0,
     "reply": 1.0,
+    "outside": 1.0,
 }
 """The weights that, with fusion="vectors", rank by cosine similarity alone."""
 
@@ -153,6 +156,11 @@ class Ranking:
         if isinstance(half_life, timedelta):
             return half_life.total_seconds()
         return math.inf if half_life is None else float(half_life)
+
+    @property
+    def outside(self) -> float:
+        """The factor on a memory outside of the period that the query names."""
+        return self.weights.get("outside", _OUTSIDE)
 
     @property
     def compares_texts(self) -> bool:

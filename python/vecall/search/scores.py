@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vecall._core import Confidence
+from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -48,6 +49,8 @@ class QueryStats(NamedTuple):
         has_vector: Whether the query had a vector other than zero.
         scale: The factor that converts the vector parts of scores to the scale of the
             default ranking.
+        period: The period that the query names.
+        inside: The number of rows in it.
     """
 
     coverage: float
@@ -56,6 +59,8 @@ class QueryStats(NamedTuple):
     best: float
     has_vector: bool
     scale: float = 1.0
+    period: Period | None = None
+    inside: float = 0.0
 
 
 @dataclass(slots=True)
@@ -262,6 +267,19 @@ def _by_vectors(hit: Hit) -> float | None:
     return None if math.isnan(hit.similarity) else hit.similarity
 
 
+def lower_outside(
+    found: Sequence[tuple[Hit, Row]], period: Period, factor: float
+) -> None:
+    """Lower the scores of rows outside of a period, as the engine does."""
+    start = -math.inf if period.start is None else period.start
+    end = math.inf if period.end is None else period.end
+    for hit, row in found:
+        if not start <= row.time < end:
+            lowered = math.sqrt(factor) if row.ts is None else factor
+            hit.score *= lowered
+            _note(hit, "outside", lowered)
+
+
 def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:
     """Halve scores per half-life of age. A timestamp in the future counts as now."""
     for hit, row in zip(hits, rows, strict=True):
@@ -375,4 +393,5 @@ def merge_scopes(
             confidence = -1.0 if memory.confidence is None else memory.confidence
             ranked.append((-confidence, place, turn, replace(memory, scope=scope)))
     ranked.sort(key=lambda entry: entry[:3])
-    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]])
+    period = next((answer.period for answer in answers.values()), None)
+    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]], period)

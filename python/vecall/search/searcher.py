@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.clock import ExpiryClock, to_micros, to_seconds
+from vecall.clock import ExpiryClock, Period, to_micros, to_seconds
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -34,7 +35,7 @@ from vecall.errors import (
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
-from vecall.lexical import QUESTION, query_terms
+from vecall.lexical import DATED, QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -57,7 +58,13 @@ from vecall.search.scores import (
     weight_after,
 )
 from vecall.store import Draft, EmbeddingModel, Row, Version, stored_object
-from vecall.types import Filter, MemoryEntry, SearchMemoryResponse, check_share, several
+from vecall.types import (
+    Filter,
+    MemoryEntry,
+    SearchMemoryResponse,
+    check_share,
+    several,
+)
 from vecall.validation import check_min_similarity
 
 # The default search options of a service: floor, ranking, scoring.
@@ -379,6 +386,7 @@ class SearchRequest(NamedTuple):
     without: NDArray[np.int64] | None = None  # rows that are left out
     vector: Vectors | None = None  # replaces the embedder's
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
+    time_zone: tzinfo | None = None  # of the days that the query names; None is UTC
 
 
 class Searcher:
@@ -474,7 +482,7 @@ class Searcher:
         else:
             await self._apart(request, self._scoring.rate, found, answer)
         if not is_plain:
-            found = await self._reordered(request, found, now)
+            found = await self._reordered(request, found, answer, now)
         if len(found) <= _INLINE:
             return self._response(found, answer, request, now)
         return await self._apart(request, self._response, found, answer, request, now)
@@ -500,7 +508,7 @@ class Searcher:
                 hit.row = fetched.get(hit.rid)
 
     async def _reordered(
-        self, request: SearchRequest, found: Found, now: float
+        self, request: SearchRequest, found: Found, answer: QueryStats, now: float
     ) -> Found:
         """Return the best hits in the order of the ranking's options."""
         ranking = request.ranking
@@ -508,6 +516,8 @@ class Searcher:
         rows = [row for _, row in found]
         if ranking.fusion == "rrf":
             _reorder.fuse_by_rank(found)
+            if answer.period is not None and answer.inside:
+                _reorder.lower_outside(found, answer.period, ranking.outside)
         if ranking.half_life is not None:
             _reorder.decay(hits, rows, ranking.seconds_to_half, now)
         if ranking.reranker is not None and found:
@@ -579,26 +589,40 @@ class Searcher:
         top_k = request.top_k
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
-        terms, marks = query_terms(request.query)
-        searched_terms = (
-            [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        by_words = ranking.fusion != "vectors"
+        terms, marks = query_terms(
+            request.query,
+            now=self._expiry_clock.wall(),
+            zone=request.time_zone,
+            by_period=by_words or vector is not None,
         )
-        rids, by_score, similarities, lexical, parts, summary = (
-            self._engine.recall_lists(
-                key,
-                vector,
-                searched_terms,
-                top_k,
-                to_micros(self._expiry_clock.now()),
-                QUESTION,
-                marks.time,
-                list(marks.authors),
-                _author_keys(tuple(request.authors)),
-                ranking.engine_ranking,
-                self._scoring.known_model,
-                **_options(request),
+        period, options = marks.period, _options(request)
+        periods = [] if period is None else [period, *marks.earlier]
+        while True:
+            if periods:
+                period = periods.pop(0)
+                options |= _period_options(period)
+            rids, by_score, similarities, lexical, parts, summary = (
+                self._engine.recall_lists(
+                    key,
+                    vector,
+                    [*terms, *marks.optional] if by_words else [],
+                    top_k,
+                    to_micros(self._expiry_clock.now()),
+                    QUESTION,
+                    marks.time,
+                    list(marks.authors),
+                    _author_keys(tuple(request.authors)),
+                    ranking.engine_ranking,
+                    self._scoring.known_model,
+                    **options,
+                )
             )
-        )
+            if summary[-1] or marks.period is None:
+                break
+            if not periods:  # nothing lies in any: their words are looked for
+                period, options = marks.period, _options(request)
+                terms, marks = query_terms(request.query, by_period=False)
         texts = self._cache.get(rids)
         if not partitions.holds(key, entry, steps):
             return None
@@ -620,12 +644,14 @@ class Searcher:
                 by_score,
             )
         )
-        coverage, vector_weight, mean, deviation, rows = summary
+        coverage, vector_weight, mean, deviation, rows, inside = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
-        return hits, QueryStats(coverage, vector_weight, rows, best, has_vector, scale)
+        return hits, QueryStats(
+            coverage, vector_weight, rows, best, has_vector, scale, period, inside
+        )
 
     def _response(
         self, found: Found, answer: QueryStats, request: SearchRequest, now: float
@@ -647,7 +673,7 @@ class Searcher:
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
-        return SearchMemoryResponse(memories)
+        return SearchMemoryResponse(memories, answer.period)
 
 
 def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
@@ -683,6 +709,15 @@ def _author_keys(names: tuple[str, ...]) -> list[int]:
 
 
 _NOTHING = QueryStats(0.0, 0.0, 0.0, 0.0, has_vector=False)
+
+
+def _period_options(period: Period) -> dict[str, Any]:
+    start, end = period.start, period.end
+    return {
+        "period_from": None if start is None else to_micros(start),
+        "period_until": None if end is None else to_micros(end),
+        "dated_mark": DATED,
+    }
 
 
 def _options(request: SearchRequest) -> dict[str, Any]:

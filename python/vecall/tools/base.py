@@ -499,7 +499,7 @@ async def search_with_fallback(
         raise ConfigError(msg)
     try:
         found = found_by(await memory.search_memory(**known))
-        return SearchMemoryResponse(found.memories[: arguments.get("top_k")]), False
+        return found.with_memories(found.memories[: arguments.get("top_k")]), False
     except EmbedderError as error:
         if not isinstance(memory, MemoryService):
             raise

@@ -1,0 +1,350 @@
+"""The period that a query names: "yesterday", "im März 2024", "last week", "3天前".
+
+Each language has a table of its words; patterns are made from a table when a query
+first holds one of its words. Weeks begin on Monday. A day, month or season without a
+year is the last one that has begun. "Two weeks ago" is the calendar week in which that
+day lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone, tzinfo
+from typing import NamedTuple
+
+from vecall.clock import Period
+from vecall.lexical.period_patterns import (
+    ARTICLES,
+    DAY,
+    UNITS,
+    Connectors,
+    OfYear,
+    Range,
+    Span,
+    connectors_of,
+    count_of,
+    eastern_spans,
+    number_spans,
+    part_of_day,
+    patterns_of,
+    query_ends,
+    span_of,
+    time_ago,
+)
+from vecall.lexical.period_words import (
+    EAST,
+    LATIN,
+    Table,
+    any_of,
+    meanings,
+)
+from vecall.lexical.tokenizer import split_words
+from vecall.text import normalise
+
+
+class Found(NamedTuple):
+    """What a query names.
+
+    Attributes:
+        period: The period.
+        rest: The normalised query without the words that name it.
+        earlier: For a day without a year: those of the years before, the latest first.
+    """
+
+    period: Period
+    rest: str
+    earlier: tuple[Period, ...] = ()
+
+
+def _last_words(table: Table) -> Iterator[str]:
+    """Yield the words that open the gate: each expression contains one of them."""
+    for name in ("words", "units", "weekdays", "months", "seasons", "parts"):
+        for word in meanings(table.get(name, "")):
+            yield word.rpartition(" ")[2].rpartition("'")[2]
+
+
+_OPENING: dict[str, tuple[int, ...]] = {}
+for _number_of, _table in enumerate(LATIN):
+    for _word in _last_words(_table):
+        _OPENING[_word] = (*_OPENING.get(_word, ()), _number_of)
+_OPENING["aujourdhui"] = _OPENING["hui"]
+_OPENING["an"] = ()  # an English article; see `may_name_period`
+_OPENS = frozenset(_OPENING) - {"an"}
+_NAMES = [table["name"] for table in LATIN]
+_FRENCH = _NAMES.index("french")
+_IN_EAST = [
+    re.compile(any_of([word[-1:] for word in _last_words(table)])) for table in EAST
+]
+_EASTERN = re.compile("|".join(pattern.pattern for pattern in _IN_EAST))
+_DIGIT = re.compile("[0-9]")
+
+
+_LAST_ARTICLE = re.compile(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
+
+
+def may_name_period(words: Sequence[str], folded: str) -> bool:
+    """Return whether a normalised query may name a period; False for most queries."""
+    if not _OPENS.isdisjoint(words) or _DIGIT.search(folded):
+        return True
+    if folded.isascii():
+        return "an" in words and ("y" in words or "l'an" in folded)
+    return _EASTERN.search(folded) is not None
+
+
+def _languages(words: Sequence[str], folded: str) -> list[int]:
+    """Return the languages whose words of time a text holds."""
+    numbers = {n for word in words for n in _OPENING.get(word, ())}
+    if "an" in words:
+        numbers.add(_FRENCH)
+    if not folded.isascii():
+        for number, pattern in enumerate(_IN_EAST, len(LATIN)):
+            if pattern.search(folded):
+                numbers.add(number)
+    return sorted(numbers)
+
+
+def _spans(
+    folded: str, numbers: Sequence[int], now: datetime, language: str | None
+) -> list[Span]:
+    """Return the times that a text names, in order; of overlapping ones the longest."""
+    found: list[Span | None] = []
+    for number in numbers:
+        patterns = patterns_of(number)
+        for pattern, reader in patterns.readers:
+            for match in pattern.finditer(folded):
+                if language not in (None, _ONLY_IN.get(match[0], language)):
+                    continue
+                got = reader(patterns, match, now)
+                if got is not None and not isinstance(got, Span):
+                    got = span_of(match, got, patterns)
+                if got is not None and not _is_of_something(folded, got):
+                    found.append(got)
+    if _DIGIT.search(folded):
+        found += number_spans(folded, now, language)
+    if "月" in folded or "월" in folded or "年" in folded or "년" in folded:
+        found += eastern_spans(folded, now)
+    spans = [span for span in found if span is not None]
+    spans.sort(key=lambda span: (span.core - span.end, span.begin))
+    taken: list[Span] = []
+    for span in spans:
+        if all(span.end <= one.core or one.end <= span.core for one in taken):
+            taken.append(span)
+        if len(taken) == _MOST_SPANS:
+            break
+    return sorted(taken, key=lambda span: span.core)
+
+
+_MOST_SPANS = 8
+_ONLY_IN = {"hier": "french", "dun": "turkish"}  # here in German, a colour in English
+_YEARS_BEFORE = 5
+_RELATIVE = re.compile(r"(?:last|previous|past|next|following) \w+|\w+day")
+_OF_SOMETHING = re.compile(
+    r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|"
+    r"good|ash|easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!since )"
+    r"(?<!\w)the) \Z"
+)
+
+
+def _is_of_something(folded: str, span: Span) -> bool:
+    """Return whether an English time is not relative to now: "the last week of it"."""
+    begin = span.begin
+    if span.table != 0 or not _RELATIVE.fullmatch(folded, begin, span.end):
+        return False
+    return _OF_SOMETHING.search(folded, max(0, begin - 14), begin) is not None
+
+
+_ENDS = re.compile(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
+_ASKS = re.compile("[?？؟]")
+
+
+def _is_asked(text: str, end: int) -> bool:
+    """Return whether a question, if the text has any, goes on at `end`.
+
+    What else a message tells about is not what it asks for: "I ran yesterday. How long
+    is a marathon?"
+    """
+    ends = _ENDS.search(text, end)
+    return ends is None or ends[0] in "?？؟"
+
+
+_PART_OF = re.compile(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
+
+
+class _Open(NamedTuple):
+    begin: int
+    end: int
+    lo: datetime | None
+    hi: datetime | None
+    of_year: OfYear | None = None
+
+
+def _connected(
+    folded: str, spans: Sequence[Span], numbers: Sequence[int]
+) -> Iterator[_Open]:
+    """Yield the spans with their connectors: since, before, between, in the evening."""
+    index = 0
+    while index < len(spans):
+        span = spans[index]
+        own = [one.table for one in spans[index : index + 2] if one.table is not None]
+        tables = list(map(connectors_of, own or numbers))
+        index += 1
+        span = _with_part(folded, span, tables)
+        is_joined = False
+        while index < len(spans):
+            other = spans[index]
+            gap = folded[span.end : other.core].strip()
+            if not _PART_OF.fullmatch(gap):  # "the last week of May"
+                if not any(each.joins.fullmatch(gap) for each in tables):
+                    break
+                other = _with_part(folded, other, tables)
+                other = other._replace(range=_hull(span, other))
+                is_joined = True
+            span = other._replace(begin=span.begin, core=span.core)
+            index += 1
+        if is_joined:
+            yield _Open(span.begin, span.end, *span.range)
+        else:
+            yield _with_connector(folded, span, tables)
+
+
+def _with_part(folded: str, span: Span, tables: Sequence[Connectors]) -> Span:
+    if not span.is_day:
+        return span
+    for patterns in tables:
+        after = patterns.part.match(folded, span.end)
+        before = None
+        if after is None and not patterns.in_east:
+            before = patterns.part_of.search(folded, max(0, span.core - 40), span.core)
+        match = after or before
+        if match is not None:
+            found = part_of_day(span.range[0], patterns.parts[match["t"]])
+            return span._replace(
+                range=found,
+                begin=min(span.begin, match.start()),
+                end=max(span.end, match.end()),
+            )
+    return span
+
+
+def _hull(one: Span, other: Span) -> Range:
+    lo, hi = one.range
+    if one.of_year is not None and other.of_year is None:
+        lo, hi = one.of_year(other.range[0].year)
+    if lo > other.range[0]:
+        if one.of_year is not None:
+            lo, hi = one.of_year(other.range[0].year - 1)
+        elif one.is_weekday and other.is_weekday:
+            lo, hi = lo - 7 * DAY, hi - 7 * DAY
+    return min(lo, other.range[0]), max(hi, other.range[1])
+
+
+def _with_connector(folded: str, span: Span, tables: Sequence[Connectors]) -> _Open:
+    lo, hi = span.range
+    for patterns in tables:
+        before = after = None
+        if patterns.before is not None:
+            before = patterns.before.search(folded, max(0, span.core - 30), span.core)
+        if patterns.after is not None:
+            after = patterns.after.match(folded, span.end)
+        match = before or after
+        if match is None:
+            continue
+        begin = span.begin if before is None else min(span.begin, before.start())
+        end = span.end if after is None else after.end()
+        counted = patterns.counted.search(folded, max(0, begin - 30), begin)
+        if counted is not None and match.lastgroup in ("before", "after"):
+            unit = UNITS[patterns.units[counted["u"]]] if counted["u"] else "week"
+            unit = "week" if unit == "weekend" else unit
+            count = count_of(patterns, counted)[1]
+            if match.lastgroup == "before":
+                lo = time_ago(lo, unit, count)
+            else:
+                hi = time_ago(hi, unit, -count)
+            return _Open(counted.start(), end, lo, hi)
+        return _Open(
+            begin, end, *{
+                "since": (lo, None),
+                "before": (None, lo),
+                "until": (None, hi),
+                "after": (hi, None),
+            }[match.lastgroup or "since"],
+        )  # fmt: skip
+    return _Open(span.begin, span.end, lo, hi, span.of_year if span.is_day else None)
+
+
+def _period(lo: datetime | None, hi: datetime | None, zone: tzinfo) -> Period:
+    start, end = (
+        None if at is None else at.replace(tzinfo=zone).timestamp() for at in (lo, hi)
+    )
+    return Period(start, end)
+
+
+def _earlier(named: _Open, zone: tzinfo) -> Iterator[Period]:
+    if named.of_year is None or named.lo is None:
+        return
+    for year in range(named.lo.year - 1, named.lo.year - 1 - _YEARS_BEFORE, -1):
+        with suppress(ValueError, OverflowError):  # 29 February, before the year 1
+            yield _period(*named.of_year(year), zone)
+
+
+def find_period(
+    folded: str,
+    words: Sequence[str],
+    now: float,
+    zone: tzinfo = timezone.utc,
+    language: str | None = None,
+) -> Found | None:
+    """Return the period that a normalised query names, and the other words.
+
+    Args:
+        folded: The query. Only the first and the last 512 characters are read.
+        words: Its words.
+        now: The time to which "yesterday" is relative, in seconds since 1970.
+        zone: The time zone of the days.
+        language: The query's language, or None if unknown. "3.5." is a day in German
+            and a version in English, "hier" is yesterday in French and here in German.
+    """
+    text = " ".join(folded.split()).replace("\u2019", "'").replace("ё", "е")
+    read, between = query_ends(text)
+    if between:
+        words = split_words(read)
+    try:
+        local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
+        numbers = _languages(words, read) or [_NAMES.index("english")]
+        spans = _spans(read, numbers, local, language)
+        if language in _NAMES:
+            numbers.append(_NAMES.index(language))
+        named = list(_connected(read, spans, numbers))
+        if _ASKS.search(read):
+            named = [each for each in named if _is_asked(read, each.end)]
+        for each in named:
+            # What is to come holds no memories: another period is meant.
+            if each.lo is None or each.lo <= local or len(named) == 1:
+                break
+        else:
+            if not named:
+                return None
+            each = named[0]
+        period = _period(each.lo, each.hi, zone)
+        earlier = tuple(_earlier(each, zone))
+    except (ValueError, OverflowError, StopIteration, OSError):
+        return None  # outside the years 1 to 9999
+    begin = each.begin
+    if article := _LAST_ARTICLE.search(read, max(0, begin - 8), begin):
+        begin = article.start()
+    rest = f"{read[:begin]} {read[each.end :]}"
+    return Found(period, f"{rest} {between}" if between else rest, earlier)
+
+
+def period_of(
+    query: str, now: float, zone: tzinfo = timezone.utc, language: str | None = None
+) -> Period | None:
+    """Return the period that a query names, or None; arguments as in `find_period`."""
+    folded = normalise(query)
+    words = split_words(folded)
+    if not may_name_period(words, folded):
+        return None
+    found = find_period(folded, words, now, zone, language)
+    return None if found is None else found.period
