@@ -20,6 +20,12 @@ namespace vecall::kernels {
 
 inline constexpr std::size_t kPlaneBlock = 128;  // values of a whole block of a plane
 
+// How many values of the block at `at` stand in low nibbles; as many stand in high
+// ones.
+constexpr std::size_t half_block(std::size_t at, std::size_t width) noexcept {
+  return (width - at >= kPlaneBlock ? kPlaneBlock : width - at) / 2;
+}
+
 // Values of a row of codes for vectors of `dim` values: a multiple of 64, padded.
 constexpr std::size_t width_of(std::size_t dim) noexcept {
   constexpr std::size_t kStep = 64;

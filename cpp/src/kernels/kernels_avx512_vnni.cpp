@@ -11,6 +11,7 @@
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
+#include "kernels/scan_rows.hpp"
 
 namespace vecall::kernels {
 
@@ -113,41 +114,30 @@ void estimate_rows_of(const CodeQuery& query, RowAt row_at, const float* factors
 
 // A loop over lines costs a fifth of the time of the shortest rows: widths of common
 // embeddings get one without it.
-template <class RowAt>
-void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
-                   std::size_t count, float* out) noexcept {
-  switch (query.width) {
-    case 128:
-      return estimate_rows_of<128>(query, row_at, factors, count, out);
-    case 256:
-      return estimate_rows_of<256>(query, row_at, factors, count, out);
-    case 384:
-      return estimate_rows_of<384>(query, row_at, factors, count, out);
-    case 512:
-      return estimate_rows_of<512>(query, row_at, factors, count, out);
-    case 768:
-      return estimate_rows_of<768>(query, row_at, factors, count, out);
-    case 1024:
-      return estimate_rows_of<1024>(query, row_at, factors, count, out);
-    case 1536:
-      return estimate_rows_of<1536>(query, row_at, factors, count, out);
-    default:
-      return estimate_rows_of<kAnyWidth>(query, row_at, factors, count, out);
+struct Estimates {
+  template <class RowAt>
+  static void of(const CodeQuery& query, RowAt row_at, const float* factors,
+                 std::size_t count, float* out) noexcept {
+    switch (query.width) {
+      case 128:
+        return estimate_rows_of<128>(query, row_at, factors, count, out);
+      case 256:
+        return estimate_rows_of<256>(query, row_at, factors, count, out);
+      case 384:
+        return estimate_rows_of<384>(query, row_at, factors, count, out);
+      case 512:
+        return estimate_rows_of<512>(query, row_at, factors, count, out);
+      case 768:
+        return estimate_rows_of<768>(query, row_at, factors, count, out);
+      case 1024:
+        return estimate_rows_of<1024>(query, row_at, factors, count, out);
+      case 1536:
+        return estimate_rows_of<1536>(query, row_at, factors, count, out);
+      default:
+        return estimate_rows_of<kAnyWidth>(query, row_at, factors, count, out);
+    }
   }
-}
-
-void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-          std::size_t count, float* out) noexcept {
-  const std::size_t bytes = query.width / 2;
-  estimate_rows(
-      query, [rows, bytes](std::size_t i) { return rows + i * bytes; }, factors, count,
-      out);
-}
-
-void gather(const CodeQuery& query, const std::uint8_t* const* rows,
-            const float* factors, std::size_t count, float* out) noexcept {
-  estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
-}
+};
 
 std::int64_t sum_of_int32(__m512i x) noexcept {
   const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x));
@@ -273,8 +263,8 @@ const KernelTable kAvx512VnniTable = {
     .scale = scale,
     .quantise = quantise,
     .centre = centre,
-    .scan = scan,
-    .gather = gather,
+    .scan = scan<Estimates>,
+    .gather = gather<Estimates>,
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,

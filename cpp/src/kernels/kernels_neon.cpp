@@ -85,7 +85,7 @@ template <class ValuesAt>
 std::int64_t value_sum(const std::uint8_t* nibbles, const std::int16_t* q,
                        std::size_t width, ValuesAt values_at) noexcept {
   ValueSum sum;
-  for (std::size_t at = 0; at < width; at += kBlockValues) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, width);
     for (std::size_t j = 0; j < half; j += kChunk / 2) {
       const uint8x8_t bytes = vld1_u8(nibbles + at / 2 + j);
@@ -151,8 +151,8 @@ const KernelTable kNeonTable = {
     .name = "neon",
     .needs = kCpuNeon,
     .dot = dot,
-    .scan = scan<RowSum>,
-    .gather = gather<RowSum>,
+    .scan = scan<Estimates<RowSum>>,
+    .gather = gather<Estimates<RowSum>>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
