@@ -57,66 +57,6 @@ class Spread {
   std::size_t count_ = 0;
 };
 
-// Where estimates rule out less than 4 rows of 5, to score whole blocks without them is
-// faster than one row at a time; where they are there already, less than 3 of 5.
-constexpr std::size_t kWholeShare = 5;
-constexpr std::size_t kWholeShareAfter = 2;
-
-// Every row of the partition in order.
-CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
-                      BlockRescorer& rescorer) {
-  const auto& kernel = kernels::active();
-  const RowTable& rows = query.rows;
-  const bool every_row = query.selection.selects_all() && rows.all_have_vectors();
-  const bool want_spread = query.want_spread && !rows.space().is_short();
-  float* estimates = scratch.estimates.data();
-  const auto passes = [&](Slot slot) {
-    return every_row || (rows.has_vector(slot) && query.selection.contains(slot));
-  };
-  const bool may_be_whole = rescorer.scores_whole_blocks();
-  bool whole = false;
-  Spread spread;
-  for (std::size_t begin = 0; begin < rows.slots();) {
-    const auto first = static_cast<Slot>(begin);
-    const std::size_t rows_here = std::min(kBlockRows, rows.rows_in_chunk(first));
-    const std::size_t most = may_be_whole ? rows_here / kWholeShare : rows_here;
-    const std::size_t most_after = kWholeShareAfter * most;
-    begin += rows_here;
-    if (whole) {
-      whole = rescorer.offer_whole(first, rows_here, passes) > most;
-      continue;
-    }
-    std::size_t count = rows_here;
-    std::size_t found = 0;
-    const float* factors = rows.factors(first);
-    kernel.scan(query.encoded.code(), rows.high(first), factors, count, estimates);
-    if (every_row) {
-      const auto slot_at = [first](std::size_t i) {
-        return first + static_cast<Slot>(i);
-      };
-      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
-    } else {
-      scratch.slots.clear();
-      scratch.factors.resize(kBlockRows);
-      for (std::size_t i = 0; i < count; ++i) {
-        const Slot slot = first + static_cast<Slot>(i);
-        if (!passes(slot)) continue;
-        estimates[scratch.slots.size()] = estimates[i];
-        scratch.factors[scratch.slots.size()] = factors[i];
-        scratch.slots.push_back(slot);
-      }
-      count = scratch.slots.size();
-      factors = scratch.factors.data();
-      const auto slot_at = [&](std::size_t i) { return scratch.slots[i]; };
-      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
-    }
-    if (found > most_after) found = rescorer.offer_whole(first, rows_here, passes);
-    whole = found > most && !want_spread;  // the spread is made of estimates
-    if (want_spread) spread.add(estimates, factors, count);
-  }
-  return spread.result();
-}
-
 // Calls each(slots, estimates, factors, count) for blocks of the slots.
 template <class Each>
 void gather(const DenseQuery& query, std::span<const Slot> slots, DenseScratch& scratch,
@@ -145,6 +85,250 @@ void gather(const DenseQuery& query, std::span<const Slot> slots, DenseScratch& 
     }
     each(here, scratch.estimates.data(), scratch.factors.data(), rows_here);
   }
+}
+
+// Rules rows out by their signs, before anything else of them is read. Rows that are
+// likely among the best are scored at once, which raises the floor; what else may be is
+// left for the end, when the floor rules most of it out. Where signs rule out too few
+// rows, they rest for some blocks, the longer the more often.
+class SignSieve {
+ public:
+  SignSieve(const DenseQuery& query, DenseScratch& scratch, BlockRescorer& rescorer)
+      : query_(query), scratch_(scratch), rescorer_(rescorer) {
+    scratch.near.clear();
+    scratch.maybe.resize(0);
+  }
+
+  // Takes the rows from `first` on, if their signs rule out enough of them.
+  // REQUIRES: scratch.positions and scratch.reach have room for them.
+  template <class Passes>
+  bool take(Slot first, std::size_t count, bool every_row, Passes passes) {
+    scratch_.scored.clear();
+    if (query_.rows.signs(first) == nullptr) return false;
+    if (rests_ > 0) {
+      --rests_;
+      return false;
+    }
+    if (!is_encoded_) begin();
+    if (!has_floor() && !(every_row && seed(first, count))) return false;
+    const float floor = rescorer_.floor();
+    const EncodedSigns::Reach reach = scratch_.signs.reach(error_.sine(floor));
+    std::size_t found = reaching(first, count, reach.plus, floor + reach.minus);
+    const std::size_t most = count / kSievedShare;
+    if (found > most + spare_) {
+      rests_ = next_rest_;
+      next_rest_ = std::min(2 * next_rest_, kLongestRest);
+      return false;
+    }
+    spare_ -= std::min(spare_, found - std::min(found, most));
+    const float* factors = query_.rows.signs(first)->factors(first);
+    const std::uint32_t* positions = scratch_.positions.data();
+    const float* reaches = scratch_.reach.data();
+    SignedRows& maybe = scratch_.maybe;
+    std::size_t size = maybe.slots.size();
+    maybe.resize(size + found);
+    Slot* slots = maybe.slots.data();
+    float* estimates = maybe.estimates.data();
+    float* factors_of_maybe = maybe.factors.data();
+    auto seed = scratch_.scored.begin();
+    const auto seeds_end = scratch_.scored.end();
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::size_t at = positions[i];
+      const Slot slot = first + static_cast<Slot>(at);
+      const float estimate = reaches[i] - factors[at] * reach.plus;
+      slots[size] = slot;
+      estimates[size] = estimate;
+      factors_of_maybe[size] = factors[at];
+      while (seed != seeds_end && *seed < slot) ++seed;
+      if ((seed != seeds_end && *seed == slot) || !passes(slot)) continue;
+      if (estimate >= floor) {
+        take_near(slot);
+      } else {
+        ++size;
+      }
+    }
+    scratch_.scored.clear();
+    maybe.resize(size);
+    for (std::size_t at = whole_groups(count); at < count; ++at) {
+      if (passes(first + static_cast<Slot>(at)))
+        take_near(first + static_cast<Slot>(at));
+    }
+    if (scratch_.near.size() >= kNear) offer_near();
+    return true;
+  }
+  // Offers what was taken and not yet ruled out.
+  void finish() {
+    offer_near();
+    SignedRows& maybe = scratch_.maybe;
+    for (const float share : {kLikely, 1.0F}) {
+      for (std::size_t at = 0; at < maybe.slots.size(); at += kBlockRows) {
+        take_maybe(at, std::min(kBlockRows, maybe.slots.size() - at), share);
+      }
+      offer_near();
+    }
+    maybe.resize(0);
+  }
+
+ private:
+  static constexpr std::size_t kSievedShare = 4;  // one row of so many may be left
+  static constexpr std::size_t kLongestRest = 64;
+  static constexpr std::size_t kSeeds = 4;  // rows that are scored first, of each of k
+  static constexpr std::size_t kNear = 8;   // rows whose planes are fetched together
+  static constexpr float kLikely = 0.4F;    // of the margin
+
+  void begin() {
+    scratch_.signs.encode(query_.rows.space(), query_.encoded);
+    error_.rounding = scratch_.signs.rounding();
+    is_encoded_ = true;
+  }
+  [[nodiscard]] bool has_floor() const noexcept { return rescorer_.floor() >= kLeast; }
+  static std::size_t whole_groups(std::size_t count) noexcept {
+    return count / kernels::kSignGroup * kernels::kSignGroup;
+  }
+
+  // Into scratch.positions and scratch.reach.
+  std::size_t reaching(Slot first, std::size_t count, float plus,
+                       float least) noexcept {
+    const SignPlane& signs = *query_.rows.signs(first);
+    return kernels::active().signs_reaching(
+        scratch_.signs.code(), signs.groups(first), signs.factors(first),
+        count / kernels::kSignGroup, plus, least, scratch_.positions.data(),
+        scratch_.reach.data());
+  }
+
+  // Scores the best of the first block, by their signs, into scratch.scored. False if
+  // it has none that stand out.
+  bool seed(Slot first, std::size_t count) {
+    const std::size_t found = reaching(first, count, 0.0F, kLeast);
+    if (found < kSeeds * query_.k || found < whole_groups(count)) return false;
+    const float* estimates = scratch_.reach.data();
+    const float level = rank_value(estimates, found, kSeeds * query_.k);
+    std::vector<Slot>& best = scratch_.near;
+    for (std::size_t i = 0; i < found; ++i) {
+      if (estimates[i] >= level) take_near(first + scratch_.positions[i]);
+    }
+    if (best.size() < query_.k || best.size() * kSievedShare > count) {
+      best.clear();
+      return false;
+    }
+    scratch_.slots = best;
+    offer_near();
+    scratch_.scored.swap(scratch_.slots);
+    return has_floor();
+  }
+
+  // Takes those of some rows whose signs allow so much of the margin.
+  void take_maybe(std::size_t begin, std::size_t count, float share) {
+    SignedRows& maybe = scratch_.maybe;
+    float* estimates = maybe.estimates.data() + begin;
+    const float* factors = maybe.factors.data() + begin;
+    float* reaches = scratch_.reach.data();
+    const float floor = rescorer_.floor();
+    const EncodedSigns::Reach reach = scratch_.signs.reach(error_.sine(floor) * share);
+    for (std::size_t i = 0; i < count; ++i) {
+      reaches[i] = estimates[i] + factors[i] * reach.plus;
+    }
+    const std::size_t found = kernels::active().at_least(
+        reaches, count, floor + reach.minus, scratch_.positions.data());
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::size_t at = scratch_.positions[i];
+      estimates[at] = BlockRescorer::kOut;
+      take_near(maybe.slots[begin + at]);
+    }
+  }
+
+  void take_near(Slot slot) {
+    scratch_.near.push_back(slot);
+    const std::uint8_t* high = query_.rows.high(slot);
+    for (std::size_t at = 0; at < query_.rows.space().high_bytes(); at += 64) {
+      __builtin_prefetch(high + at);
+    }
+  }
+  void offer_near() {
+    gather(query_, scratch_.near, scratch_,
+           [this](const Slot* slots, const float* estimates, const float* factors,
+                  std::size_t count) {
+             rescorer_.offer(estimates, factors, count,
+                             [slots](std::size_t i) { return slots[i]; });
+           });
+    scratch_.near.clear();
+  }
+
+  static constexpr float kLeast = -1.5F;  // below any estimate
+
+  const DenseQuery& query_;
+  DenseScratch& scratch_;
+  BlockRescorer& rescorer_;
+  EstimateError error_;
+  bool is_encoded_ = false;
+  std::size_t rests_ = 0;
+  std::size_t next_rest_ = 1;
+  std::size_t spare_ = 256;  // rows beyond the share, while the floor is low
+};
+
+// Where estimates rule out less than 4 rows of 5, to score whole blocks without them is
+// faster than one row at a time; where they are there already, less than 3 of 5.
+constexpr std::size_t kWholeShare = 5;
+constexpr std::size_t kWholeShareAfter = 2;
+
+// Every row of the partition in order.
+CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
+                      BlockRescorer& rescorer) {
+  const auto& kernel = kernels::active();
+  const RowTable& rows = query.rows;
+  const bool every_row = query.selection.selects_all() && rows.all_have_vectors();
+  const bool want_spread = query.want_spread && !rows.space().is_short();
+  float* estimates = scratch.estimates.data();
+  const auto passes = [&](Slot slot) {
+    return every_row || (rows.has_vector(slot) && query.selection.contains(slot));
+  };
+  const bool may_be_whole = rescorer.scores_whole_blocks();
+  bool whole = false;
+  SignSieve sieve(query, scratch, rescorer);
+  Spread spread;
+  for (std::size_t begin = 0; begin < rows.slots();) {
+    const auto first = static_cast<Slot>(begin);
+    const std::size_t rows_here = std::min(kBlockRows, rows.rows_in_chunk(first));
+    const std::size_t most = may_be_whole ? rows_here / kWholeShare : rows_here;
+    const std::size_t most_after = kWholeShareAfter * most;
+    begin += rows_here;
+    if (whole) {
+      whole = rescorer.offer_whole(first, rows_here, passes) > most;
+      continue;
+    }
+    if (!want_spread && sieve.take(first, rows_here, every_row, passes)) continue;
+    std::size_t count = rows_here;
+    std::size_t found = 0;
+    const float* factors = rows.factors(first);
+    kernel.scan(query.encoded.code(), rows.high(first), factors, count, estimates);
+    for (const Slot slot : scratch.scored)
+      estimates[slot - first] = BlockRescorer::kOut;
+    if (every_row) {
+      const auto slot_at = [first](std::size_t i) {
+        return first + static_cast<Slot>(i);
+      };
+      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
+    } else {
+      scratch.slots.clear();
+      scratch.factors.resize(kBlockRows);
+      for (std::size_t i = 0; i < count; ++i) {
+        const Slot slot = first + static_cast<Slot>(i);
+        if (!passes(slot)) continue;
+        estimates[scratch.slots.size()] = estimates[i];
+        scratch.factors[scratch.slots.size()] = factors[i];
+        scratch.slots.push_back(slot);
+      }
+      count = scratch.slots.size();
+      factors = scratch.factors.data();
+      const auto slot_at = [&](std::size_t i) { return scratch.slots[i]; };
+      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
+    }
+    if (found > most_after) found = rescorer.offer_whole(first, rows_here, passes);
+    whole = found > most && !want_spread;  // the spread is made of estimates
+    if (want_spread) spread.add(estimates, factors, count);
+  }
+  sieve.finish();
+  return spread.result();
 }
 
 CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,

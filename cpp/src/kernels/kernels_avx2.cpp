@@ -10,6 +10,7 @@
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
 #include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 
 namespace vecall::kernels {
 
@@ -286,6 +287,45 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
   return ~narrow;
 }
 
+// What 32 rows add for eight values.
+__m256i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
+  const __m256i mask = _mm256_set1_epi8(15);
+  const auto at = [table](std::size_t which) {
+    const auto* from = reinterpret_cast<const __m128i*>(table) + which;
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(from));
+  };
+  const __m256i bits = load(line);
+  const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bits, 4), mask);
+  return _mm256_add_epi8(_mm256_shuffle_epi8(at(0), _mm256_and_si256(bits, mask)),
+                         _mm256_shuffle_epi8(at(1), high));
+}
+
+struct GroupSums {
+  static void of(const SignQuery& query, const std::uint8_t* group,
+                 std::uint16_t* sums) noexcept {
+    for (std::size_t row = 0; row < kSignGroup; row += 32) {
+      __m256i both = _mm256_setzero_si256();  // of an even row and, 256 times, the next
+      __m256i odd = _mm256_setzero_si256();
+      const std::uint8_t* table = query.tables;
+      const std::uint8_t* line = group + row;
+      for (std::size_t at = 0; at < query.width; at += 16) {
+        const __m256i part = _mm256_add_epi8(entries(table, line),
+                                             entries(table + 32, line + kSignGroup));
+        both = _mm256_add_epi16(both, part);
+        odd = _mm256_add_epi16(odd, _mm256_srli_epi16(part, 8));
+        table += 64;
+        line += 2 * kSignGroup;
+      }
+      const __m256i even = _mm256_sub_epi16(both, _mm256_slli_epi16(odd, 8));
+      const __m256i low = _mm256_unpacklo_epi16(even, odd);
+      const __m256i high = _mm256_unpackhi_epi16(even, odd);
+      auto* to = reinterpret_cast<__m256i*>(sums + row);
+      _mm256_storeu_si256(to, _mm256_permute2x128_si256(low, high, 0x20));
+      _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(low, high, 0x31));
+    }
+  }
+};
+
 }  // namespace
 
 extern const KernelTable kAvx2Table;
@@ -299,6 +339,7 @@ const KernelTable kAvx2Table = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
+    .signs_reaching = signs_reaching<GroupSums, at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

@@ -12,6 +12,7 @@
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
 #include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 
 namespace vecall::kernels {
 
@@ -226,31 +227,76 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   const __m512 limit = _mm512_set1_ps(threshold);
   std::size_t found = 0;
   std::size_t i = 0;
-  const auto take = [&](std::uint64_t mask, std::size_t base) {
-    while (mask != 0) {
-      positions[found++] = static_cast<std::uint32_t>(base) +
-                           static_cast<std::uint32_t>(__builtin_ctzll(mask));
-      mask &= mask - 1;
-    }
+  const __m512i steps =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto place_of = [&](std::size_t at) {
+    return _mm512_add_epi32(steps, _mm512_set1_epi32(static_cast<int>(at)));
   };
   for (; i + 64 <= count; i += 64) {
-    std::uint64_t mask = 0;
+    __mmask16 masks[4];
     for (std::size_t part = 0; part < 4; ++part) {
-      const std::uint64_t bits = _mm512_cmp_ps_mask(
-          _mm512_loadu_ps(values + i + 16 * part), limit, _CMP_GE_OQ);
-      mask |= bits << (16 * part);
+      masks[part] = _mm512_cmp_ps_mask(_mm512_loadu_ps(values + i + 16 * part), limit,
+                                       _CMP_GE_OQ);
     }
-    take(mask, i);
+    if ((masks[0] | masks[1] | masks[2] | masks[3]) == 0) continue;
+    for (std::size_t part = 0; part < 4; ++part) {
+      // Whole registers fit: no more was found than values were looked at.
+      _mm512_storeu_si512(positions + found, _mm512_maskz_compress_epi32(
+                                                 masks[part], place_of(i + 16 * part)));
+      found += static_cast<std::size_t>(__builtin_popcount(masks[part]));
+    }
   }
   for (; i < count; i += 16) {
     const std::size_t left = count - i;
     const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1U);
-    take(_mm512_mask_cmp_ps_mask(lanes, _mm512_maskz_loadu_ps(lanes, values + i), limit,
-                                 _CMP_GE_OQ),
-         i);
+    const __mmask16 mask = _mm512_mask_cmp_ps_mask(
+        lanes, _mm512_maskz_loadu_ps(lanes, values + i), limit, _CMP_GE_OQ);
+    _mm512_mask_compressstoreu_epi32(positions + found, mask, place_of(i));
+    found += static_cast<std::size_t>(__builtin_popcount(mask));
   }
   return found;
 }
+
+// What the 64 rows of a group add for eight values.
+__m512i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
+  const __m512i mask = _mm512_set1_epi8(15);
+  const auto at = [table](std::size_t which) {
+    const auto* from = reinterpret_cast<const __m128i*>(table) + which;
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(from));
+  };
+  const __m512i bits = _mm512_loadu_si512(line);
+  const __m512i high = _mm512_and_si512(_mm512_srli_epi16(bits, 4), mask);
+  return _mm512_add_epi8(_mm512_shuffle_epi8(at(0), _mm512_and_si512(bits, mask)),
+                         _mm512_shuffle_epi8(at(1), high));
+}
+
+struct GroupSums {
+  static constexpr std::size_t kAhead = 32 * kSignGroup;  // bytes
+
+  static void of(const SignQuery& query, const std::uint8_t* group,
+                 std::uint16_t* sums) noexcept {
+    __m512i both = _mm512_setzero_si512();  // of an even row and, 256 times, the next
+    __m512i odd = _mm512_setzero_si512();
+    const std::uint8_t* table = query.tables;
+    for (std::size_t at = 0; at < query.width; at += 16) {
+      __builtin_prefetch(group + kAhead);
+      __builtin_prefetch(group + kAhead + kSignGroup);
+      const __m512i part = _mm512_add_epi8(entries(table, group),
+                                           entries(table + 32, group + kSignGroup));
+      both = _mm512_add_epi16(both, part);
+      odd = _mm512_add_epi16(odd, _mm512_srli_epi16(part, 8));
+      table += 64;
+      group += 2 * kSignGroup;
+    }
+    const __m512i even = _mm512_sub_epi16(both, _mm512_slli_epi16(odd, 8));
+    const __m512i low = _mm512_unpacklo_epi16(even, odd);
+    const __m512i high = _mm512_unpackhi_epi16(even, odd);
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    _mm512_storeu_si512(sums, _mm512_permutex2var_epi64(low, first, high));
+    _mm512_storeu_si512(sums + 32, _mm512_permutex2var_epi64(low, last, high));
+  }
+};
 
 }  // namespace
 
@@ -265,6 +311,7 @@ const KernelTable kAvx512VnniTable = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
+    .signs_reaching = signs_reaching<GroupSums, at_least>,
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,

@@ -7,6 +7,7 @@
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
 #include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall::kernels {
@@ -125,6 +126,22 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
   return ~crc;
 }
 
+struct GroupSums {
+  static void of(const SignQuery& query, const std::uint8_t* group,
+                 std::uint16_t* sums) noexcept {
+    for (std::size_t row = 0; row < kSignGroup; ++row) sums[row] = 0;
+    const std::uint8_t* table = query.tables;
+    for (std::size_t at = 0; at < query.width; at += 8) {
+      for (std::size_t row = 0; row < kSignGroup; ++row) {
+        sums[row] += table[group[row] & 15];
+        sums[row] += table[16 + (group[row] >> 4)];
+      }
+      table += 32;
+      group += kSignGroup;
+    }
+  }
+};
+
 }  // namespace
 
 extern const KernelTable kScalarTable;
@@ -138,6 +155,7 @@ const KernelTable kScalarTable = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
+    .signs_reaching = signs_reaching<GroupSums, at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
