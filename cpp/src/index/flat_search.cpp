@@ -102,25 +102,21 @@ class SignSieve {
   // Takes the rows from `first` on, if their signs rule out enough of them.
   // REQUIRES: scratch.positions and scratch.reach have room for them.
   template <class Passes>
-  bool take(Slot first, std::size_t count, bool every_row, Passes passes) {
-    scratch_.scored.clear();
-    if (query_.rows.signs(first) == nullptr) return false;
+  bool take(Slot first, std::size_t count, Passes passes) {
+    if (query_.rows.signs(first) == nullptr || !has_floor()) return false;
     if (rests_ > 0) {
       --rests_;
       return false;
     }
     if (!is_encoded_) begin();
-    if (!has_floor() && !(every_row && seed(first, count))) return false;
     const float floor = rescorer_.floor();
     const EncodedSigns::Reach reach = scratch_.signs.reach(error_.sine(floor));
-    std::size_t found = reaching(first, count, reach.plus, floor + reach.minus);
-    const std::size_t most = count / kSievedShare;
-    if (found > most + spare_) {
+    const std::size_t found = reaching(first, count, reach.plus, floor + reach.minus);
+    if (found * kSievedShare > count) {
       rests_ = next_rest_;
-      next_rest_ = std::min(2 * next_rest_, kLongestRest);
+      next_rest_ = std::min(4 * next_rest_, kLongestRest);
       return false;
     }
-    spare_ -= std::min(spare_, found - std::min(found, most));
     const float* factors = query_.rows.signs(first)->factors(first);
     const std::uint32_t* positions = scratch_.positions.data();
     const float* reaches = scratch_.reach.data();
@@ -130,8 +126,6 @@ class SignSieve {
     Slot* slots = maybe.slots.data();
     float* estimates = maybe.estimates.data();
     float* factors_of_maybe = maybe.factors.data();
-    auto seed = scratch_.scored.begin();
-    const auto seeds_end = scratch_.scored.end();
     for (std::size_t i = 0; i < found; ++i) {
       const std::size_t at = positions[i];
       const Slot slot = first + static_cast<Slot>(at);
@@ -139,15 +133,13 @@ class SignSieve {
       slots[size] = slot;
       estimates[size] = estimate;
       factors_of_maybe[size] = factors[at];
-      while (seed != seeds_end && *seed < slot) ++seed;
-      if ((seed != seeds_end && *seed == slot) || !passes(slot)) continue;
+      if (!passes(slot)) continue;
       if (estimate >= floor) {
         take_near(slot);
       } else {
         ++size;
       }
     }
-    scratch_.scored.clear();
     maybe.resize(size);
     for (std::size_t at = whole_groups(count); at < count; ++at) {
       if (passes(first + static_cast<Slot>(at)))
@@ -170,11 +162,10 @@ class SignSieve {
   }
 
  private:
-  static constexpr std::size_t kSievedShare = 4;  // one row of so many may be left
+  static constexpr std::size_t kSievedShare = 3;  // one row of so many may be left
   static constexpr std::size_t kLongestRest = 64;
-  static constexpr std::size_t kSeeds = 4;  // rows that are scored first, of each of k
-  static constexpr std::size_t kNear = 8;   // rows whose planes are fetched together
-  static constexpr float kLikely = 0.4F;    // of the margin
+  static constexpr std::size_t kNear = 8;  // rows whose planes are fetched together
+  static constexpr float kLikely = 0.4F;   // of the margin
 
   void begin() {
     scratch_.signs.encode(query_.rows.space(), query_.encoded);
@@ -194,27 +185,6 @@ class SignSieve {
         scratch_.signs.code(), signs.groups(first), signs.factors(first),
         count / kernels::kSignGroup, plus, least, scratch_.positions.data(),
         scratch_.reach.data());
-  }
-
-  // Scores the best of the first block, by their signs, into scratch.scored. False if
-  // it has none that stand out.
-  bool seed(Slot first, std::size_t count) {
-    const std::size_t found = reaching(first, count, 0.0F, kLeast);
-    if (found < kSeeds * query_.k || found < whole_groups(count)) return false;
-    const float* estimates = scratch_.reach.data();
-    const float level = rank_value(estimates, found, kSeeds * query_.k);
-    std::vector<Slot>& best = scratch_.near;
-    for (std::size_t i = 0; i < found; ++i) {
-      if (estimates[i] >= level) take_near(first + scratch_.positions[i]);
-    }
-    if (best.size() < query_.k || best.size() * kSievedShare > count) {
-      best.clear();
-      return false;
-    }
-    scratch_.slots = best;
-    offer_near();
-    scratch_.scored.swap(scratch_.slots);
-    return has_floor();
   }
 
   // Takes those of some rows whose signs allow so much of the margin.
@@ -262,8 +232,7 @@ class SignSieve {
   EstimateError error_;
   bool is_encoded_ = false;
   std::size_t rests_ = 0;
-  std::size_t next_rest_ = 1;
-  std::size_t spare_ = 256;  // rows beyond the share, while the floor is low
+  std::size_t next_rest_ = 2;
 };
 
 // Where estimates rule out less than 4 rows of 5, to score whole blocks without them is
@@ -296,13 +265,11 @@ CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
       whole = rescorer.offer_whole(first, rows_here, passes) > most;
       continue;
     }
-    if (!want_spread && sieve.take(first, rows_here, every_row, passes)) continue;
+    if (!want_spread && sieve.take(first, rows_here, passes)) continue;
     std::size_t count = rows_here;
     std::size_t found = 0;
     const float* factors = rows.factors(first);
     kernel.scan(query.encoded.code(), rows.high(first), factors, count, estimates);
-    for (const Slot slot : scratch.scored)
-      estimates[slot - first] = BlockRescorer::kOut;
     if (every_row) {
       const auto slot_at = [first](std::size_t i) {
         return first + static_cast<Slot>(i);
