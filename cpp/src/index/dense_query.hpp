@@ -49,8 +49,9 @@ struct DenseScratch {
   std::vector<float> factors;
   std::vector<Slot> slots;
   EncodedSigns signs;
-  std::vector<Slot> near;  // rows that are among the best, as their signs say
-  SignedRows maybe;        // rows that may be
+  std::vector<std::uint16_t> sums;  // of signs
+  std::vector<Slot> near;           // rows that are among the best, as their signs say
+  SignedRows maybe;                 // rows that may be
   Shortlist shortlist;
   std::vector<Scored> best;  // the answer, best first
 };

@@ -94,12 +94,17 @@ struct KernelTable {
   void (*gather)(const CodeQuery& query, const std::uint8_t* const* rows,
                  const float* factors, std::size_t count,
                  float* out) noexcept = nullptr;
+  // Sums of the rows of `groups` groups by `count` queries of one width: the rows of
+  // the first query, then those of the next.
+  void (*sign_sums)(const SignQuery* queries, std::size_t count,
+                    const std::uint8_t* signs, std::size_t groups,
+                    std::uint16_t* sums) noexcept = nullptr;
   // Writes the positions of the rows whose reach is >= least, ascending, and these
-  // reaches, and returns how many. Both have room for all rows of the groups.
-  std::size_t (*signs_reaching)(const SignQuery& query, const std::uint8_t* signs,
-                                const float* factors, std::size_t groups, float plus,
-                                float least, std::uint32_t* positions,
-                                float* reaches) noexcept = nullptr;
+  // reaches, and returns how many. Both have room for `count`.
+  std::size_t (*sums_reaching)(const SignQuery& query, const std::uint16_t* sums,
+                               const float* factors, std::size_t count, float plus,
+                               float least, std::uint32_t* positions,
+                               float* reaches) noexcept = nullptr;
   // sum((high_i * 256 + low_i) * q_i) of a nibble plane and a plane of `width` bytes.
   // REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_high)(const std::uint8_t* high, const std::uint8_t* low,

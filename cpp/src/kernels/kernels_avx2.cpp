@@ -301,14 +301,15 @@ __m256i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
 }
 
 struct GroupSums {
-  static void of(const SignQuery& query, const std::uint8_t* group,
-                 std::uint16_t* sums) noexcept {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
     for (std::size_t row = 0; row < kSignGroup; row += 32) {
       __m256i both = _mm256_setzero_si256();  // of an even row and, 256 times, the next
       __m256i odd = _mm256_setzero_si256();
-      const std::uint8_t* table = query.tables;
+      const std::uint8_t* table = query->tables;
       const std::uint8_t* line = group + row;
-      for (std::size_t at = 0; at < query.width; at += 16) {
+      for (std::size_t at = 0; at < query->width; at += 16) {
         const __m256i part = _mm256_add_epi8(entries(table, line),
                                              entries(table + 32, line + kSignGroup));
         both = _mm256_add_epi16(both, part);
@@ -339,7 +340,8 @@ const KernelTable kAvx2Table = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
-    .signs_reaching = signs_reaching<GroupSums, at_least>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

@@ -257,44 +257,56 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   return found;
 }
 
-// What the 64 rows of a group add for eight values.
-__m512i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
-  const __m512i mask = _mm512_set1_epi8(15);
-  const auto at = [table](std::size_t which) {
-    const auto* from = reinterpret_cast<const __m128i*>(table) + which;
-    return _mm512_broadcast_i32x4(_mm_loadu_si128(from));
-  };
-  const __m512i bits = _mm512_loadu_si512(line);
-  const __m512i high = _mm512_and_si512(_mm512_srli_epi16(bits, 4), mask);
-  return _mm512_add_epi8(_mm512_shuffle_epi8(at(0), _mm512_and_si512(bits, mask)),
-                         _mm512_shuffle_epi8(at(1), high));
+// The entries of a table for 64 rows.
+__m512i entries(const std::uint8_t* table, __m512i places) noexcept {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), places);
 }
 
 struct GroupSums {
   static constexpr std::size_t kAhead = 32 * kSignGroup;  // bytes
 
-  static void of(const SignQuery& query, const std::uint8_t* group,
-                 std::uint16_t* sums) noexcept {
-    __m512i both = _mm512_setzero_si512();  // of an even row and, 256 times, the next
-    __m512i odd = _mm512_setzero_si512();
-    const std::uint8_t* table = query.tables;
-    for (std::size_t at = 0; at < query.width; at += 16) {
+  template <std::size_t kQueries>
+  static void of(const SignQuery* queries, const std::uint8_t* group,
+                 std::uint16_t* sums, std::size_t stride) noexcept {
+    const __m512i mask = _mm512_set1_epi8(15);
+    __m512i both[kQueries];  // of an even row and, 256 times, the next
+    __m512i odd[kQueries];
+    for (std::size_t i = 0; i < kQueries; ++i) {
+      both[i] = odd[i] = _mm512_setzero_si512();
+    }
+    const std::size_t bytes = queries->width * 4;  // of the tables
+    for (std::size_t at = 0; at < bytes; at += 64) {
       __builtin_prefetch(group + kAhead);
       __builtin_prefetch(group + kAhead + kSignGroup);
-      const __m512i part = _mm512_add_epi8(entries(table, group),
-                                           entries(table + 32, group + kSignGroup));
-      both = _mm512_add_epi16(both, part);
-      odd = _mm512_add_epi16(odd, _mm512_srli_epi16(part, 8));
-      table += 64;
+      const __m512i bits[2] = {_mm512_loadu_si512(group),
+                               _mm512_loadu_si512(group + kSignGroup)};
       group += 2 * kSignGroup;
+      __m512i places[4];
+      for (std::size_t line = 0; line < 2; ++line) {
+        places[2 * line] = _mm512_and_si512(bits[line], mask);
+        places[2 * line + 1] = _mm512_and_si512(_mm512_srli_epi16(bits[line], 4), mask);
+      }
+      for (std::size_t i = 0; i < kQueries; ++i) {
+        const std::uint8_t* table = queries[i].tables + at;
+        const __m512i part = _mm512_add_epi8(
+            _mm512_add_epi8(entries(table, places[0]), entries(table + 16, places[1])),
+            _mm512_add_epi8(entries(table + 32, places[2]),
+                            entries(table + 48, places[3])));
+        both[i] = _mm512_add_epi16(both[i], part);
+        odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(part, 8));
+      }
     }
-    const __m512i even = _mm512_sub_epi16(both, _mm512_slli_epi16(odd, 8));
-    const __m512i low = _mm512_unpacklo_epi16(even, odd);
-    const __m512i high = _mm512_unpackhi_epi16(even, odd);
     const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    _mm512_storeu_si512(sums, _mm512_permutex2var_epi64(low, first, high));
-    _mm512_storeu_si512(sums + 32, _mm512_permutex2var_epi64(low, last, high));
+    for (std::size_t i = 0; i < kQueries; ++i) {
+      const __m512i even = _mm512_sub_epi16(both[i], _mm512_slli_epi16(odd[i], 8));
+      const __m512i low = _mm512_unpacklo_epi16(even, odd[i]);
+      const __m512i high = _mm512_unpackhi_epi16(even, odd[i]);
+      std::uint16_t* to = sums + i * stride;
+      _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
+      _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(low, last, high));
+    }
   }
 };
 
@@ -311,7 +323,8 @@ const KernelTable kAvx512VnniTable = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
-    .signs_reaching = signs_reaching<GroupSums, at_least>,
+    .sign_sums = sign_sums<GroupSums, 4>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,

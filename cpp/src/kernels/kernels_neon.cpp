@@ -146,14 +146,15 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 }
 
 struct GroupSums {
-  static void of(const SignQuery& query, const std::uint8_t* group,
-                 std::uint16_t* sums) noexcept {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
     for (std::size_t row = 0; row < kSignGroup; row += kChunk) {
       uint16x8_t first = vdupq_n_u16(0);
       uint16x8_t last = vdupq_n_u16(0);
-      const std::uint8_t* table = query.tables;
+      const std::uint8_t* table = query->tables;
       const std::uint8_t* line = group + row;
-      for (std::size_t at = 0; at < query.width; at += 16) {
+      for (std::size_t at = 0; at < query->width; at += 16) {
         const uint8x16_t part =
             vaddq_u8(entries(table, line), entries(table + 32, line + kSignGroup));
         first = vaddw_u8(first, vget_low_u8(part));
@@ -183,7 +184,8 @@ const KernelTable kNeonTable = {
     .dot = dot,
     .scan = scan<Estimates<RowSum>>,
     .gather = gather<Estimates<RowSum>>,
-    .signs_reaching = signs_reaching<GroupSums, at_least>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

@@ -127,11 +127,12 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 }
 
 struct GroupSums {
-  static void of(const SignQuery& query, const std::uint8_t* group,
-                 std::uint16_t* sums) noexcept {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
     for (std::size_t row = 0; row < kSignGroup; ++row) sums[row] = 0;
-    const std::uint8_t* table = query.tables;
-    for (std::size_t at = 0; at < query.width; at += 8) {
+    const std::uint8_t* table = query->tables;
+    for (std::size_t at = 0; at < query->width; at += 8) {
       for (std::size_t row = 0; row < kSignGroup; ++row) {
         sums[row] += table[group[row] & 15];
         sums[row] += table[16 + (group[row] >> 4)];
@@ -155,7 +156,8 @@ const KernelTable kScalarTable = {
     .centre = centre,
     .scan = scan<Estimates>,
     .gather = gather<Estimates>,
-    .signs_reaching = signs_reaching<GroupSums, at_least>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

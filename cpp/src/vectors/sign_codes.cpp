@@ -111,7 +111,8 @@ void EncodedSigns::encode(const VectorSpace& space, const EncodedQuery& query) {
   code_ = {reinterpret_cast<const std::uint8_t*>(tables_.data()), width, magnitudes,
            static_cast<float>(step)};
   dim_ = static_cast<float>(space.dim());
-  rounding_ = std::hypot(query.rounding() * (127.0F / kLargest), kFactorRounding);
+  const float rounding = query.rounding() * (127.0F / kLargest);
+  rounding_ = std::sqrt(rounding * rounding + kFactorRounding * kFactorRounding);
 }
 
 EncodedSigns::Reach EncodedSigns::reach(float sine) const noexcept {
