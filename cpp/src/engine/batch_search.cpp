@@ -50,8 +50,7 @@ void search_some(const Batch& batch, std::size_t begin, std::size_t end, Share& 
   }
   if (share.rows.empty()) return;
   share.hits.resize(std::max(share.hits.size(), share.rows.size()));
-  batch.partition.search(share.queries,
-                         std::span(share.hits).first(share.rows.size()));
+  batch.partition.search(share.queries, std::span(share.hits).first(share.rows.size()));
   for (std::size_t which = 0; which < share.rows.size(); ++which) {
     const std::vector<Hit>& hits = share.hits[which];
     const std::size_t at = share.rows[which] * queries.k;
