@@ -83,6 +83,24 @@ def test_a_loaded_index_answers_as_the_saved_one_and_goes_on(tmp_path, kind, dim
                     assert found.tolist() == [290 + at]
 
 
+def test_a_scan_by_signs_is_the_same_after_loading(tmp_path):
+    """Signs are in no snapshot: they are made from the codes that are."""
+    vectors = random_vectors(3, 5_000, 130)
+    index = Index(130, "flat")
+    index.add(np.arange(5_000), vectors)
+    index.remove(np.arange(0, 5_000, 9))
+    loaded = reloaded(index, tmp_path)
+    assert loaded.nbytes == pytest.approx(index.nbytes, rel=0.1)
+    near = vectors[:100] + 0.5 * random_vectors(4, 100, 130)
+    for a, b in zip(
+        index.search_batch(near, 5), loaded.search_batch(near, 5), strict=True
+    ):
+        assert a.tobytes() == b.tobytes()
+    for other in (index, loaded):
+        other.add(np.arange(0, 5_000, 9), near[:1].repeat(556, 0))
+        assert other.search(near[0], 3)[0].tolist() == [0, 9, 18]
+
+
 def test_the_rows_of_a_loaded_index_are_found_by_id_where_most_were_removed(tmp_path):
     # Few rows are looked through, but these stand far behind, in the third chunk.
     vectors = random_vectors(3, 10_000, 8)

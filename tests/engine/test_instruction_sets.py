@@ -37,6 +37,25 @@ def random_rows() -> str:
     return answers.hexdigest()
 
 
+def rows_with_signs() -> str:
+    """So many that a scan rules rows out by their signs; one by one and together."""
+    rng = np.random.default_rng(6)
+    answers = hashlib.sha256()
+    for dim in (130, 384):
+        topics = rng.standard_normal((30, dim))
+        vectors = topics[rng.integers(30, size=5_000)]
+        vectors = (vectors + rng.standard_normal(vectors.shape)).astype(np.float32)
+        queries = (topics[:9] + rng.standard_normal((9, dim))).astype(np.float32)
+        index = Index(dim, "flat")
+        index.add(np.arange(5_000), vectors)
+        together = index.search_batch(queries, 20)
+        for row, query in enumerate(queries):
+            for column, batch in zip(index.search(query, 20), together, strict=True):
+                assert column.tobytes() == batch[row].tobytes()
+                answers.update(column.tobytes())
+    return answers.hexdigest()
+
+
 def an_answer() -> list[float]:
     index = Index(3)
     index.add(np.array([7]), np.array([[3, 4, 0]], np.float32))
@@ -50,6 +69,7 @@ def say() -> None:
 
     said = {
         "random rows": random_rows(),
+        "rows with signs": rows_with_signs(),
         "tight rows": test_tight_scan.answers_digest(),
         "rows of topics": test_graph_islands.answers_digest(),
         "products of a linear map": test_linear_map.answers_digest(),
@@ -87,7 +107,14 @@ def test_vecall_isa_forces_one_instruction_set(said):
 
 
 @pytest.mark.parametrize(
-    "what", ["random rows", "tight rows", "rows of topics", "products of a linear map"]
+    "what",
+    [
+        "random rows",
+        "rows with signs",
+        "tight rows",
+        "rows of topics",
+        "products of a linear map",
+    ],
 )
 def test_every_instruction_set_gives_the_same_bits(said, what):
     assert len({each[what] for each in said}) == 1

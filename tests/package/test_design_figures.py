@@ -83,6 +83,17 @@ def test_a_row_takes_the_bytes_of_the_page(row: str, events: bool) -> None:
     assert PLANES + least <= whole <= PLANES + most
 
 
+def test_signs_take_the_bytes_of_the_page() -> None:
+    text = page("design/engine.md")
+    (factor,) = figure(text, r"chunk of 4,096 rows on \| W / 8 \+ (\d+) \|")
+    (whole,) = figure(text, r"in a whole chunk \| W / 8 \+ 4 more \| (\d+), \d+ \|")
+    vectors = np.random.default_rng(1).standard_normal((4096, DIM), np.float32)
+    index = vecall.Index(DIM, "flat")
+    index.add(np.arange(4096), vectors)
+    assert index.nbytes / 4096 == pytest.approx(whole, abs=7)
+    assert whole == 601 + DIM / 8 + factor
+
+
 def test_an_event_takes_what_its_columns_do() -> None:
     (columns,) = figure(page("design/engine.md"), r"\(rows of events\) \| (\d+) \|")
     more = bytes_a_row(events=True) - bytes_a_row(events=False)

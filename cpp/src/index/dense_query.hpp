@@ -13,6 +13,7 @@
 #include "rows/row_table.hpp"
 #include "vecall/types.hpp"
 #include "vectors/row_codes.hpp"
+#include "vectors/sign_codes.hpp"
 
 namespace vecall {
 
@@ -25,6 +26,19 @@ struct DenseQuery {
   bool want_spread = false;
 };
 
+// Rows with their cosines as their signs say.
+struct SignedRows {
+  std::vector<Slot> slots;
+  std::vector<float> estimates;
+  std::vector<float> factors;
+
+  void resize(std::size_t size) {
+    slots.resize(size);
+    estimates.resize(size);
+    factors.resize(size);
+  }
+};
+
 struct DenseScratch {
   std::vector<float> estimates;
   std::vector<std::uint32_t> positions;
@@ -34,6 +48,10 @@ struct DenseScratch {
   std::vector<const std::uint8_t*> codes;
   std::vector<float> factors;
   std::vector<Slot> slots;
+  EncodedSigns signs;
+  std::vector<std::uint16_t> sums;  // of signs
+  std::vector<Slot> near;           // rows that are among the best, as their signs say
+  SignedRows maybe;                 // rows that may be
   Shortlist shortlist;
   std::vector<Scored> best;  // the answer, best first
 };

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "index/gather.hpp"
 #include "index/rescore.hpp"
+#include "index/sign_sieve.hpp"
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
 namespace {
-
-constexpr std::size_t kBlockRows = 1024;  // their estimates stay in L1
-constexpr std::size_t kGathered = 64;     // rows fetched together
 
 // A gathered row costs about this many rows of a scan.
 constexpr std::size_t kGatherCost = 3;
@@ -62,93 +63,126 @@ class Spread {
 constexpr std::size_t kWholeShare = 5;
 constexpr std::size_t kWholeShareAfter = 2;
 
-// Every row of the partition in order.
-CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
-                      BlockRescorer& rescorer) {
-  const auto& kernel = kernels::active();
-  const RowTable& rows = query.rows;
-  const bool every_row = query.selection.selects_all() && rows.all_have_vectors();
-  const bool want_spread = query.want_spread && !rows.space().is_short();
-  float* estimates = scratch.estimates.data();
-  const auto passes = [&](Slot slot) {
-    return every_row || (rows.has_vector(slot) && query.selection.contains(slot));
-  };
-  const bool may_be_whole = rescorer.scores_whole_blocks();
-  bool whole = false;
-  Spread spread;
-  for (std::size_t begin = 0; begin < rows.slots();) {
-    const auto first = static_cast<Slot>(begin);
-    const std::size_t rows_here = std::min(kBlockRows, rows.rows_in_chunk(first));
-    const std::size_t most = may_be_whole ? rows_here / kWholeShare : rows_here;
-    const std::size_t most_after = kWholeShareAfter * most;
-    begin += rows_here;
-    if (whole) {
-      whole = rescorer.offer_whole(first, rows_here, passes) > most;
-      continue;
+void make_room(DenseScratch& scratch) {
+  scratch.estimates.resize(kBlockRows);
+  scratch.positions.resize(kBlockRows);
+  scratch.reach.resize(kBlockRows);
+}
+
+// One query's look at every row of the partition, block by block in order.
+class WholeScan {
+ public:
+  WholeScan(const DenseQuery& query, DenseScratch& scratch)
+      : query_(query),
+        scratch_(scratch),
+        rescorer_(query, scratch),
+        sieve_(query, scratch, rescorer_),
+        every_row_(query.selection.selects_all() && query.rows.all_have_vectors()),
+        want_spread_(query.want_spread && !query.rows.space().is_short()),
+        may_be_whole_(rescorer_.scores_whole_blocks()) {
+    make_room(scratch);
+  }
+  WholeScan(const WholeScan&) = delete;
+  WholeScan& operator=(const WholeScan&) = delete;
+  ~WholeScan() = default;
+
+  // The query to the signs of the block that begins here, or null if they are not
+  // wanted. To be asked once of each block.
+  [[nodiscard]] const kernels::SignQuery* signs_wanted(Slot first) {
+    return !whole_ && !want_spread_ && sieve_.wants(first) ? &sieve_.code() : nullptr;
+  }
+  // `sums` are those of the signs, null if they were not wanted.
+  void look_at(Slot first, std::size_t rows_here, const std::uint16_t* sums) {
+    const auto passes = [this](Slot slot) {
+      return every_row_ ||
+             (query_.rows.has_vector(slot) && query_.selection.contains(slot));
+    };
+    const std::size_t most = may_be_whole_ ? rows_here / kWholeShare : rows_here;
+    if (whole_) {
+      whole_ = rescorer_.offer_whole(first, rows_here, passes) > most;
+      return;
     }
+    if (sums != nullptr && sieve_.take(first, rows_here, sums, passes)) return;
+    const std::size_t most_after = kWholeShareAfter * most;
+    float* estimates = scratch_.estimates.data();
     std::size_t count = rows_here;
     std::size_t found = 0;
-    const float* factors = rows.factors(first);
-    kernel.scan(query.encoded.code(), rows.high(first), factors, count, estimates);
-    if (every_row) {
+    const float* factors = query_.rows.factors(first);
+    kernels::active().scan(query_.encoded.code(), query_.rows.high(first), factors,
+                           count, estimates);
+    if (every_row_) {
       const auto slot_at = [first](std::size_t i) {
         return first + static_cast<Slot>(i);
       };
-      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
+      found = rescorer_.offer(estimates, factors, count, slot_at, most_after);
     } else {
-      scratch.slots.clear();
-      scratch.factors.resize(kBlockRows);
+      scratch_.slots.clear();
+      scratch_.factors.resize(kBlockRows);
       for (std::size_t i = 0; i < count; ++i) {
         const Slot slot = first + static_cast<Slot>(i);
         if (!passes(slot)) continue;
-        estimates[scratch.slots.size()] = estimates[i];
-        scratch.factors[scratch.slots.size()] = factors[i];
-        scratch.slots.push_back(slot);
+        estimates[scratch_.slots.size()] = estimates[i];
+        scratch_.factors[scratch_.slots.size()] = factors[i];
+        scratch_.slots.push_back(slot);
       }
-      count = scratch.slots.size();
-      factors = scratch.factors.data();
-      const auto slot_at = [&](std::size_t i) { return scratch.slots[i]; };
-      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
+      count = scratch_.slots.size();
+      factors = scratch_.factors.data();
+      const auto slot_at = [this](std::size_t i) { return scratch_.slots[i]; };
+      found = rescorer_.offer(estimates, factors, count, slot_at, most_after);
     }
-    if (found > most_after) found = rescorer.offer_whole(first, rows_here, passes);
-    whole = found > most && !want_spread;  // the spread is made of estimates
-    if (want_spread) spread.add(estimates, factors, count);
+    if (found > most_after) found = rescorer_.offer_whole(first, rows_here, passes);
+    whole_ = found > most && !want_spread_;  // the spread is made of estimates
+    if (want_spread_) spread_.add(estimates, factors, count);
   }
-  return spread.result();
+  CosineSpread finish() {
+    sieve_.finish();
+    rescorer_.finish();
+    return spread_.result();
+  }
+
+ private:
+  const DenseQuery& query_;
+  DenseScratch& scratch_;
+  BlockRescorer rescorer_;
+  SignSieve sieve_;
+  Spread spread_;
+  const bool every_row_;
+  const bool want_spread_;
+  const bool may_be_whole_;
+  bool whole_ = false;
+};
+
+// Leads scans through the rows side by side. `sums` is scratch.
+void scan_blocks(const RowTable& rows, std::span<std::optional<WholeScan>> scans,
+                 std::vector<std::uint16_t>& sums) {
+  sums.resize(scans.size() * kBlockRows);
+  for (std::size_t begin = 0; begin < rows.slots();) {
+    const auto first = static_cast<Slot>(begin);
+    const std::size_t count = std::min(kBlockRows, rows.rows_in_chunk(first));
+    begin += count;
+    kernels::SignQuery wanted[kMostTogether];
+    const std::uint16_t* sums_of[kMostTogether] = {};
+    const std::size_t groups = count / kernels::kSignGroup;
+    std::size_t asked = 0;
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+      const kernels::SignQuery* query = scans[i]->signs_wanted(first);
+      if (query == nullptr) continue;
+      sums_of[i] = sums.data() + asked * groups * kernels::kSignGroup;
+      wanted[asked++] = *query;
+    }
+    if (asked > 0) {
+      kernels::active().sign_sums(wanted, asked, rows.signs(first)->groups(first),
+                                  groups, sums.data());
+    }
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+      scans[i]->look_at(first, count, sums_of[i]);
+    }
+  }
 }
 
-// Calls each(slots, estimates, factors, count) for blocks of the slots.
-template <class Each>
-void gather(const DenseQuery& query, std::span<const Slot> slots, DenseScratch& scratch,
-            Each each) {
-  const auto& kernel = kernels::active();
-  const RowTable& rows = query.rows;
-  const std::size_t bytes = rows.space().high_bytes();
-  scratch.estimates.resize(kBlockRows);
-  scratch.codes.resize(kBlockRows);
-  scratch.factors.resize(kBlockRows);
-  for (std::size_t block = 0; block < slots.size(); block += kBlockRows) {
-    const std::size_t rows_here = std::min(kBlockRows, slots.size() - block);
-    const Slot* here = slots.data() + block;
-    for (std::size_t begin = 0; begin < rows_here; begin += kGathered) {
-      const std::size_t end = std::min(rows_here, begin + kGathered);
-      for (std::size_t i = begin; i < end; ++i) {
-        scratch.codes[i] = rows.high(here[i]);
-        scratch.factors[i] = rows.factor(here[i]);
-        for (std::size_t line = 0; line < bytes; line += 64) {
-          __builtin_prefetch(scratch.codes[i] + line);
-        }
-      }
-      kernel.gather(query.encoded.code(), scratch.codes.data() + begin,
-                    scratch.factors.data() + begin, end - begin,
-                    scratch.estimates.data() + begin);
-    }
-    each(here, scratch.estimates.data(), scratch.factors.data(), rows_here);
-  }
-}
-
-CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,
-                           BlockRescorer& rescorer) {
+CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch) {
+  make_room(scratch);
+  BlockRescorer rescorer(query, scratch);
   scratch.slots.clear();
   query.selection.for_each([&](Slot slot) {
     if (query.rows.has_vector(slot)) scratch.slots.push_back(slot);
@@ -161,6 +195,7 @@ CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,
            rescorer.offer(estimates, factors, count,
                           [slots](std::size_t i) { return slots[i]; });
          });
+  rescorer.finish();
   return spread.result();
 }
 
@@ -214,22 +249,50 @@ CosineSpread spread_of(const DenseQuery& query, std::size_t limit,
 
 }  // namespace
 
+namespace {
+
+// Whether so few rows pass that they are looked at one by one.
+bool few_pass(const DenseQuery& query) noexcept {
+  return !query.selection.selects_all() &&
+         query.selection.count() * kGatherCost < query.rows.slots();
+}
+
+}  // namespace
+
 CosineSpread flat_search(const DenseQuery& query, DenseScratch& scratch) {
-  scratch.estimates.resize(kBlockRows);
-  scratch.positions.resize(kBlockRows);
-  scratch.reach.resize(kBlockRows);
-  BlockRescorer rescorer(query, scratch);
-  const bool few = !query.selection.selects_all() &&
-                   query.selection.count() * kGatherCost < query.rows.slots();
-  const CosineSpread spread = few ? scan_selected(query, scratch, rescorer)
-                                  : scan_all(query, scratch, rescorer);
-  rescorer.finish();
+  CosineSpread spread;
+  if (few_pass(query)) {
+    spread = scan_selected(query, scratch);
+  } else {
+    std::optional<WholeScan> scan;
+    scan.emplace(query, scratch);
+    scan_blocks(query.rows, {&scan, 1}, scratch.sums);
+    spread = scan->finish();
+  }
   const std::size_t passing = passing_rows(query);
   const bool is_exact = query.rows.space().is_short() || passing <= kFewRows;
   if (query.want_spread && passing > 0 && is_exact) {
     return spread_of(query, passing, scratch);
   }
   return spread;
+}
+
+void flat_search_together(std::span<const DenseQuery> queries,
+                          std::span<DenseScratch> scratches) {
+  VECALL_ASSERT(!queries.empty() && queries.size() <= kMostTogether &&
+                queries.size() == scratches.size());
+  if (few_pass(queries.front())) {
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      scan_selected(queries[i], scratches[i]);
+    }
+    return;
+  }
+  std::optional<WholeScan> scans[kMostTogether];
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    scans[i].emplace(queries[i], scratches[i]);
+  }
+  scan_blocks(queries.front().rows, {scans, queries.size()}, scratches.front().sums);
+  for (std::size_t i = 0; i < queries.size(); ++i) scans[i]->finish();
 }
 
 void scan_slots(const DenseQuery& query, std::span<const Slot> slots,

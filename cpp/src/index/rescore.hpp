@@ -29,6 +29,8 @@ void rescore(const DenseQuery& query, DenseScratch& scratch);
 // k-th best cosine found that its known error cannot make up for it.
 class BlockRescorer {
  public:
+  static constexpr float kOut = -4.0F;  // below the floor, however low it is
+
   // Empties scratch.best.
   BlockRescorer(const DenseQuery& query, DenseScratch& scratch);
 
@@ -50,6 +52,10 @@ class BlockRescorer {
   // rows their estimates would hardly have ruled out.
   template <class Passes>
   std::size_t offer_whole(Slot first, std::size_t count, Passes passes);
+  // The k-th best cosine so far, -inf while there are fewer.
+  [[nodiscard]] float floor() const noexcept {
+    return static_cast<float>(top_.floor());
+  }
   // Best first.
   void finish() { top_.finish(); }
 
@@ -57,7 +63,6 @@ class BlockRescorer {
   static constexpr std::size_t kFetched = 16;  // rows that come to the cache together
   static constexpr std::size_t kSampled = 8;   // one row of so many is counted
   static constexpr std::size_t kPart = 256;    // rows among which equal ones are sought
-  static constexpr float kOut = -4.0F;         // below the floor, however low it is
 
   void fetch(Slot slot) const noexcept;
   void score(Slot slot);
@@ -71,9 +76,6 @@ class BlockRescorer {
   [[nodiscard]] bool any_precedes(Slot first, std::size_t count) const noexcept;
   // About how many rows of the block their estimates would not have ruled out.
   [[nodiscard]] std::size_t near(Slot first, std::size_t count) const noexcept;
-  [[nodiscard]] float floor() const noexcept {
-    return static_cast<float>(top_.floor());
-  }
   // In units of its factor, how far the estimate of a row may lie below the floor.
   [[nodiscard]] float margin() const noexcept;
   // At least the cosine of a row, as far as its estimate says.

@@ -55,6 +55,8 @@ void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.reaching == nullptr) tier.reaching = next.reaching;
   if (tier.scan == nullptr) tier.scan = next.scan;
   if (tier.gather == nullptr) tier.gather = next.gather;
+  if (tier.sign_sums == nullptr) tier.sign_sums = next.sign_sums;
+  if (tier.sums_reaching == nullptr) tier.sums_reaching = next.sums_reaching;
   if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;
   if (tier.sum_high_rows == nullptr) tier.sum_high_rows = next.sum_high_rows;
   if (tier.sum_nibbles == nullptr) tier.sum_nibbles = next.sum_nibbles;

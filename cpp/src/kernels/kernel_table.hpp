@@ -12,6 +12,11 @@
 // Nibble planes hold `width` 4-bit values, a multiple of 64, two in a byte: each block
 // of 128 values is 64 bytes with byte j = value[j] | value[64 + j] << 4, and a last
 // block of 64 is 32 bytes with byte j = value[j] | value[32 + j] << 4.
+//
+// Planes of signs hold one bit a value, set where the top bit of its nibble is, in
+// groups of 64 rows. Byte 64 * c + r of a group has, of row r, the values whose nibbles
+// lie in bytes 4 * c to 4 * c + 3 of its nibble plane: bits 0 to 3 are those of the low
+// nibbles, bits 4 to 7 those of the high ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +24,13 @@
 namespace vecall::kernels {
 
 inline constexpr std::size_t kPlaneBlock = 128;  // values of a whole block of a plane
+inline constexpr std::size_t kSignGroup = 64;    // rows of a group of signs
+
+// How many values of the block at `at` stand in low nibbles; as many stand in high
+// ones.
+constexpr std::size_t half_block(std::size_t at, std::size_t width) noexcept {
+  return (width - at >= kPlaneBlock ? kPlaneBlock : width - at) / 2;
+}
 
 // Values of a row of codes for vectors of `dim` values: a multiple of 64, padded.
 constexpr std::size_t width_of(std::size_t dim) noexcept {
@@ -34,6 +46,19 @@ struct CodeQuery {
   std::size_t width = 0;            // a multiple of 64, up to 65,536
   std::int32_t bias = 0;            // 15 * sum(q8): nibbles stand for -7.5 to 7.5
   float scale = 0;                  // half a step of q8
+};
+
+// A query against planes of signs, by the sums of what it adds for each four bits. The
+// reach of a row is
+//   factor * (scale * float(2 * sum - bias) + plus)
+// in exactly this order.
+struct SignQuery {
+  // (width / 4, 16): two tables for each byte of a row, of its low and its high bits.
+  // No four entries of tables that follow each other add up to more than 255.
+  const std::uint8_t* tables = nullptr;
+  std::size_t width = 0;  // a multiple of 64, up to 4,096: sums are below 2^16
+  std::int32_t bias = 0;
+  float scale = 0;
 };
 
 // A rotated query x as integers: q8 = round(x * 127 / largest), q16 likewise by 32,512.
@@ -69,6 +94,17 @@ struct KernelTable {
   void (*gather)(const CodeQuery& query, const std::uint8_t* const* rows,
                  const float* factors, std::size_t count,
                  float* out) noexcept = nullptr;
+  // Sums of the rows of `groups` groups by `count` queries of one width: the rows of
+  // the first query, then those of the next.
+  void (*sign_sums)(const SignQuery* queries, std::size_t count,
+                    const std::uint8_t* signs, std::size_t groups,
+                    std::uint16_t* sums) noexcept = nullptr;
+  // Writes the positions of the rows whose reach is >= least, ascending, and these
+  // reaches, and returns how many. Both have room for `count`.
+  std::size_t (*sums_reaching)(const SignQuery& query, const std::uint16_t* sums,
+                               const float* factors, std::size_t count, float plus,
+                               float least, std::uint32_t* positions,
+                               float* reaches) noexcept = nullptr;
   // sum((high_i * 256 + low_i) * q_i) of a nibble plane and a plane of `width` bytes.
   // REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_high)(const std::uint8_t* high, const std::uint8_t* low,

@@ -9,6 +9,8 @@
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
+#include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 
 namespace vecall::kernels {
 
@@ -121,42 +123,30 @@ __m128 estimates(const CodeQuery& query, __m128i sums, __m128 factors) noexcept 
   return _mm_mul_ps(factors, scaled);
 }
 
-// row_at(i) is where row i lies.
-template <class RowAt>
-void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
-                   std::size_t count, float* out) noexcept {
-  std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    const std::uint8_t* rows[4] = {row_at(i), row_at(i + 1), row_at(i + 2),
-                                   row_at(i + 3)};
-    RowSum sums[4];
-    add_rows<4>(query, rows, sums);
-    const __m128i sum =
-        sum_each(sums[0].whole, sums[1].whole, sums[2].whole, sums[3].whole);
-    _mm_storeu_ps(out + i, estimates(query, sum, _mm_loadu_ps(factors + i)));
+struct Estimates {
+  template <class RowAt>
+  static void of(const CodeQuery& query, RowAt row_at, const float* factors,
+                 std::size_t count, float* out) noexcept {
+    std::size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      const std::uint8_t* rows[4] = {row_at(i), row_at(i + 1), row_at(i + 2),
+                                     row_at(i + 3)};
+      RowSum sums[4];
+      add_rows<4>(query, rows, sums);
+      const __m128i sum =
+          sum_each(sums[0].whole, sums[1].whole, sums[2].whole, sums[3].whole);
+      _mm_storeu_ps(out + i, estimates(query, sum, _mm_loadu_ps(factors + i)));
+    }
+    for (; i < count; ++i) {
+      const std::uint8_t* row = row_at(i);
+      RowSum sum;
+      add_rows<1>(query, &row, &sum);
+      const __m256i zero = _mm256_setzero_si256();
+      const __m128i total = sum_each(sum.whole, zero, zero, zero);
+      _mm_store_ss(out + i, estimates(query, total, _mm_load_ss(factors + i)));
+    }
   }
-  for (; i < count; ++i) {
-    const std::uint8_t* row = row_at(i);
-    RowSum sum;
-    add_rows<1>(query, &row, &sum);
-    const __m256i zero = _mm256_setzero_si256();
-    const __m128i total = sum_each(sum.whole, zero, zero, zero);
-    _mm_store_ss(out + i, estimates(query, total, _mm_load_ss(factors + i)));
-  }
-}
-
-void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-          std::size_t count, float* out) noexcept {
-  const std::size_t bytes = query.width / 2;
-  estimate_rows(
-      query, [rows, bytes](std::size_t i) { return rows + i * bytes; }, factors, count,
-      out);
-}
-
-void gather(const CodeQuery& query, const std::uint8_t* const* rows,
-            const float* factors, std::size_t count, float* out) noexcept {
-  estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
-}
+};
 
 // Elements of 32 bits as sums of 64, one of each half in an element.
 __m256i halves(__m256i x) noexcept {
@@ -190,7 +180,7 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
   __m256i total = _mm256_setzero_si256();
   for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     // Bytes of this block: a low nibble belongs to value j, a high one to half + j.
-    const std::size_t half = width - at >= kPlaneBlock ? 64 : 32;
+    const std::size_t half = half_block(at, width);
     __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (std::size_t j = 0; j < half; j += 16) {
       const __m256i bytes = widen(high + at / 2 + j);
@@ -210,7 +200,7 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
   const __m256i low_nibble = _mm256_set1_epi16(0x0F);
   __m256i total = _mm256_setzero_si256();
   for (std::size_t at = 0; at < width; at += kPlaneBlock) {
-    const std::size_t half = width - at >= kPlaneBlock ? 64 : 32;
+    const std::size_t half = half_block(at, width);
     __m256i sum = _mm256_setzero_si256();
     for (std::size_t j = 0; j < half; j += 16) {
       const __m256i bytes = widen(nibbles + at / 2 + j);
@@ -297,6 +287,46 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
   return ~narrow;
 }
 
+// What 32 rows add for eight values.
+__m256i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
+  const __m256i mask = _mm256_set1_epi8(15);
+  const auto at = [table](std::size_t which) {
+    const auto* from = reinterpret_cast<const __m128i*>(table) + which;
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(from));
+  };
+  const __m256i bits = load(line);
+  const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bits, 4), mask);
+  return _mm256_add_epi8(_mm256_shuffle_epi8(at(0), _mm256_and_si256(bits, mask)),
+                         _mm256_shuffle_epi8(at(1), high));
+}
+
+struct GroupSums {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
+    for (std::size_t row = 0; row < kSignGroup; row += 32) {
+      __m256i both = _mm256_setzero_si256();  // of an even row and, 256 times, the next
+      __m256i odd = _mm256_setzero_si256();
+      const std::uint8_t* table = query->tables;
+      const std::uint8_t* line = group + row;
+      for (std::size_t at = 0; at < query->width; at += 16) {
+        const __m256i part = _mm256_add_epi8(entries(table, line),
+                                             entries(table + 32, line + kSignGroup));
+        both = _mm256_add_epi16(both, part);
+        odd = _mm256_add_epi16(odd, _mm256_srli_epi16(part, 8));
+        table += 64;
+        line += 2 * kSignGroup;
+      }
+      const __m256i even = _mm256_sub_epi16(both, _mm256_slli_epi16(odd, 8));
+      const __m256i low = _mm256_unpacklo_epi16(even, odd);
+      const __m256i high = _mm256_unpackhi_epi16(even, odd);
+      auto* to = reinterpret_cast<__m256i*>(sums + row);
+      _mm256_storeu_si256(to, _mm256_permute2x128_si256(low, high, 0x20));
+      _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(low, high, 0x31));
+    }
+  }
+};
+
 }  // namespace
 
 extern const KernelTable kAvx2Table;
@@ -308,8 +338,10 @@ const KernelTable kAvx2Table = {
     .scale = scale,
     .quantise = quantise,
     .centre = centre,
-    .scan = scan,
-    .gather = gather,
+    .scan = scan<Estimates>,
+    .gather = gather<Estimates>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

@@ -11,6 +11,8 @@
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
+#include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 
 namespace vecall::kernels {
 
@@ -113,41 +115,30 @@ void estimate_rows_of(const CodeQuery& query, RowAt row_at, const float* factors
 
 // A loop over lines costs a fifth of the time of the shortest rows: widths of common
 // embeddings get one without it.
-template <class RowAt>
-void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
-                   std::size_t count, float* out) noexcept {
-  switch (query.width) {
-    case 128:
-      return estimate_rows_of<128>(query, row_at, factors, count, out);
-    case 256:
-      return estimate_rows_of<256>(query, row_at, factors, count, out);
-    case 384:
-      return estimate_rows_of<384>(query, row_at, factors, count, out);
-    case 512:
-      return estimate_rows_of<512>(query, row_at, factors, count, out);
-    case 768:
-      return estimate_rows_of<768>(query, row_at, factors, count, out);
-    case 1024:
-      return estimate_rows_of<1024>(query, row_at, factors, count, out);
-    case 1536:
-      return estimate_rows_of<1536>(query, row_at, factors, count, out);
-    default:
-      return estimate_rows_of<kAnyWidth>(query, row_at, factors, count, out);
+struct Estimates {
+  template <class RowAt>
+  static void of(const CodeQuery& query, RowAt row_at, const float* factors,
+                 std::size_t count, float* out) noexcept {
+    switch (query.width) {
+      case 128:
+        return estimate_rows_of<128>(query, row_at, factors, count, out);
+      case 256:
+        return estimate_rows_of<256>(query, row_at, factors, count, out);
+      case 384:
+        return estimate_rows_of<384>(query, row_at, factors, count, out);
+      case 512:
+        return estimate_rows_of<512>(query, row_at, factors, count, out);
+      case 768:
+        return estimate_rows_of<768>(query, row_at, factors, count, out);
+      case 1024:
+        return estimate_rows_of<1024>(query, row_at, factors, count, out);
+      case 1536:
+        return estimate_rows_of<1536>(query, row_at, factors, count, out);
+      default:
+        return estimate_rows_of<kAnyWidth>(query, row_at, factors, count, out);
+    }
   }
-}
-
-void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-          std::size_t count, float* out) noexcept {
-  const std::size_t bytes = query.width / 2;
-  estimate_rows(
-      query, [rows, bytes](std::size_t i) { return rows + i * bytes; }, factors, count,
-      out);
-}
-
-void gather(const CodeQuery& query, const std::uint8_t* const* rows,
-            const float* factors, std::size_t count, float* out) noexcept {
-  estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
-}
+};
 
 std::int64_t sum_of_int32(__m512i x) noexcept {
   const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x));
@@ -236,31 +227,88 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   const __m512 limit = _mm512_set1_ps(threshold);
   std::size_t found = 0;
   std::size_t i = 0;
-  const auto take = [&](std::uint64_t mask, std::size_t base) {
-    while (mask != 0) {
-      positions[found++] = static_cast<std::uint32_t>(base) +
-                           static_cast<std::uint32_t>(__builtin_ctzll(mask));
-      mask &= mask - 1;
-    }
+  const __m512i steps =
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto place_of = [&](std::size_t at) {
+    return _mm512_add_epi32(steps, _mm512_set1_epi32(static_cast<int>(at)));
   };
   for (; i + 64 <= count; i += 64) {
-    std::uint64_t mask = 0;
+    __mmask16 masks[4];
     for (std::size_t part = 0; part < 4; ++part) {
-      const std::uint64_t bits = _mm512_cmp_ps_mask(
-          _mm512_loadu_ps(values + i + 16 * part), limit, _CMP_GE_OQ);
-      mask |= bits << (16 * part);
+      masks[part] = _mm512_cmp_ps_mask(_mm512_loadu_ps(values + i + 16 * part), limit,
+                                       _CMP_GE_OQ);
     }
-    take(mask, i);
+    if ((masks[0] | masks[1] | masks[2] | masks[3]) == 0) continue;
+    for (std::size_t part = 0; part < 4; ++part) {
+      // Whole registers fit: no more was found than values were looked at.
+      _mm512_storeu_si512(positions + found, _mm512_maskz_compress_epi32(
+                                                 masks[part], place_of(i + 16 * part)));
+      found += static_cast<std::size_t>(__builtin_popcount(masks[part]));
+    }
   }
   for (; i < count; i += 16) {
     const std::size_t left = count - i;
     const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1U);
-    take(_mm512_mask_cmp_ps_mask(lanes, _mm512_maskz_loadu_ps(lanes, values + i), limit,
-                                 _CMP_GE_OQ),
-         i);
+    const __mmask16 mask = _mm512_mask_cmp_ps_mask(
+        lanes, _mm512_maskz_loadu_ps(lanes, values + i), limit, _CMP_GE_OQ);
+    _mm512_mask_compressstoreu_epi32(positions + found, mask, place_of(i));
+    found += static_cast<std::size_t>(__builtin_popcount(mask));
   }
   return found;
 }
+
+// The entries of a table for 64 rows.
+__m512i entries(const std::uint8_t* table, __m512i places) noexcept {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), places);
+}
+
+struct GroupSums {
+  static constexpr std::size_t kAhead = 32 * kSignGroup;  // bytes
+
+  template <std::size_t kQueries>
+  static void of(const SignQuery* queries, const std::uint8_t* group,
+                 std::uint16_t* sums, std::size_t stride) noexcept {
+    const __m512i mask = _mm512_set1_epi8(15);
+    __m512i both[kQueries];  // of an even row and, 256 times, the next
+    __m512i odd[kQueries];
+    for (std::size_t i = 0; i < kQueries; ++i) {
+      both[i] = odd[i] = _mm512_setzero_si512();
+    }
+    const std::size_t bytes = queries->width * 4;  // of the tables
+    for (std::size_t at = 0; at < bytes; at += 64) {
+      __builtin_prefetch(group + kAhead);
+      __builtin_prefetch(group + kAhead + kSignGroup);
+      const __m512i bits[2] = {_mm512_loadu_si512(group),
+                               _mm512_loadu_si512(group + kSignGroup)};
+      group += 2 * kSignGroup;
+      __m512i places[4];
+      for (std::size_t line = 0; line < 2; ++line) {
+        places[2 * line] = _mm512_and_si512(bits[line], mask);
+        places[2 * line + 1] = _mm512_and_si512(_mm512_srli_epi16(bits[line], 4), mask);
+      }
+      for (std::size_t i = 0; i < kQueries; ++i) {
+        const std::uint8_t* table = queries[i].tables + at;
+        const __m512i part = _mm512_add_epi8(
+            _mm512_add_epi8(entries(table, places[0]), entries(table + 16, places[1])),
+            _mm512_add_epi8(entries(table + 32, places[2]),
+                            entries(table + 48, places[3])));
+        both[i] = _mm512_add_epi16(both[i], part);
+        odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(part, 8));
+      }
+    }
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    for (std::size_t i = 0; i < kQueries; ++i) {
+      const __m512i even = _mm512_sub_epi16(both[i], _mm512_slli_epi16(odd[i], 8));
+      const __m512i low = _mm512_unpacklo_epi16(even, odd[i]);
+      const __m512i high = _mm512_unpackhi_epi16(even, odd[i]);
+      std::uint16_t* to = sums + i * stride;
+      _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
+      _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(low, last, high));
+    }
+  }
+};
 
 }  // namespace
 
@@ -273,8 +321,10 @@ const KernelTable kAvx512VnniTable = {
     .scale = scale,
     .quantise = quantise,
     .centre = centre,
-    .scan = scan,
-    .gather = gather,
+    .scan = scan<Estimates>,
+    .gather = gather<Estimates>,
+    .sign_sums = sign_sums<GroupSums, 4>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,

@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/neon_rows.hpp"
 #include "kernels/row_by_row.hpp"
+#include "kernels/signs_body.hpp"
 
 namespace vecall::kernels {
 
@@ -85,7 +86,7 @@ template <class ValuesAt>
 std::int64_t value_sum(const std::uint8_t* nibbles, const std::int16_t* q,
                        std::size_t width, ValuesAt values_at) noexcept {
   ValueSum sum;
-  for (std::size_t at = 0; at < width; at += kBlockValues) {
+  for (std::size_t at = 0; at < width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, width);
     for (std::size_t j = 0; j < half; j += kChunk / 2) {
       const uint8x8_t bytes = vld1_u8(nibbles + at / 2 + j);
@@ -144,6 +145,36 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   return found;
 }
 
+struct GroupSums {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
+    for (std::size_t row = 0; row < kSignGroup; row += kChunk) {
+      uint16x8_t first = vdupq_n_u16(0);
+      uint16x8_t last = vdupq_n_u16(0);
+      const std::uint8_t* table = query->tables;
+      const std::uint8_t* line = group + row;
+      for (std::size_t at = 0; at < query->width; at += 16) {
+        const uint8x16_t part =
+            vaddq_u8(entries(table, line), entries(table + 32, line + kSignGroup));
+        first = vaddw_u8(first, vget_low_u8(part));
+        last = vaddw_high_u8(last, part);
+        table += 64;
+        line += 2 * kSignGroup;
+      }
+      vst1q_u16(sums + row, first);
+      vst1q_u16(sums + row + 8, last);
+    }
+  }
+  // What 16 rows add for eight values.
+  static uint8x16_t entries(const std::uint8_t* table,
+                            const std::uint8_t* line) noexcept {
+    const uint8x16_t bits = vld1q_u8(line);
+    return vaddq_u8(vqtbl1q_u8(vld1q_u8(table), vandq_u8(bits, vdupq_n_u8(15))),
+                    vqtbl1q_u8(vld1q_u8(table + 16), vshrq_n_u8(bits, 4)));
+  }
+};
+
 }  // namespace
 
 extern const KernelTable kNeonTable;
@@ -151,8 +182,10 @@ const KernelTable kNeonTable = {
     .name = "neon",
     .needs = kCpuNeon,
     .dot = dot,
-    .scan = scan<RowSum>,
-    .gather = gather<RowSum>,
+    .scan = scan<Estimates<RowSum>>,
+    .gather = gather<Estimates<RowSum>>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

@@ -49,8 +49,8 @@ extern const KernelTable kNeonDotprodTable;
 const KernelTable kNeonDotprodTable = {
     .name = "neon_dotprod",
     .needs = kCpuNeon | kCpuNeonDotprod,
-    .scan = scan<RowSum>,
-    .gather = gather<RowSum>,
+    .scan = scan<Estimates<RowSum>>,
+    .gather = gather<Estimates<RowSum>>,
     .crc32c = crc32c,
 };
 

@@ -6,6 +6,8 @@
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
+#include "kernels/scan_rows.hpp"
+#include "kernels/signs_body.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall::kernels {
@@ -29,11 +31,6 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
          ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-// Values of one block whose low nibbles begin at `at`; a block is 128 or the last 64.
-constexpr std::size_t half_block(std::size_t at, std::size_t width) noexcept {
-  return width - at >= kPlaneBlock ? kPlaneBlock / 2 : (width - at) / 2;
-}
-
 std::int32_t nibble_sum(const std::uint8_t* row, const std::int8_t* q8,
                         std::size_t width) noexcept {
   std::int32_t sum = 0;
@@ -48,24 +45,16 @@ std::int32_t nibble_sum(const std::uint8_t* row, const std::int8_t* q8,
   return sum;
 }
 
-float estimate(const CodeQuery& query, const std::uint8_t* row, float factor) noexcept {
-  const std::int32_t sum = nibble_sum(row, query.q8, query.width);
-  return factor * (query.scale * static_cast<float>(2 * sum - query.bias));
-}
-
-void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-          std::size_t count, float* out) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = estimate(query, rows + i * (query.width / 2), factors[i]);
+struct Estimates {
+  template <class RowAt>
+  static void of(const CodeQuery& query, RowAt row_at, const float* factors,
+                 std::size_t count, float* out) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      out[i] =
+          estimate(query, nibble_sum(row_at(i), query.q8, query.width), factors[i]);
+    }
   }
-}
-
-void gather(const CodeQuery& query, const std::uint8_t* const* rows,
-            const float* factors, std::size_t count, float* out) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = estimate(query, rows[i], factors[i]);
-  }
-}
+};
 
 // REQUIRES: value < 2^12; then 32 bits hold it.
 constexpr std::int32_t product(std::int32_t value, std::int16_t q) noexcept {
@@ -137,6 +126,23 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
   return ~crc;
 }
 
+struct GroupSums {
+  template <std::size_t>
+  static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
+                 std::size_t) noexcept {
+    for (std::size_t row = 0; row < kSignGroup; ++row) sums[row] = 0;
+    const std::uint8_t* table = query->tables;
+    for (std::size_t at = 0; at < query->width; at += 8) {
+      for (std::size_t row = 0; row < kSignGroup; ++row) {
+        sums[row] += table[group[row] & 15];
+        sums[row] += table[16 + (group[row] >> 4)];
+      }
+      table += 32;
+      group += kSignGroup;
+    }
+  }
+};
+
 }  // namespace
 
 extern const KernelTable kScalarTable;
@@ -148,8 +154,10 @@ const KernelTable kScalarTable = {
     .scale = scale,
     .quantise = quantise,
     .centre = centre,
-    .scan = scan,
-    .gather = gather,
+    .scan = scan<Estimates>,
+    .gather = gather<Estimates>,
+    .sign_sums = sign_sums<GroupSums, 1>,
+    .sums_reaching = sums_reaching<at_least>,
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,

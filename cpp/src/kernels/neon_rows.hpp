@@ -6,20 +6,14 @@
 #include <arm_neon.h>
 
 #include "kernels/kernel_table.hpp"
+#include "kernels/scan_rows.hpp"
 
 namespace vecall::kernels {
 
 namespace {
 
-constexpr std::size_t kBlockValues = 128;  // values of a whole block of a nibble plane
 constexpr std::size_t kRowsTogether = 4;
 constexpr std::size_t kChunk = 16;  // bytes of one register
-
-// How many values of the block at `at` stand in low nibbles; as many stand in high
-// ones.
-inline std::size_t half_block(std::size_t at, std::size_t width) noexcept {
-  return width - at >= kBlockValues ? kBlockValues / 2 : (width - at) / 2;
-}
 
 // Rows that share each load of the query. RowSum adds up one row: add() takes 16 low
 // and 16 high nibbles, at most four times before end_block().
@@ -27,7 +21,7 @@ template <class RowSum, std::size_t kRows>
 void nibble_sums(const CodeQuery& query, const std::uint8_t* const* rows,
                  std::int32_t* out) noexcept {
   RowSum sums[kRows];
-  for (std::size_t at = 0; at < query.width; at += kBlockValues) {
+  for (std::size_t at = 0; at < query.width; at += kPlaneBlock) {
     const std::size_t half = half_block(at, query.width);
     for (std::size_t j = 0; j < half; j += kChunk) {
       const int8x16_t q_low = vld1q_s8(query.q8 + at + j);
@@ -43,44 +37,28 @@ void nibble_sums(const CodeQuery& query, const std::uint8_t* const* rows,
   for (std::size_t row = 0; row < kRows; ++row) out[row] = sums[row].total();
 }
 
-// row_at(i) is where row i lies.
-template <class RowSum, class RowAt>
-void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
-                   std::size_t count, float* out) noexcept {
-  const auto estimate = [&query](std::int32_t sum, float factor) {
-    return factor * (query.scale * static_cast<float>(2 * sum - query.bias));
-  };
-  std::int32_t sums[kRowsTogether];
-  std::size_t i = 0;
-  for (; i + kRowsTogether <= count; i += kRowsTogether) {
-    const std::uint8_t* rows[kRowsTogether];
-    for (std::size_t row = 0; row < kRowsTogether; ++row) rows[row] = row_at(i + row);
-    nibble_sums<RowSum, kRowsTogether>(query, rows, sums);
-    for (std::size_t row = 0; row < kRowsTogether; ++row) {
-      out[i + row] = estimate(sums[row], factors[i + row]);
+template <class RowSum>
+struct Estimates {
+  template <class RowAt>
+  static void of(const CodeQuery& query, RowAt row_at, const float* factors,
+                 std::size_t count, float* out) noexcept {
+    std::int32_t sums[kRowsTogether];
+    std::size_t i = 0;
+    for (; i + kRowsTogether <= count; i += kRowsTogether) {
+      const std::uint8_t* rows[kRowsTogether];
+      for (std::size_t row = 0; row < kRowsTogether; ++row) rows[row] = row_at(i + row);
+      nibble_sums<RowSum, kRowsTogether>(query, rows, sums);
+      for (std::size_t row = 0; row < kRowsTogether; ++row) {
+        out[i + row] = estimate(query, sums[row], factors[i + row]);
+      }
+    }
+    for (; i < count; ++i) {
+      const std::uint8_t* row = row_at(i);
+      nibble_sums<RowSum, 1>(query, &row, sums);
+      out[i] = estimate(query, sums[0], factors[i]);
     }
   }
-  for (; i < count; ++i) {
-    const std::uint8_t* row = row_at(i);
-    nibble_sums<RowSum, 1>(query, &row, sums);
-    out[i] = estimate(sums[0], factors[i]);
-  }
-}
-
-template <class RowSum>
-void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-          std::size_t count, float* out) noexcept {
-  const std::size_t bytes = query.width / 2;
-  const auto row_at = [rows, bytes](std::size_t i) { return rows + i * bytes; };
-  estimate_rows<RowSum>(query, row_at, factors, count, out);
-}
-
-template <class RowSum>
-void gather(const CodeQuery& query, const std::uint8_t* const* rows,
-            const float* factors, std::size_t count, float* out) noexcept {
-  const auto row_at = [rows](std::size_t i) { return rows[i]; };
-  estimate_rows<RowSum>(query, row_at, factors, count, out);
-}
+};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "index/flat_search.hpp"
 #include "partition/batch_insert.hpp"
 #include "partition/recall.hpp"
 #include "sync/fork_gate.hpp"
@@ -29,6 +30,21 @@ struct SearchScratch {
   EncodedQuery encoded;
   DenseScratch dense;
 };
+
+// The same for queries that are answered together.
+struct TogetherScratch {
+  RowSelection selection;
+  EncodedQuery encoded[kMostTogether];
+  DenseScratch dense[kMostTogether];
+};
+
+void write_hits(const RowTable& rows, const std::vector<Scored>& best,
+                std::vector<Hit>& out) {
+  for (const Scored& row : best) {
+    out.push_back(
+        {rows.id(row.slot), static_cast<float>(std::clamp(row.score, -1.0, 1.0))});
+  }
+}
 
 }  // namespace
 
@@ -125,9 +141,34 @@ void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
   const std::size_t k = std::min(query.k, rows_.vectors());
   search_vectors(partition, {rows_, scratch.selection, scratch.encoded, k, query.exact},
                  query.ef, scratch.dense);
-  for (const Scored& row : scratch.dense.best)
-    out.push_back(
-        {rows_.id(row.slot), static_cast<float>(std::clamp(row.score, -1.0, 1.0))});
+  write_hits(rows_, scratch.dense.best, out);
+}
+
+void Partition::search(std::span<const SearchQuery> queries,
+                       std::span<std::vector<Hit>> out) const {
+  thread_local TogetherScratch of_thread;
+  TogetherScratch& scratch = of_thread;
+  const PartitionView partition = view();
+  const SearchQuery& one = queries.front();
+  const bool by_graph = graph_ && graph_->ready() && !one.exact;
+  if (queries.size() == 1 || rows_.vectors() == 0 || by_graph) {
+    for (std::size_t i = 0; i < queries.size(); ++i) search(queries[i], out[i]);
+    return;
+  }
+  for (std::vector<Hit>& hits : out) hits.clear();
+  select_rows(partition, one.filter, scratch.selection);
+  if (scratch.selection.count() == 0) return;
+  const std::size_t k = std::min(one.k, rows_.vectors());
+  std::vector<DenseQuery> dense;
+  dense.reserve(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    scratch.encoded[i].encode(rows_.space(), queries[i].unit_vector);
+    dense.push_back({rows_, scratch.selection, scratch.encoded[i], k, one.exact});
+  }
+  flat_search_together(dense, std::span(scratch.dense).first(queries.size()));
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    write_hits(rows_, scratch.dense[i].best, out[i]);
+  }
 }
 
 RecallSummary Partition::recall(const RecallQuery& query,

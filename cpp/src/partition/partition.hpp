@@ -53,6 +53,10 @@ class Partition : public RefCounted {
 
   // The k best rows by cosine that pass, best first. REQUIRES: unit_query has norm 1, k
   // > 0.
+  // Answers some queries of the same k, ef, exactness and filter, at most
+  // kMostTogether.
+  void search(std::span<const SearchQuery> queries,
+              std::span<std::vector<Hit>> out) const VECALL_REQUIRES_SHARED(mutex_);
   void search(const SearchQuery& query, std::vector<Hit>& out) const
       VECALL_REQUIRES_SHARED(mutex_);
   // Both sides of recall in one pass, best first; rows that tie with the last one in

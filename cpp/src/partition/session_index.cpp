@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 
+#include "rows/sorted_block.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
@@ -25,18 +27,12 @@ SessionIndex::SessionIndex(Slot last, const RowTable& rows) {
   constexpr std::size_t kFilled = kMost / 2;
   blocks_.reserve(order.size() / kFilled + 1);
   std::reverse(order.begin(), order.end());
-  for (const Slot slot : order) {
-    if (blocks_.empty() || blocks_.back().size() == kFilled) {
-      blocks_.push_back(make_block());
-    }
-    blocks_.back().push_back(slot);
+  std::span<const Slot> left(order);
+  while (!left.empty()) {
+    const auto some = left.first(std::min(kFilled, left.size()));
+    blocks_.push_back(make_block(some, kMost));
+    left = left.subspan(some.size());
   }
-}
-
-SessionIndex::Block SessionIndex::make_block() {
-  Block block;
-  block.reserve(kMost);
-  return block;
 }
 
 std::size_t SessionIndex::block_of(Slot slot, const RowTable& rows) const noexcept {
@@ -50,13 +46,12 @@ std::size_t SessionIndex::block_of(Slot slot, const RowTable& rows) const noexce
 
 SessionIndex::Place SessionIndex::insert(Slot slot, const RowTable& rows) {
   if (blocks_.empty()) {
-    blocks_.push_back(make_block());
-    blocks_.front().push_back(slot);
+    blocks_.push_back(make_block(std::span<const Slot>(&slot, 1), kMost));
     return {};
   }
   std::size_t which = block_of(slot, rows);
   if (blocks_[which].size() == kMost) {
-    split(which);
+    split_block(blocks_, which);
     which = block_of(slot, rows);
   }
   Block& block = blocks_[which];
@@ -76,20 +71,6 @@ SessionIndex::Place SessionIndex::insert(Slot slot, const RowTable& rows) {
   }
   block.insert(at, slot);  // there is room
   return place;
-}
-
-// A full block becomes two. The last one stays whole: a session grows at its end.
-void SessionIndex::split(std::size_t at) {
-  if (blocks_.size() == blocks_.capacity()) blocks_.reserve(2 * blocks_.size() + 1);
-  Block upper = make_block();
-  Block& block = blocks_[at];
-  const bool is_last = at + 1 == blocks_.size();
-  const std::size_t lower_size = is_last ? kMost - 1 : kMost / 2;
-  const auto middle = block.begin() + static_cast<std::ptrdiff_t>(lower_size);
-  upper.assign(middle, block.end());
-  block.erase(middle, block.end());
-  blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-                 std::move(upper));
 }
 
 void SessionIndex::erase(Slot slot, const RowTable& rows) noexcept {

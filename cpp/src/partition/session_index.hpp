@@ -39,10 +39,8 @@ class SessionIndex {
 
   using Block = std::vector<Slot>;  // sorted, never empty, room for kMost
 
-  static Block make_block();
   // The block where the row is, or would be.
   [[nodiscard]] std::size_t block_of(Slot slot, const RowTable& rows) const noexcept;
-  void split(std::size_t at);
 
   std::vector<Block> blocks_;
 };

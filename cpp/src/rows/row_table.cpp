@@ -67,6 +67,7 @@ void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
   }
   const std::size_t chunks = (wanted + kChunkRows - 1) / kChunkRows;
   if (chunks > chunks_) add_chunks(chunks);
+  if (chunk_rows_ == kChunkRows && space_->has_signs()) add_signs();
 }
 
 // The only chunk moves to a larger block.
@@ -96,6 +97,17 @@ void RowTable::add_chunks(std::size_t count) {
   if (table_ != &first_) std::free(static_cast<void*>(table_));
   table_ = table;
   chunks_ = static_cast<std::uint32_t>(count);
+}
+
+void RowTable::add_signs() {
+  if (!signs_) signs_ = std::make_unique<SignPlane>(*space_);
+  while (signs_->chunks() < chunks_) {
+    auto slot = static_cast<Slot>(signs_->chunks() * kChunkRows);
+    signs_->add_chunk();
+    for (; slot < slots_ && signs_->has(slot); ++slot) {
+      signs_->put(slot, high(slot), factor(slot));
+    }
+  }
 }
 
 // Rows that came without times, sessions and authors get room for them: every chunk is
@@ -150,6 +162,7 @@ Slot RowTable::allocate(RowId id, bool has_codes) noexcept {
     const RowCodes codes = this->codes(slot);
     std::memset(codes.high, 0, space_->high_bytes());
     *codes.factor = 0.0F;
+    if (signs(slot) != nullptr) signs_->clear(slot);
   }
   ++taken_;
   return slot;
@@ -182,6 +195,7 @@ void RowTable::put_codes(Slot slot, const RowCodes& codes) noexcept {
   }
   *row.factor = *codes.factor;
   *row.step = *codes.step;
+  if (signs(slot) != nullptr) signs_->put(slot, codes.high, *codes.factor);
 }
 
 void RowTable::show_vector(Slot slot) noexcept {
@@ -213,6 +227,7 @@ RowCodes RowTable::codes(Slot slot) const noexcept {
 std::size_t RowTable::nbytes() const noexcept {
   return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
          (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
+         (signs_ ? signs_->nbytes() : 0) +
          (expiries_ ? sizeof(Expiries) + expiries_->at.capacity() * sizeof(Micros) : 0);
 }
 

@@ -11,6 +11,7 @@
 
 #include "rows/row_layout.hpp"
 #include "rows/row_space.hpp"
+#include "rows/sign_plane.hpp"
 #include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 #include "vectors/row_codes.hpp"
@@ -164,6 +165,10 @@ class RowTable {
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
     return column(RowLayout::kHigh, slot);
   }
+  // The signs of the rows of whole chunks; null where there are none from `slot` on.
+  [[nodiscard]] const SignPlane* signs(Slot slot) const noexcept {
+    return signs_ && signs_->has(slot) ? signs_.get() : nullptr;
+  }
   // The other planes of one row, null where they are not stored.
   [[nodiscard]] const std::uint8_t* low(Slot slot) const noexcept {
     return space_->has_low() ? column(RowLayout::kLow, slot) : nullptr;
@@ -214,6 +219,7 @@ class RowTable {
   void grow_first(std::size_t rows);
   void add_chunks(std::size_t count);
   void add_meta();
+  void add_signs();
 
   [[nodiscard]] std::uint8_t* column(RowLayout::Column column,
                                      Slot slot) const noexcept {
@@ -243,6 +249,7 @@ class RowTable {
   std::byte** table_ = &first_;  // the chunks, owned; an array of them where several
   std::byte* first_ = nullptr;
   std::unique_ptr<Expiries> expiries_;  // null until a row expires
+  std::unique_ptr<SignPlane> signs_;    // null until a chunk is whole
   std::uint32_t chunks_ = 0;
   std::uint32_t chunk_rows_ = 0;  // capacity of each chunk
   std::uint32_t slots_ = 0;

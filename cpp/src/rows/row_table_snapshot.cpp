@@ -99,6 +99,9 @@ void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   for (const SavedColumn& saved : kRowColumns) restore_column(saved);
   restore_flags(reader, rows);
   check_numbers(rows);
+  for (Slot slot = 0; slot < slots && rows.signs(slot) != nullptr; ++slot) {
+    rows.signs_->put(slot, rows.high(slot), rows.factor(slot));
+  }
 }
 
 void RowTableSnapshot::restore_flags(const SnapshotReader& reader, RowTable& rows) {

@@ -2,7 +2,8 @@
 
 // The bytes of a snapshot: a partition as a cache of itself, to be loaded in one go.
 // docs/reference/snapshot-format.md describes every field. Little-endian; sections
-// follow the header in the order of its table, each padded with zeros to kAlignment.
+// follow the header in the order of its table, each padded with zeros to
+// kSectionAlignment.
 
 #include <bit>
 #include <cstddef>

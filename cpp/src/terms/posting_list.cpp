@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rows/sorted_block.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
@@ -58,10 +59,7 @@ void PostingList::make_blocks(std::span<const Posting> sorted) {
   many->first.reserve(many->blocks.capacity());
   while (!sorted.empty()) {
     const auto some = sorted.first(std::min(kFilled, sorted.size()));
-    Block block;
-    block.reserve(kMost);
-    block.assign(some.begin(), some.end());
-    many->blocks.push_back(std::move(block));
+    many->blocks.push_back(make_block(some, kMost));
     many->first.push_back(some.front().slot);
     sorted = sorted.subspan(some.size());
   }
@@ -97,23 +95,13 @@ void PostingList::insert(Posting posting) {
   ++many_->size;
 }
 
-// A full block becomes two. The last one stays almost whole.
 void PostingList::split(std::size_t at) {
-  std::vector<Block>& blocks = many_->blocks;
   std::vector<Slot>& first = many_->first;
-  // Growing both before anything changes keeps them in step.
-  if (blocks.size() == blocks.capacity()) blocks.reserve(2 * blocks.size());
+  // Grown before anything changes, so that both stay in step.
   if (first.size() == first.capacity()) first.reserve(2 * first.size());
-  Block upper;
-  upper.reserve(kMost);
-  Block& lower = blocks[at];
-  const std::size_t lower_size = at + 1 == blocks.size() ? kMost - 1 : kMost / 2;
-  const auto middle = lower.begin() + static_cast<std::ptrdiff_t>(lower_size);
-  upper.assign(middle, lower.end());
-  lower.erase(middle, lower.end());
-  const auto after = static_cast<std::ptrdiff_t>(at) + 1;
-  first.insert(first.begin() + after, upper.front().slot);
-  blocks.insert(blocks.begin() + after, std::move(upper));
+  split_block(many_->blocks, at);
+  first.insert(first.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+               many_->blocks[at + 1].front().slot);
 }
 
 bool PostingList::erase(Slot slot) noexcept {

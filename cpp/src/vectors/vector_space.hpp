@@ -36,6 +36,11 @@ class VectorSpace {
   // Short vectors are always scored from float32: rounding shows more in the cosine of
   // few values, and their planes are mostly padding.
   [[nodiscard]] bool is_short() const noexcept { return dim_ <= kShortDim; }
+  // Whether one bit a value rules out enough rows to be kept beside whole chunks, and
+  // its sums are as small as kernels want them.
+  [[nodiscard]] bool has_signs() const noexcept {
+    return dim_ >= kLeastDimOfSigns && width() <= 4096;
+  }
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] const Rotation& rotation() const noexcept { return rotation_; }
 
@@ -53,6 +58,7 @@ class VectorSpace {
 
  private:
   static constexpr std::size_t kShortDim = 32;
+  static constexpr std::size_t kLeastDimOfSigns = 128;
 
   std::size_t dim_;
   Codec codec_;

@@ -109,6 +109,102 @@ TEST_CASE("a scan finds the nearest of all rows, of many and of few") {
   }
 }
 
+namespace {
+
+constexpr std::size_t kTopicDim = 200;
+constexpr std::size_t kTopics = 40;
+
+// A row of a topic: signs rule most rows of the other topics out.
+Vector of_topic(std::uint64_t number) {
+  const Vector topic = unit_vector(number % kTopics, kTopicDim);
+  const Vector own = unit_vector(1'000 + number, kTopicDim);
+  Vector sum(kTopicDim);
+  double squares = 0;
+  for (std::size_t i = 0; i < kTopicDim; ++i) {
+    sum[i] = topic[i] + 1.1F * own[i];
+    squares += static_cast<double>(sum[i]) * sum[i];
+  }
+  for (float& value : sum) value /= static_cast<float>(std::sqrt(squares));
+  return sum;
+}
+
+// Rows of topics over several chunks, some without a vector, some removed, and what is
+// known of them.
+struct Topics {
+  VectorRows rows{kTopicDim};
+  std::vector<Vector> vectors;
+
+  explicit Topics(std::size_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      vectors.push_back(of_topic(i));
+      if (i % 19 == 7) {
+        rows.add_without_vector(i);
+      } else {
+        rows.add(i, vectors.back());
+      }
+    }
+    for (Slot slot = 3; slot < count; slot += 23) rows.table().release(slot);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a scan by signs finds the nearest, one query alone or several together") {
+  Topics topics(2 * kChunkRows + 1'234);
+  const RowTable& table = topics.rows.table();
+  REQUIRE(table.signs(0) != nullptr);
+  IdMap ids;
+  ids.reserve(table.live(), table);
+  std::vector<RowId> most;
+  for (std::size_t id = 0; id < topics.vectors.size(); ++id) {
+    if (id % 4 != 0) most.push_back(static_cast<RowId>(id));
+  }
+  for (const bool filtered : {false, true}) {
+    Filter filter;
+    if (filtered) filter.only = most;
+    RowSelection selection;
+    selection.select(filter, table, nullptr, {}, ids);
+    for (const std::size_t k : {1U, 10U, 200U}) {
+      CAPTURE(filtered);
+      CAPTURE(k);
+      std::vector<Vector> units;
+      std::vector<EncodedQuery> encoded(kMostTogether);
+      std::vector<DenseQuery> queries;
+      std::vector<DenseScratch> together(kMostTogether);
+      for (std::size_t i = 0; i < kMostTogether; ++i) {
+        units.push_back(of_topic(50'000 + i * 7));
+      }
+      for (std::size_t i = 0; i < kMostTogether; ++i) {
+        encoded[i].encode(table.space(), units[i]);
+        queries.push_back({table, selection, encoded[i], k});
+      }
+      flat_search_together(queries, together);
+      for (std::size_t i = 0; i < kMostTogether; ++i) {
+        std::vector<double> all;
+        for (Slot slot = 0; slot < table.slots(); ++slot) {
+          if (!table.has_vector(slot) || !selection.contains(slot)) continue;
+          all.push_back(cosine(units[i], topics.vectors[slot]));
+        }
+        std::sort(all.begin(), all.end(), std::greater<>());
+        DenseScratch alone;
+        flat_search(queries[i], alone);
+        REQUIRE(alone.best.size() == k);
+        REQUIRE(together[i].best.size() == k);
+        std::set<Slot> seen;
+        for (std::size_t rank = 0; rank < k; ++rank) {
+          const Scored& row = alone.best[rank];
+          REQUIRE(row.slot == together[i].best[rank].slot);
+          REQUIRE(row.score == together[i].best[rank].score);
+          REQUIRE(seen.insert(row.slot).second);
+          REQUIRE(table.has_vector(row.slot));
+          REQUIRE(selection.contains(row.slot));
+          REQUIRE(all[rank] - cosine(units[i], topics.vectors[row.slot]) < kError);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the spread of a scan is that of the cosines") {
   VectorRows rows(kDim);
   fill(rows, 2'000);
