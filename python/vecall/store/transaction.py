@@ -140,7 +140,15 @@ def enter(
 
 
 @singledispatch
-def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
+def leave(
+    transaction: Any,
+    part: int,
+    seq: int,
+    live: int,
+    nbytes: int,
+    *,
+    deleted: bool = False,
+) -> int:
     """Write the newest change of a partition, and add to its counts.
 
     Args:
@@ -149,6 +157,7 @@ def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
         seq: Its newest change.
         live: The change in the number of live memories.
         nbytes: The change in the bytes of their texts.
+        deleted: Whether memories were deleted.
 
     Returns:
         The random bits that identify the change.
@@ -163,7 +172,19 @@ def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
     transaction.execute(
         "UPDATE chg SET head = ? WHERE part = ? AND seq = ?", (head, part, seq)
     )
+    if deleted:
+        transaction.execute(_TIDY, (part,))
     return head
+
+
+_TIDIED = 512  # memories of a user whose times are read again after a deletion
+_OWN = "FROM mem WHERE rid BETWEEN part.id << 32 AND (part.id << 32) | 4294967295"
+_TIDY = (
+    f"UPDATE part SET lo = (SELECT min(created_at) {_OWN}), lo_x = 9e99, "
+    f"hi = (SELECT max(updated_at) {_OWN}), hi_x = -9e99 WHERE id = ? "
+    f"AND n BETWEEN 1 AND {_TIDIED} AND (lo >= lo_x OR hi <= hi_x)"
+)
+"""Reads the times of a small user again, if one of them was of a deleted memory."""
 
 
 @singledispatch

@@ -247,10 +247,11 @@ def _enter(
 # A partition number is never reused: row numbers begin with it, and caches of other
 # processes identify memories by row number. `last_part` covers deleted partitions.
 _CREATE = """
-INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
+INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gone,
+  lo, lo_x, hi, hi_x) SELECT 1 + max(
   coalesce((SELECT max(id) FROM part), 0),
   coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
-), ?, ?, ?
+), ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 9e99, 9e99, -9e99, -9e99
 """
 
 

@@ -560,7 +560,13 @@ def _read_ahead(
 
 @leave.register
 def _leave(
-    transaction: PostgresTransaction, part: int, seq: int, live: int, nbytes: int
+    transaction: PostgresTransaction,
+    part: int,
+    seq: int,
+    live: int,
+    nbytes: int,
+    *,
+    deleted: bool = False,  # noqa: ARG001 - a trigger knows it
 ) -> int:
     transaction.execute(
         "UPDATE part SET seq = ?, head = ?, live = live + ?, bytes = bytes + ? "

@@ -156,7 +156,10 @@ class PartitionWriter:
         if self.seq == self.seq_before:
             return
         insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
-        self.head = leave(self.connection, self.id, self.seq, self._live, self._bytes)
+        deleted = any(op == "d" for *_, op in self._changes)
+        self.head = leave(
+            self.connection, self.id, self.seq, self._live, self._bytes, deleted=deleted
+        )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             live = self._live_before + self._live
