@@ -216,38 +216,45 @@ def _to_6(connection: sqlite3.Connection) -> None:  # older versions know no pie
 # What is counted is in `part` and `fig`. Tables are made again with a shorter text, for
 # the room on the first page.
 _SCHEMA_7 = """
-ALTER TABLE meta RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM meta;
+DROP TABLE meta;
 CREATE TABLE meta(key TEXT PRIMARY KEY,value TEXT)WITHOUT ROWID;
 INSERT INTO meta SELECT * FROM old;
 DROP TABLE old;
-ALTER TABLE chg RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM chg;
+DROP TABLE chg;
 CREATE TABLE chg(part INTEGER,seq INTEGER,rid INTEGER,op TEXT,head,
 PRIMARY KEY(part,seq))WITHOUT ROWID;
 INSERT INTO chg SELECT * FROM old;
 DROP TABLE old;
-ALTER TABLE tomb RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM tomb;
+DROP TABLE tomb;
 CREATE TABLE tomb(part INTEGER,id TEXT,at REAL,why TEXT,
 PRIMARY KEY(part,id))WITHOUT ROWID;
 INSERT INTO tomb SELECT * FROM old;
 DROP TABLE old;
-ALTER TABLE idem RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM idem;
+DROP TABLE idem;
 CREATE TABLE idem(part INTEGER,key TEXT,at REAL,hash BLOB,ids TEXT,
 PRIMARY KEY(part,key))WITHOUT ROWID;
 INSERT INTO idem SELECT * FROM old;
 DROP TABLE old;
 CREATE INDEX idem_at ON idem(part,at);
-ALTER TABLE told RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM told;
+DROP TABLE told;
 CREATE TABLE told(part INTEGER,session TEXT,id TEXT,at REAL,pos INTEGER,event TEXT,
 PRIMARY KEY(part,session,id))WITHOUT ROWID;
 INSERT INTO told SELECT * FROM old;
 DROP TABLE old;
-ALTER TABLE hist RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM hist;
+DROP TABLE hist;
 CREATE TABLE hist(part INTEGER,id TEXT,seq INTEGER,at REAL,op TEXT,old TEXT,
 expires_at REAL,PRIMARY KEY(part,id,seq))WITHOUT ROWID;
 INSERT INTO hist SELECT * FROM old;
 DROP TABLE old;
 CREATE INDEX hist_expires ON hist(expires_at)WHERE expires_at NOTNULL;
-ALTER TABLE replaced RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM replaced;
+DROP TABLE replaced;
 CREATE TABLE replaced(part INTEGER,id TEXT,by TEXT,why TEXT,at REAL,
 PRIMARY KEY(part,id))WITHOUT ROWID;
 INSERT INTO replaced SELECT * FROM old;
@@ -258,7 +265,8 @@ INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
 SELECT part,session,count(*),sum(state='live'),
 sum((state='live')*length(CAST(text AS BLOB))),min(coalesce(ts,created_at)),9e99,
 max(coalesce(ts,created_at)),-9e99 FROM mem WHERE session NOTNULL GROUP BY 1,2;
-ALTER TABLE part RENAME TO old;
+CREATE TEMP TABLE old AS SELECT * FROM part;
+DROP TABLE part;
 CREATE TABLE part(id INTEGER PRIMARY KEY,app TEXT,user TEXT,seq INTEGER DEFAULT 0,
 live INTEGER DEFAULT 0,bytes INTEGER DEFAULT 0,created_at REAL,snap,crc,item,head,
 n,aged,held,bare,ses,docs,gone,lo,lo_x,hi,hi_x,UNIQUE(app,user));

@@ -32,7 +32,7 @@ from vecall.store.file.filesystem import (
     require_plain,
 )
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
-from vecall.store.reads.figures import count_again, miscounted, totals
+from vecall.store.reads.figures import count_again, miscounted, said, totals
 from vecall.store.reads.item_reads import checked_items
 from vecall.store.reads.partition_reads import (
     checked_rows,
@@ -171,14 +171,10 @@ def _items(connection: sqlite3.Connection) -> Finding:
     return Finding("note" if old else "ok", "items", message)
 
 
-def _said(wrong: dict[str, int]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in wrong.items())
-
-
 def _counts(connection: sqlite3.Connection) -> Finding:
     wrong = miscounted(connection)
     if wrong:
-        message = f"wrong for {_said(wrong)}; --repair counts again"
+        message = f"wrong for {said(wrong)}; --repair counts again"
         return Finding("warning", "counts", message)
     return Finding("ok", "counts", "right")
 
@@ -259,7 +255,7 @@ def repair(path: Path) -> list[str]:
             wrong = miscounted(connection)
             if wrong:
                 count_again(connection)
-                done.append(f"{_said(wrong)} were counted again")
+                done.append(f"{said(wrong)} were counted again")
     finally:
         database.close()
     unfinished = SnapshotFolder(path).clear(unfinished_only=True)

@@ -63,8 +63,9 @@ FROM mem WHERE session IS NOT NULL GROUP BY part, session
 def _apps(users: str) -> str:
     """The sums over users, by app; partitions of scopes have names of their own."""
     return f"""(
-SELECT 0 AS part, CASE WHEN substr(user, 1, 1) = char(1) THEN user || app ELSE app END
-  AS name, count(*) AS parts, sum(CASE WHEN n > 0 THEN 1 ELSE 0 END) AS users,
+SELECT 0 AS part, CASE WHEN user >= char(1) AND user < char(2) THEN user || app
+  ELSE app END AS name, count(*) AS parts,
+  sum(CASE WHEN n > 0 THEN 1 ELSE 0 END) AS users,
   {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}, max(hi) AS hi,
   -9e99 AS hi_x
 FROM {users} AS u GROUP BY 2
@@ -139,6 +140,11 @@ def miscounted(connection: Transaction) -> dict[str, int]:
     return {what: count for what, count in found.items() if count}
 
 
+def said(wrong: dict[str, int]) -> str:
+    """Return what `miscounted` found, in words."""
+    return ", ".join(f"{count} {what}" for what, count in wrong.items())
+
+
 def count_again(connection: Transaction) -> None:
     """Write the counters of a file anew."""
     own = (*_SUMS, "lo", "lo_x", "hi", "hi_x")
@@ -210,8 +216,11 @@ def list_apps(
             (newest,) = connection.execute(
                 f"SELECT max({_NEWEST}) {of_app}", one
             ).fetchone()
-        counts = (int(value) for value in (users, live, nbytes, items))
-        apps.append(AppSummary(name, *counts, made, newest))
+        apps.append(
+            AppSummary(
+                name, int(users), int(live), int(nbytes), int(items), made, newest
+            )
+        )
     return apps
 
 
