@@ -113,6 +113,18 @@ class Programs(RuleBasedStateMachine):
             restore=restore, ttl=ttl,
         )  # fmt: skip
 
+    @rule(owner=owners, ids=st.lists(ids, max_size=3), session=sessions)
+    def observe(self, owner, ids, session):
+        events = [{"id": f"e{n}{id_}", "content": "said"} for n, id_ in enumerate(ids)]
+        app, user = owner
+        self.service.sync.observe_session(
+            {"id": session or "t", "app_name": app, "user_id": user, "events": events}
+        )
+
+    @rule(owner=owners, session=sessions)
+    def end_session(self, owner, session):
+        self.call("end_session", owner, session_id=session or "t")
+
     @rule(owner=owners, id_=ids, text=texts)
     def update(self, owner, id_, text):
         self.call("update_memory", owner, memory_id=id_, content=text)
