@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +23,18 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.store.file.counters import TIDY, count_added, read_added
 from vecall.store.names import HIDDEN_APP, hidden_user, partition_state, require_absent
 from vecall.store.rows import names_checksum
-from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
+from vecall.store.sql import insert_many
+from vecall.store.transaction import (
+    Added,
+    LoggedChange,
+    PartitionEntry,
+    ReadsAhead,
+    enter,
+    leave,
+)
 from vecall.store.values import NO_VALUE
 
 # Closes all connections before a fork.
@@ -204,7 +214,7 @@ def storage_errors() -> AbstractContextManager[None]:
     return _STORAGE_ERRORS
 
 
-# How a write to a file finds the partition of a user.
+# How a write to a file finds the partition of a user, and ends.
 
 
 _FIND = (
@@ -253,6 +263,32 @@ INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gon
   coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
 ), ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 9e99, 9e99, -9e99, -9e99
 """
+
+
+@leave.register
+def _leave(
+    connection: sqlite3.Connection,
+    part: int,
+    seq: int,
+    changes: Sequence[LoggedChange],
+    live: int,  # noqa: ARG001
+    nbytes: int,  # noqa: ARG001
+    added: Added | None,
+) -> int:
+    head = secrets.randbits(63) | 1
+    # Caches have states between transactions, so the changes before need none.
+    if changes:
+        insert_many(connection, "chg (part, seq, rid, op)", changes[:-1])
+        last = [(*changes[-1], head)]
+        insert_many(connection, "chg (part, seq, rid, op, head)", last)
+    else:
+        log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
+        connection.execute(log, (head, part, seq))
+    added = added or read_added(connection, part, seq)
+    count_added(connection, part, seq, head, added)
+    if any(op == "d" for *_, op in changes):
+        connection.execute(TIDY, (part,))
+    return head
 
 
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds

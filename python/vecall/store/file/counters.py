@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from vecall.store.names import IS_KEY
+from vecall.store.transaction import Added
 
 # What a user's row has, and the row of the app in `fig` the sum of.
 _SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
@@ -87,17 +88,14 @@ def _row_of(row: str, names: tuple[str, ...]) -> str:
     return f"({','.join(f'{row}.{name}' for name in names)})"
 
 
+# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them.
+_WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
 _LABELS = ("state", "text", "ts", "created_at", "updated_at")
 _TRIGGERS = {
-    "mem_in AFTER INSERT ON main.mem": f"""
-{_into_session()}
-UPDATE part SET n=n+1,aged=aged+(new.state='archived'),
-held=held+(new.state='quarantined'),bare=bare+(new.vec ISNULL),ses=ses+{_is("new", 1)},
-lo=min(lo,new.created_at),hi=max(hi,new.updated_at) WHERE id=new.part;
-""",
-    "mem_out AFTER DELETE ON main.mem": f"""
+    f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
 {_out_of_session()}
-UPDATE part SET n=n-1,aged=aged-(old.state='archived'),
+UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_size("old")},
+aged=aged-(old.state='archived'),
 held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),ses=ses-{_is("old", 0)},
 lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
 lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
@@ -105,15 +103,15 @@ hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part
 {_END_SESSION}
 """,
     "mem_of AFTER UPDATE OF session ON main.mem "
-    "WHEN old.session IS NOT new.session": f"""
+    f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
 {_out_of_session()}
 {_into_session()}
 UPDATE part SET ses=ses+{_is("new", 1)}-{_is("old", 0)} WHERE id=new.part;
 {_END_SESSION}
 """,
     "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
-    f"WHEN {_row_of('old', _LABELS)} IS NOT {_row_of('new', _LABELS)} "
-    "OR (old.vec ISNULL)<>(new.vec ISNULL)": f"""
+    f"WHEN({_row_of('old', _LABELS)} IS NOT {_row_of('new', _LABELS)} "
+    f"OR (old.vec ISNULL)<>(new.vec ISNULL))AND {_WAS_COUNTED}": f"""
 UPDATE fig SET live=live+(new.state='live')-(old.state='live'),
 bytes=bytes+{_size("new")}-{_size("old")},
 lo=min(lo,{_said("new")}),hi=max(hi,{_said("new")}),
@@ -121,7 +119,9 @@ lo_x=CASE WHEN {_said("old")}={_said("new")} THEN lo_x ELSE min(lo_x,{_said("old
 hi_x=CASE WHEN {_said("old")}={_said("new")} THEN hi_x ELSE max(hi_x,{_said("old")})END
 WHERE {_session("new")} AND old.session IS new.session AND
 (old.state,old.text,{_said("old")})IS NOT(new.state,new.text,{_said("new")});
-UPDATE part SET aged=aged+(new.state='archived')-(old.state='archived'),
+UPDATE part SET live=live+(new.state='live')-(old.state='live'),
+bytes=bytes+{_size("new")}-{_size("old")},
+aged=aged+(new.state='archived')-(old.state='archived'),
 held=held+(new.state='quarantined')-(old.state='quarantined'),
 bare=bare+(new.vec ISNULL)-(old.vec ISNULL),
 lo=min(lo,new.created_at),hi=max(hi,new.updated_at),
@@ -158,6 +158,55 @@ hi=max(hi,new.hi),hi_x=max(hi_x,new.hi_x,CASE WHEN new.hi<old.hi THEN old.hi
 ELSE -9e99 END) WHERE part=0 AND name={_app("new")};
 """,
 }
+
+
+_LEAVE = """
+UPDATE part SET seq=?,head=?,n=n+?,live=live+?,bytes=bytes+?,aged=aged+?,held=held+?,
+bare=bare+?,ses=ses+?,lo=min(lo,?),hi=max(hi,?) WHERE id=?
+"""
+_GROWN = """
+UPDATE fig SET n=n+?,live=live+?,bytes=bytes+?,lo=min(lo,?),hi=max(hi,?)
+WHERE part=? AND name=?
+"""
+_NEW_SESSION = """
+INSERT INTO fig(n,live,bytes,lo,hi,part,name,lo_x,hi_x)VALUES(?,?,?,?,?,?,?,9e99,-9e99)
+"""
+_TIDIED = 512  # memories of a user whose times are read again after a deletion
+_OWN = "FROM mem WHERE rid BETWEEN part.id<<32 AND(part.id<<32)|4294967295"
+TIDY = f"""
+UPDATE part SET lo=(SELECT min(created_at) {_OWN}),lo_x=9e99,
+hi=(SELECT max(updated_at) {_OWN}),hi_x=-9e99
+WHERE id=? AND n BETWEEN 1 AND {_TIDIED} AND(lo>=lo_x OR hi<=hi_x)
+"""
+"""Reads the times of a small user again, if one of them was of a deleted memory."""
+
+
+def count_added(
+    connection: sqlite3.Connection, part: int, seq: int, head: int, added: Added
+) -> None:
+    """Write the newest change of a user, and count the rows that were added."""
+    sessions = 0
+    for name, counts in added.sessions.items():
+        values = (*counts, part, name)
+        if not connection.execute(_GROWN, values).rowcount:
+            connection.execute(_NEW_SESSION, values)
+            sessions += 1
+    n, live, nbytes, aged, held, bare, lo, hi = added.counts
+    values = (seq, head, n, live, nbytes, aged, held, bare, sessions, lo, hi, part)
+    connection.execute(_LEAVE, values)
+
+
+def read_added(connection: sqlite3.Connection, part: int, seq: int) -> Added:
+    """Return the rows of a user that were added up to a change."""
+    added = Added()
+    for row in connection.execute(
+        "SELECT session, state, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
+        "updated_at, ts FROM mem WHERE rid BETWEEN (?1 << 32) + 1 + "
+        "(SELECT seq FROM part WHERE id = ?1) AND (?1 << 32) + ?2",
+        (part, seq),
+    ):
+        added.add(*row)
+    return added
 
 
 def count_writes(connection: sqlite3.Connection) -> None:

@@ -271,7 +271,7 @@ def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
     names = partition_names(connection, rid >> 32)
     if names is not None:
         partition = PartitionWriter(connection, *names, create=False)
-        partition.change(rid, "d")  # the recount below corrects the counts
+        partition.change(rid, "d")
         partition.finish()
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
 
