@@ -64,6 +64,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "history": "returned",
     "list": "returned",
     "count": None,
+    "list_sessions": None,
     "archive": None,
     "restore": "written",
     "propose_forget": None,

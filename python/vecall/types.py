@@ -662,11 +662,21 @@ class AppSummary:
         app_name: The app.
         users: Number of its users who have memories.
         memories: Number of their live memories.
+        text_bytes: UTF-8 bytes of their texts.
+        items: Number of the app's items.
+        created_at: When the first of these users was first written, in seconds since
+            1970.
+        updated_at: When a memory of one of them was last changed, in seconds since
+            1970.
     """
 
     app_name: str
     users: int
     memories: int
+    text_bytes: int = 0
+    items: int = 0
+    created_at: float = 0.0
+    updated_at: float = 0.0
 
     __repr__ = short_repr
 
@@ -682,6 +692,8 @@ class UserSummary:
         created_at: When the first of the stored memories was created, in seconds since
             1970.
         updated_at: When one of them was last changed, in seconds since 1970.
+        sessions: Number of sessions that have a stored memory.
+        items: Number of stored items.
     """
 
     user_id: str
@@ -689,5 +701,28 @@ class UserSummary:
     text_bytes: int
     created_at: float
     updated_at: float
+    sessions: int = 0
+    items: int = 0
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A session that has memories.
+
+    Attributes:
+        session_id: The session.
+        memories: Number of its live memories.
+        text_bytes: UTF-8 bytes of their texts.
+        first_at: The earliest time of its memories in any state, in seconds since 1970.
+        last_at: The latest time of them.
+    """
+
+    session_id: str
+    memories: int
+    text_bytes: int
+    first_at: float
+    last_at: float
 
     __repr__ = short_repr

@@ -110,6 +110,21 @@ def check_query(value: object) -> str:
     return value
 
 
+def checked_page(
+    prefix: object, after: object, limit: object, limits: Limits
+) -> tuple[str, str, int]:
+    """Return the arguments of a page of names: "" is every name, or the beginning.
+
+    Raises:
+        InvalidArgumentError: A name or the limit is invalid.
+    """
+    count = check_top_k(limit, limits, "limit")
+    begin = "" if after is None else check_name(after, "after", limits)
+    if type(prefix) is str and not prefix:
+        return "", begin, count
+    return check_name(prefix, "prefix", limits), begin, count
+
+
 def check_top_k(value: object, limits: Limits, name: str = "top_k") -> int:
     """Return `value` if it is a number of results.
 

@@ -49,6 +49,7 @@ READING: dict[str, dict[str, Any]] = {
     "memory_history": {**ALICE, "memory_id": "f"},
     "list_memories": {**ALICE},
     "count_memories": {**ALICE},
+    "list_sessions": {**ALICE},
     "admin.warm": {**ALICE},
     "admin.stats": {},
     "admin.list_apps": {},

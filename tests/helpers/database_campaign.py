@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from vecall import BusyError, MemoryService, ReadOnlyError, StorageError
 
+from helpers.counted import wrong_counters
 from helpers.fork_pool import ForkPool, Lines, together
 from helpers.postgres_server import Schema, new_server
 from helpers.workloads import APP, PLANS, is_item, make, opened
@@ -262,6 +263,8 @@ class DatabaseCampaign:
         rows = self.primary.execute(_ROWS.format(self._schema.name))
         faults = self.primary.execute(_FAULTS.format(self._schema.name))
         self._tally.problems += [fault for (fault,) in faults]
+        wrong = _until_done(lambda: wrong_counters(self._service))
+        self._tally.problems += [f"counters: {wrong}"] if wrong else []
         stored: dict[str, list[str]] = {name: [] for name in least}
         for (row,) in rows:
             text = row.strip('"')  # an item's value is JSON

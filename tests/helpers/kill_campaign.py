@@ -17,6 +17,8 @@ from typing import Any
 
 import vecall
 from vecall import MemoryService
+from vecall.store.file.schema import NEWEST
+from vecall.store.reads.figures import miscounted
 
 from helpers.fork_pool import ForkPool, Lines
 from helpers.workloads import APP, EMBEDDERS, LARGE, PLANS, mark, opened
@@ -294,6 +296,10 @@ class Campaign:
             if sound != [("ok",)]:
                 self.tally.unsound += 1
                 self._problem(f"integrity_check: {sound[:3]}")
+            if connection.execute("PRAGMA user_version").fetchone()[0] == NEWEST:
+                wrong = miscounted(connection)
+                if wrong:
+                    self._problem(f"counters: {wrong}")
             return connection.execute(
                 "SELECT user, text, coalesce(new.vec, mem.vec), model.name FROM mem "
                 "JOIN part ON part.id = mem.part "

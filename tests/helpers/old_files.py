@@ -16,8 +16,8 @@ from helpers.clocks import SettableClock
 from helpers.memories import texts as found_texts
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-NEWEST = 6
-OLD = [1, 2, 3, 4, 5]
+NEWEST = 7
+OLD = [1, 2, 3, 4, 5, 6]
 MADE_AT = 1_795_355_200.0  # a minute after the files of schemas 2 to 4 were made
 # How many memories each user has, by the file's schema.
 USERS = {
@@ -26,6 +26,7 @@ USERS = {
     3: {"alice": 8, "bob": 1},
     4: {"alice": 8, "bob": 1},
     5: {"alice": 8, "bob": 1},
+    6: {"alice": 8, "bob": 1},
 }
 ZEBRAS = {
     1: [f"alice says zebra number {number}" for number in range(6)],
@@ -33,6 +34,7 @@ ZEBRAS = {
     3: [f"zebra number {number}" for number in range(5)],
     4: [f"zebra number {number}" for number in range(5)],
     5: [f"zebra number {number}" for number in range(5)],
+    6: [f"zebra number {number}" for number in range(5)],
 }
 # What schema 1 knew; idem and vec_next of the old files are empty, or of schema 2.
 TABLES = {

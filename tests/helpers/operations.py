@@ -47,6 +47,7 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     do("history 2 returned", "memory_history", **ALICE, memory_id=two)
     do("list 9 returned", "list_memories", **ALICE)
     assert do("count", "count_memories", **ALICE) == 9
+    do("list_sessions", "list_sessions", **ALICE)
     do("archive", "archive_memory", **ALICE, memory_id=two)
     do("restore 1 written", "restore_memory", **ALICE, memory_id=two)
     do("observe_session 0 written", "observe_session", session("lynx", id_="late"))

@@ -37,6 +37,7 @@ from vecall.hooks import ALLOW, QUARANTINE, REJECT
 from vecall.summaries import SessionSummary
 
 from helpers.clocks import SettableClock
+from helpers.counted import wrong_counters
 from helpers.postgres_server import Schema
 from helpers.random_calls_made import CALLS
 
@@ -246,6 +247,8 @@ class Program:
             if any(answer != first for answer in answers.values()):
                 raise DifferenceError(self.seed, self.calls, name, answers)
             self._learn(first)
+        for place in self.places:
+            assert wrong_counters(place.services[0]) == {}
         return calls
 
     def _answer(

@@ -347,6 +347,14 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
     ),
     "propose_forget": (2, _propose),
     "confirm_forget": (2, _confirm),
+    "list_sessions": (
+        3,
+        _simple(
+            "list_sessions",
+            lambda p: {"prefix": p.choice_of("", "s"), "scope": p.scope(),
+                       "limit": p.choice_of(1, 2, 100)},
+        ),
+    ),
     "consolidate": (
         2,
         _simple(

@@ -21,6 +21,7 @@ BOUND = {
     "expand_session": "expand_session",
     "list": "list_memories",
     "count": "count_memories",
+    "list_sessions": "list_sessions",
     "history": "memory_history",
     "update": "update_memory",
     "archive": "archive_memory",

@@ -21,6 +21,7 @@ ROWS = {
     "trig": "(part, session, kind) VALUES ({part}, '{id}', 'summary')",
     "replaced": "(part, id, why, at) VALUES ({part}, '{id}', 'x', 0)",
     "told": "(part, session, id, at) VALUES ({part}, 's', '{id}', 0)",
+    "fig": "(part, name) VALUES ({part}, '{id}')",
     "snap": "(part, n, data) VALUES ({part}, {n}, 'secret {part}')",
     "item": "(rid, part, ns, key, value, created_at, updated_at, crc) "
     "VALUES ({rid}, {part}, 'ns', '{id}', 'secret {part}', 0, 0, 0)",

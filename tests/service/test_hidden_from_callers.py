@@ -75,6 +75,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"include_expired": True},
         *({"filter": each} for each in FILTERS),
     ],
+    "list_sessions": [{}, {"limit": 1}, {"prefix": "s"}, {"include_expired": True}],
     "history": [{"memory_id": HIDDEN}, {"memory_id": "newer"}, {"memory_id": "v0"}],
     "mark_used": [{"memory_ids": IDS}],
     "touch": [{"memory_ids": IDS, "ttl": 9_999.0}, {"memory_ids": IDS, "ttl": None}],

@@ -111,6 +111,8 @@ class Program:
             ("list", {"cursor": id_, "limit": chance.randint(1, 4)}),
             ("list", {"state": chance.choice(["live", "archived"])}),
             ("count", {"filter": {"kind": "fact"}}),
+            ("count", {}),
+            ("list_sessions", {"limit": chance.randint(1, 3)}),
             ("history", {"memory_id": id_}),
             ("search", {"query": chance.choice(WORDS), "top_k": 100}),
             ("touch", {"memory_ids": ids, "ttl": chance.choice([3.0, 60.0, None])}),

@@ -13,6 +13,7 @@ from vecall import LimitExceededError, Limits, MemoryService
 LISTS = {
     "list_memories": lambda service: partial(service.list_memories, **ALICE),
     "alice.list": lambda service: service.user(*ALICE.values()).list,
+    "list_sessions": lambda service: partial(service.list_sessions, **ALICE),
     "list_users": lambda service: partial(service.admin.list_users, app_name="app"),
     "list_apps": lambda service: service.admin.list_apps,
 }
@@ -69,7 +70,8 @@ def test_pages_of_users_and_apps_end_with_none():
 def test_a_limit_above_the_maximum_is_refused_by_its_own_name(name):
     with MemoryService(embedder=None, limits=Limits(max_top_k=7)) as service:
         read = LISTS[name](service.sync)
-        service.sync.user(*ALICE.values()).add(["zebra"])
+        fact = {"content": "zebra", "session_id": "s"}
+        service.sync.user(*ALICE.values()).add([fact])
         assert len(read(limit=7)) == 1
         with pytest.raises(LimitExceededError, match=r"^limit: .*7"):
             read(limit=8)

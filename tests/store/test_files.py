@@ -25,7 +25,7 @@ def test_an_empty_file_is_migrated_to_the_newest_schema(open_service, tmp_path):
             "SELECT name FROM sqlite_master WHERE type = 'table'"
         )
     }
-    assert connection.execute("PRAGMA user_version").fetchone() == (6,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (7,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
     assert tables >= set("meta model part mem vec_next chg tomb hist idem trig".split())
@@ -62,7 +62,7 @@ def test_a_file_of_a_newer_version_is_refused_with_both_numbers(open_service, tm
     connection.commit()
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(IncompatibleFileError, match=r"99.*\b6\b"):
+    with pytest.raises(IncompatibleFileError, match=r"99.*\b7\b"):
         open_service(path)
     assert path.read_bytes() == before
 

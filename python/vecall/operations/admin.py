@@ -48,7 +48,7 @@ from vecall.store import (
 )
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
-from vecall.validation import check_name, check_path, check_top_k, checked_bool
+from vecall.validation import check_path, checked_bool, checked_page
 
 # Background work of a service: due sessions, expired memories, consolidation.
 
@@ -456,16 +456,17 @@ class Admin:
         return {**counts, **storage.maintenance.sizes()}
 
     @observed("list_apps")
-    async def list_apps(self, after: object, limit: object) -> Page[AppSummary]:
+    async def list_apps(
+        self, prefix: object, after: object, limit: object
+    ) -> Page[AppSummary]:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
         runtime.check_whole()
-        count = check_top_k(limit, runtime.limits, "limit")
-        begin = "" if after is None else check_name(after, "after", runtime.limits)
+        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
 
         def page() -> Page[AppSummary]:
             with runtime.storage.read() as reads:
-                apps = reads.list_apps(begin, count + 1)
+                apps = reads.list_apps(first, begin, count + 1)
             return Page.of(apps, count, lambda app: app.app_name)
 
         found: Page[AppSummary] = await Join(
@@ -481,11 +482,7 @@ class Admin:
         runtime = self._runtime
         runtime.check_whole()
         runtime.key(app_name, "-", write=False)
-        count = check_top_k(limit, runtime.limits, "limit")
-        begin = "" if after is None else check_name(after, "after", runtime.limits)
-        first = ""
-        if type(prefix) is not str or prefix:
-            first = check_name(prefix, "prefix", runtime.limits)
+        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
 
         def page() -> Page[UserSummary]:
             with runtime.storage.read() as reads:

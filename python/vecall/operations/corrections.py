@@ -52,13 +52,21 @@ from vecall.store import (
     WriteJob,
 )
 from vecall.telemetry import observed
-from vecall.types import Filter, ForgetProposal, MemoryEntry, Page, Revision
+from vecall.types import (
+    Filter,
+    ForgetProposal,
+    ListedSession,
+    MemoryEntry,
+    Page,
+    Revision,
+)
 from vecall.validation import (
     check_filter,
     check_name,
     check_query,
     check_top_k,
     checked_bool,
+    checked_page,
 )
 
 Key = tuple[str, str]
@@ -310,6 +318,36 @@ class Corrections:
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
             return reads.count_listed(*key, state, now, conditions, self._memory.rights)
+
+    @observed("list_sessions")
+    async def sessions(
+        self,
+        app_name: str,
+        user_id: str,
+        prefix: object,
+        after: object,
+        limit: object,
+        scope: str,
+        include_expired: object,
+    ) -> Page[ListedSession]:
+        """Return a page of a user's sessions that have memories."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, scope, write=False)
+        first, begin, count = checked_page(prefix, after, limit, memory.limits)
+        expired = checked_bool(include_expired, "include_expired")
+
+        def page() -> Page[ListedSession]:
+            with memory.storage.read(*key) as reads:
+                now = ALWAYS if expired else memory.storage.expiry_clock.now()
+                found = reads.list_sessions(
+                    *key, first, begin, count + 1, now, memory.rights
+                )
+            return Page.of(found, count, lambda session: session.session_id)
+
+        found: Page[ListedSession] = await Join(
+            memory.search_index.partitions.submit_scan(key, page)
+        )
+        return found
 
     def _listed(
         self,

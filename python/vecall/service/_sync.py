@@ -49,6 +49,7 @@ from vecall.types import (
     Event,
     FilterLike,
     ForgetProposal,
+    ListedSession,
     MemoryEntry,
     OwnVectors,
     Page,
@@ -790,6 +791,43 @@ class SyncMemoryService(ClosesBlocking):
         return run_sync(
             self._corrections.count(
                 app_name, user_id, state, filter, scope, include_expired
+            )
+        )
+
+    def list_sessions(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> Page[ListedSession]:
+        """Return a page of the user's sessions that have memories, in order of names.
+
+        The order is that of Unicode code points. A session whose turns still wait to
+        become memories is not listed before they do.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            prefix: Only sessions whose ids begin with this text.
+            after: Only sessions after this one: the `next` of the previous page.
+            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            scope: The memories' scope.
+            include_expired: As in `list_memories`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return run_sync(
+            self._corrections.sessions(
+                app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
 

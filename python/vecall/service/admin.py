@@ -153,13 +153,14 @@ class MemoryAdmin:
         return await run_async(self._admin.stats())
 
     async def list_apps(
-        self, *, after: str | None = None, limit: int = 100
+        self, *, prefix: str = "", after: str | None = None, limit: int = 100
     ) -> Page[AppSummary]:
         """Return the apps that have memories, with counts, in order of their names.
 
-        Users whose names a purge has hidden are not counted.
+        Users whose names a purge has hidden are not counted, nor found by a prefix.
 
         Args:
+            prefix: Only apps whose names begin with this text.
             after: Only apps after this one: the `next` of the previous page.
             limit: Maximum number of apps, 1 to `Limits.max_top_k`.
 
@@ -169,7 +170,7 @@ class MemoryAdmin:
         Raises:
             InvalidArgumentError: An invalid name or limit.
         """
-        return await run_async(self._admin.list_apps(after, limit))
+        return await run_async(self._admin.list_apps(prefix, after, limit))
 
     async def list_users(
         self,
@@ -181,8 +182,8 @@ class MemoryAdmin:
     ) -> Page[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
-        The order is that of Unicode code points. The times of each user are read from
-        all of the user's memories.
+        The order is that of Unicode code points. Memories that have expired count until
+        the maintenance deletes them.
 
         Args:
             app_name: The app.

@@ -36,6 +36,7 @@ from vecall.types import (
     Event,
     FilterLike,
     ForgetProposal,
+    ListedSession,
     MemoryEntry,
     OwnVectors,
     Page,
@@ -641,6 +642,41 @@ class UserMemory:
             **self._owner,
             state=state,
             filter=filter,
+            scope=scope,
+            include_expired=include_expired,
+        )
+
+    async def list_sessions(
+        self,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> Page[ListedSession]:
+        """Return a page of the user's sessions that have memories, in order of names.
+
+        See `MemoryService.list_sessions`.
+
+        Args:
+            prefix: Only sessions whose ids begin with this text.
+            after: Only sessions after this one: the `next` of the previous page.
+            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            scope: The memories' scope.
+            include_expired: As in `list`.
+
+        Returns:
+            A list with the attribute `next`, which is None at the end.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return await self._service.list_sessions(
+            **self._owner,
+            prefix=prefix,
+            after=after,
+            limit=limit,
             scope=scope,
             include_expired=include_expired,
         )

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store import names, sql
-from vecall.store.reads import item_reads, listing, partition_reads
+from vecall.store.reads import figures, item_reads, listing, partition_reads
 from vecall.store.transaction import Transaction
 from vecall.store.writes import (
     add,
@@ -72,14 +72,15 @@ class SqlReads(Generic[T]):
     vectors_of = _read(add.vectors_of)
     buffered_turns = _read(sessions.buffered_turns)
     seen_turn_ids = _read(sessions.seen_turn_ids)
-    list_apps = _read(listing.list_apps)
-    list_users = _read(listing.list_users)
+    list_apps = _read(figures.list_apps)
+    list_users = _read(figures.list_users)
+    list_sessions = _read(figures.list_sessions)
     users_of = _read(partition_reads.users_of)
     hidden_in_app = _read(names.hidden_in_app)
     due_users = _read(delete.due_users)
     due_sessions = _read(sessions.due_sessions)
     next_due = _read(sessions.next_due)
-    totals = _read(partition_reads.totals)
+    totals = _read(figures.totals)
     active_model = _read(sql.active_model)
     has_memories = _read(sql.has_memories)
     without_vector = _read(partition_reads.without_vector)

@@ -16,7 +16,6 @@ Jobs and reads are written once, in SQL that SQLite executes as it is.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, singledispatch
 from hashlib import blake2b
@@ -95,6 +94,73 @@ Statement = tuple[str, Sequence[Any]]
 """The text of a statement, and its values."""
 
 
+LoggedChange = tuple[int, int, int, str]
+"""(part, seq, rid, op): a change for the log."""
+
+
+class Added:
+    """Counts of the memories that a transaction adds to a partition.
+
+    Attributes:
+        counts: Their number, of live ones, bytes of those, archived and quarantined
+            ones, of those without a vector; the least `created_at` and the greatest
+            `updated_at`.
+        sessions: For each session their number, of live ones, bytes of those, and the
+            first and the last time of one.
+    """
+
+    __slots__ = ("counts", "sessions")
+
+    def __init__(self) -> None:
+        """Count none."""
+        self.counts: list[float] = [0, 0, 0, 0, 0, 0, 9e99, -9e99]
+        self.sessions: dict[str, list[float]] = {}
+
+    def add(
+        self,
+        session: str | None,
+        state: str,
+        size: int,
+        is_bare: bool,
+        created_at: float,
+        updated_at: float,
+        ts: float | None,
+    ) -> None:
+        """Count a memory.
+
+        Args:
+            session: Its session.
+            state: Its state.
+            size: The bytes of its text.
+            is_bare: Whether it has no vector.
+            created_at: When it was created.
+            updated_at: When it was last changed.
+            ts: When it was said.
+        """
+        counts = self.counts
+        counts[0] += 1
+        live = state == "live"
+        if live:
+            counts[1] += 1
+            counts[2] += size
+        else:
+            counts[3 if state == "archived" else 4] += 1
+        counts[5] += is_bare
+        counts[6] = min(counts[6], created_at)
+        counts[7] = max(counts[7], updated_at)
+        if session is not None:
+            said = created_at if ts is None else ts
+            known = self.sessions.get(session)
+            if known is None:
+                self.sessions[session] = [1, live, size * live, said, said]
+                return
+            known[0] += 1
+            known[1] += live
+            known[2] += size * live
+            known[3] = min(known[3], said)
+            known[4] = max(known[4], said)
+
+
 class ReadsAhead(NamedTuple):
     """SELECT statements that follow the look-up of a partition.
 
@@ -139,30 +205,31 @@ def enter(
 
 
 @singledispatch
-def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
+def leave(
+    transaction: Any,
+    part: int,  # noqa: ARG001
+    seq: int,  # noqa: ARG001
+    changes: Sequence[LoggedChange],  # noqa: ARG001
+    live: int,  # noqa: ARG001
+    nbytes: int,  # noqa: ARG001
+    added: Added | None,  # noqa: ARG001
+) -> int:
     """Write the newest change of a partition, and add to its counts.
 
     Args:
-        transaction: The transaction.
+        transaction: The transaction; each kind registers its own implementation.
         part: The partition's number.
         seq: Its newest change.
-        live: The change in the number of live memories.
+        changes: The changes for the log; empty if the log has them.
+        live: The change in the number of live memories. A file counts itself.
         nbytes: The change in the bytes of their texts.
+        added: The rows that were added. None: a file reads them. A database counts.
 
     Returns:
         The random bits that identify the change.
     """
-    head = secrets.randbits(63) | 1
-    transaction.execute(
-        "UPDATE part SET seq = ?, head = ?, live = live + ?, bytes = bytes + ? "
-        "WHERE id = ?",
-        (seq, head, live, nbytes, part),
-    )
-    # Caches have states between transactions, so the changes before need none.
-    transaction.execute(
-        "UPDATE chg SET head = ? WHERE part = ? AND seq = ?", (head, part, seq)
-    )
-    return head
+    msg = f"no implementation for {type(transaction).__name__}"
+    raise TypeError(msg)
 
 
 @singledispatch

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +23,18 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.store.file.counters import TIDY, count_added, read_added
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import names_checksum
-from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
+from vecall.store.sql import insert_many
+from vecall.store.transaction import (
+    Added,
+    LoggedChange,
+    PartitionEntry,
+    ReadsAhead,
+    enter,
+    leave,
+)
 from vecall.store.values import NO_VALUE
 
 # Closes all connections before a fork.
@@ -197,7 +207,7 @@ storage_errors = _StorageErrors()
 """Converts errors of SQLite, and of values that it returns, to vecall errors."""
 
 
-# How a write to a file finds the partition of a user.
+# How a write to a file finds the partition of a user, and ends.
 
 
 # The names come from the row, not from the index that leads to it.
@@ -242,11 +252,38 @@ def _enter(
 # A partition number is never reused: row numbers begin with it, and caches of other
 # processes identify memories by row number. `last_part` covers deleted partitions.
 _CREATE = """
-INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
+INSERT INTO part (id, app, user, created_at, n, aged, held, bare, ses, docs, gone,
+  lo, lo_x, hi, hi_x) SELECT 1 + max(
   coalesce((SELECT max(id) FROM part), 0),
   coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
-), ?, ?, ?
+), ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 9e99, 9e99, -9e99, -9e99
 """
+
+
+@leave.register
+def _leave(
+    connection: sqlite3.Connection,
+    part: int,
+    seq: int,
+    changes: Sequence[LoggedChange],
+    live: int,  # noqa: ARG001
+    nbytes: int,  # noqa: ARG001
+    added: Added | None,
+) -> int:
+    head = secrets.randbits(63) | 1
+    # Caches have states between transactions, so the changes before need none.
+    if changes:
+        insert_many(connection, "chg (part, seq, rid, op)", changes[:-1])
+        last = [(*changes[-1], head)]
+        insert_many(connection, "chg (part, seq, rid, op, head)", last)
+    else:
+        log = "UPDATE chg SET head = ? WHERE part = ? AND seq = ?"
+        connection.execute(log, (head, part, seq))
+    added = added or read_added(connection, part, seq)
+    count_added(connection, part, seq, head, added)
+    if any(op == "d" for *_, op in changes):
+        connection.execute(TIDY, (part,))
+    return head
 
 
 _STEPS_WATCHED = 200_000  # of SQLite's machine: some milliseconds

@@ -38,6 +38,7 @@ from vecall.store.file.connections import (
     reading,
     storage_errors,
 )
+from vecall.store.file.counters import count_writes
 from vecall.store.file.filesystem import (
     FileLock,
     Reserve,
@@ -214,6 +215,7 @@ class Database:
                 self._set_up_writer()
         with self._passing():
             schema.migrate(self._writer.connection)
+        count_writes(self._writer.connection)
         self.has_room(0)
 
     def _set_up_writer(self) -> None:
@@ -440,6 +442,7 @@ class Database:
             channel.connection = self._connect()
             if channel is self._writer:
                 self._set_up_writer()
+                count_writes(channel.connection)
             channel.broken = False
         return channel.connection
 

@@ -213,6 +213,89 @@ def _to_6(connection: sqlite3.Connection) -> None:  # older versions know no pie
     _run(connection, "", 6)
 
 
+# What is counted is in `part` and `fig`. Tables are made again with a shorter text, for
+# the room on the first page.
+_SCHEMA_7 = """
+CREATE TEMP TABLE old AS SELECT * FROM meta;
+DROP TABLE meta;
+CREATE TABLE meta(key TEXT PRIMARY KEY,value TEXT)WITHOUT ROWID;
+INSERT INTO meta SELECT * FROM old;
+DROP TABLE old;
+CREATE TEMP TABLE old AS SELECT * FROM chg;
+DROP TABLE chg;
+CREATE TABLE chg(part INTEGER,seq INTEGER,rid INTEGER,op TEXT,head,
+PRIMARY KEY(part,seq))WITHOUT ROWID;
+INSERT INTO chg SELECT * FROM old;
+DROP TABLE old;
+CREATE TEMP TABLE old AS SELECT * FROM tomb;
+DROP TABLE tomb;
+CREATE TABLE tomb(part INTEGER,id TEXT,at REAL,why TEXT,
+PRIMARY KEY(part,id))WITHOUT ROWID;
+INSERT INTO tomb SELECT * FROM old;
+DROP TABLE old;
+CREATE TEMP TABLE old AS SELECT * FROM idem;
+DROP TABLE idem;
+CREATE TABLE idem(part INTEGER,key TEXT,at REAL,hash BLOB,ids TEXT,
+PRIMARY KEY(part,key))WITHOUT ROWID;
+INSERT INTO idem SELECT * FROM old;
+DROP TABLE old;
+CREATE INDEX idem_at ON idem(part,at);
+CREATE TEMP TABLE old AS SELECT * FROM told;
+DROP TABLE told;
+CREATE TABLE told(part INTEGER,session TEXT,id TEXT,at REAL,pos INTEGER,event TEXT,
+PRIMARY KEY(part,session,id))WITHOUT ROWID;
+INSERT INTO told SELECT * FROM old;
+DROP TABLE old;
+CREATE TEMP TABLE old AS SELECT * FROM hist;
+DROP TABLE hist;
+CREATE TABLE hist(part INTEGER,id TEXT,seq INTEGER,at REAL,op TEXT,old TEXT,
+expires_at REAL,PRIMARY KEY(part,id,seq))WITHOUT ROWID;
+INSERT INTO hist SELECT * FROM old;
+DROP TABLE old;
+CREATE INDEX hist_expires ON hist(expires_at)WHERE expires_at NOTNULL;
+CREATE TEMP TABLE old AS SELECT * FROM replaced;
+DROP TABLE replaced;
+CREATE TABLE replaced(part INTEGER,id TEXT,by TEXT,why TEXT,at REAL,
+PRIMARY KEY(part,id))WITHOUT ROWID;
+INSERT INTO replaced SELECT * FROM old;
+DROP TABLE old;
+CREATE TABLE fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x,parts,users,aged,held,bare,ses,
+docs,gone,PRIMARY KEY(part,name))WITHOUT ROWID;
+INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
+SELECT part,session,count(*),sum(state='live'),
+sum((state='live')*length(CAST(text AS BLOB))),min(coalesce(ts,created_at)),9e99,
+max(coalesce(ts,created_at)),-9e99 FROM mem WHERE session NOTNULL GROUP BY 1,2;
+CREATE TEMP TABLE old AS SELECT * FROM part;
+DROP TABLE part;
+CREATE TABLE part(id INTEGER PRIMARY KEY,app TEXT,user TEXT,seq INTEGER DEFAULT 0,
+live INTEGER DEFAULT 0,bytes INTEGER DEFAULT 0,created_at REAL,snap,crc,item,head,
+n,aged,held,bare,ses,docs,gone,lo,lo_x,hi,hi_x,UNIQUE(app,user));
+INSERT INTO part SELECT old.*,coalesce(m.n,0),coalesce(aged,0),coalesce(held,0),
+coalesce(bare,0),coalesce(ses,0),coalesce(docs,0),coalesce(gone,0),coalesce(lo,9e99),
+9e99,coalesce(hi,-9e99),-9e99 FROM old LEFT JOIN(SELECT part,count(*)AS n,
+sum(state='archived')AS aged,sum(state='quarantined')AS held,sum(vec ISNULL)AS bare,
+min(created_at)AS lo,max(updated_at)AS hi FROM mem GROUP BY 1)AS m ON m.part=old.id
+LEFT JOIN(SELECT part,count(*)AS ses FROM fig GROUP BY 1)AS s ON s.part=old.id
+LEFT JOIN(SELECT part,count(*)AS docs FROM item WHERE ns<>char(31)GROUP BY 1)AS i
+ON i.part=old.id LEFT JOIN(SELECT part,count(*)AS gone FROM tomb
+WHERE NOT(id>=char(0,33)AND id<char(0,34))GROUP BY 1)AS t ON t.part=old.id;
+DROP TABLE old;
+CREATE INDEX part_user ON part(user,app);
+CREATE INDEX part_age ON part(app,created_at);
+CREATE INDEX told_wait ON told(part)WHERE event NOTNULL;
+INSERT INTO fig SELECT 0,
+CASE WHEN substr(user,1,1)=char(1)THEN user||app ELSE app END,
+sum(n),sum(live),sum(bytes),NULL,NULL,max(hi),-9e99,count(*),
+sum(n>0),sum(aged),sum(held),sum(bare),sum(ses),sum(docs),sum(gone)FROM part
+GROUP BY 2;
+INSERT INTO meta VALUES('counts','1');
+"""
+
+
+def _to_7(connection: sqlite3.Connection) -> None:
+    _run(connection, _SCHEMA_7, 7)
+
+
 def _create_newest_schema(connection: sqlite3.Connection) -> None:
     """Make the tables and indexes that the migrations lead to, in one step each."""
     for *_, sql in _made_by_migrations(NEWEST):
@@ -228,6 +311,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _to_4,
     _to_5,
     _to_6,
+    _to_7,
 )
 
 NEWEST = len(_MIGRATIONS)

@@ -32,12 +32,13 @@ from vecall.store.file.filesystem import (
     require_plain,
 )
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
+from vecall.store.reads.figures import count_again, miscounted, said, totals
 from vecall.store.reads.item_reads import checked_items
 from vecall.store.reads.partition_reads import (
     checked_rows,
+    count_totals,
     lacking_vectors,
     load_rows,
-    totals,
 )
 from vecall.store.results import Finding, Level, old_checksums, vectors_finding
 from vecall.store.sql import active_model
@@ -170,19 +171,10 @@ def _items(connection: sqlite3.Connection) -> Finding:
     return Finding("note" if old else "ok", "items", message)
 
 
-_MISCOUNTED = """
-SELECT count(*) FROM part LEFT JOIN (
-  SELECT part, count(*) AS live, sum(length(CAST(text AS BLOB))) AS bytes
-  FROM mem WHERE state = 'live' GROUP BY part
-) AS real ON real.part = part.id
-WHERE part.live <> coalesce(real.live, 0) OR part.bytes <> coalesce(real.bytes, 0)
-"""
-
-
 def _counts(connection: sqlite3.Connection) -> Finding:
-    wrong = connection.execute(_MISCOUNTED).fetchone()[0]
+    wrong = miscounted(connection)
     if wrong:
-        message = f"{wrong} users have a wrong count; --repair counts them again"
+        message = f"wrong for {said(wrong)}; --repair counts again"
         return Finding("warning", "counts", message)
     return Finding("ok", "counts", "right")
 
@@ -260,10 +252,10 @@ def repair(path: Path) -> list[str]:
                 )
             if old or old_items:
                 done.append(f"{len(old) + len(old_items)} checksums were written anew")
-            wrong = connection.execute(_MISCOUNTED).fetchone()[0]
+            wrong = miscounted(connection)
             if wrong:
-                _count_again(connection)
-                done.append(f"{wrong} users were counted again")
+                count_again(connection)
+                done.append(f"{said(wrong)} were counted again")
     finally:
         database.close()
     unfinished = SnapshotFolder(path).clear(unfinished_only=True)
@@ -279,17 +271,9 @@ def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
     names = partition_names(connection, rid >> 32)
     if names is not None:
         partition = PartitionWriter(connection, *names, create=False)
-        partition.change(rid, "d")  # the recount below corrects the counts
+        partition.change(rid, "d")
         partition.finish()
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
-
-
-def _count_again(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "UPDATE part SET live = (SELECT count(*) FROM mem WHERE part = part.id AND "
-        "state = 'live'), bytes = (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) "
-        "FROM mem WHERE part = part.id AND state = 'live')"
-    )
 
 
 # Facts about a file, read without opening a service.
@@ -311,7 +295,9 @@ def file_facts(path: Path) -> dict[str, Any]:
         model = None
         if version:
             counts.update(
-                totals(
+                totals(connection)
+                if version >= _WITH_COUNTERS
+                else count_totals(
                     connection,
                     waiting=version >= _WITH_WAITING,
                     items=version >= _WITH_ITEMS,
@@ -364,6 +350,7 @@ def forget_hidden_in_file(path: Path, names: Sequence[str]) -> None:
 
 _WITH_WAITING = 3  # the first schema with buffered turns
 _WITH_ITEMS = 4  # the first schema with items
+_WITH_COUNTERS = 7  # the first schema with counters
 
 
 # Finds where a file still has a name: as a value, as words of a text, or deleted.
@@ -379,7 +366,7 @@ _NUMBER_OF_USER = {"part": ("id", "id"), "vec_next": ("rid", "(rid >> 32)")}
 ROWS_REMAIN = "rows of the user in table {}"
 """The place of rows with a number of the user's partitions."""
 
-_NAMES_OF_USERS = {("part", "app"), ("part", "user")}
+_NAMES_OF_USERS = {("part", "app"), ("part", "user"), ("fig", "name")}
 _NAMESPACE = ("item", "ns")
 _JOINING = "-.@+"  # between two parts of one name
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\uffff]")

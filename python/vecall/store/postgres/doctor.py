@@ -27,6 +27,7 @@ from vecall.store.postgres.schema import (
 )
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors
+from vecall.store.reads.figures import miscounted, said
 from vecall.store.reads.item_reads import checked_items
 from vecall.store.reads.partition_reads import (
     CheckedRows,
@@ -48,13 +49,6 @@ _BLOAT = 10  # dead rows for each live one
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_MISCOUNTED = """
-SELECT count(*) FROM part LEFT JOIN (
-  SELECT part, count(*) AS live, sum(length(CAST(text AS BLOB))) AS bytes
-  FROM mem WHERE state = 'live' GROUP BY part
-) AS counted ON counted.part = part.id
-WHERE part.live <> coalesce(counted.live, 0) OR part.bytes <> coalesce(counted.bytes, 0)
-"""
 _GAPS = """
 SELECT count(*) FROM part LEFT JOIN (
   SELECT part, count(*) AS n, min(seq) AS first, max(seq) AS last
@@ -287,15 +281,17 @@ def _contents_findings(
 ) -> Iterator[Finding]:
     yield _row_checksums_finding("memories", checked_rows(reading))
     yield _row_checksums_finding("items", checked_items(reading))
-    for about, query, wrong, right in (
-        ("counts", _MISCOUNTED, "users have a wrong count", "right"),
+    wrong = miscounted(reading)
+    message = f"wrong for {said(wrong)}; restore a backup" if wrong else "right"
+    yield Finding("error" if wrong else "ok", "counts", message)
+    for about, query, fault, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
         ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
         ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
         ("orphans", _ORPHANS, "users are missing that have rows", "none"),
     ):
         number = _one(reading, query)
-        message = f"{number} {wrong}; restore a backup" if number else right
+        message = f"{number} {fault}; restore a backup" if number else right
         yield Finding("error" if number else "ok", about, message)
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
     yield from _bloat_findings(reading, url)

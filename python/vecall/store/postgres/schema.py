@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -262,7 +263,7 @@ def changed_definitions(now: dict[str, str], stored: str) -> list[str]:
     )
 
 
-NEWEST = 2
+NEWEST = 3
 """The schema that this version of vecall migrates to.
 
 It also reads and writes the one before. A migration only adds: columns that are NULL or
@@ -279,6 +280,9 @@ BEHIND = "vecall_login"
 _LOCK_WAIT = "200ms"  # below deadlock_timeout: others wait for a migration as long
 _PAUSE_S = 0.2
 _PATIENCE_S = 60.0
+_WITH_COUNTERS = 3  # the first schema with counters
+_COUNTED_AT_ONCE = 100  # users
+_IS_COUNTED = "SELECT 1 FROM meta WHERE key = 'counts'"
 _LOCK = 0x7663616C  # of migrations, in the whole database
 # Functions of the owner take it over. Without pg_temp at its end, they would use
 # temporary tables of their caller, whose triggers would run with the owner's rights.
@@ -345,7 +349,12 @@ def migrate(url: DatabaseUrl) -> int:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        return _until_locked(lambda: _migrate_schema(connection, url))
+        before = _until_locked(lambda: _migrate_schema(connection, url))
+        after: int | None = 0
+        while after is not None:
+            count = partial(_count_users, connection, url, after)
+            after = _until_locked(count)
+        return before
 
 
 def _until_locked(step: Callable[[], _T]) -> _T:
@@ -403,6 +412,40 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
             (stored_digests(catalog_digests(connection, url.schema)),),
         )
         return before
+
+
+def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | None:
+    """Count what some users have that were there before the counters.
+
+    Others wait for none but these users.
+
+    Args:
+        connection: The connection.
+        url: The database.
+        after: Only users with a greater number.
+
+    Returns:
+        The greatest number of them; None if all users are counted.
+    """
+    with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
+        connection.execute("SET LOCAL ROLE vecall_owner")
+        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
+        number = schema_number(connection, url.schema)
+        if number < _WITH_COUNTERS or connection.execute(_IS_COUNTED).fetchone():
+            return None
+        found = connection.execute(
+            "SELECT id, count_again(id) FROM (SELECT id FROM part WHERE id > %s "
+            "ORDER BY id LIMIT %s) AS p ORDER BY id",
+            (after, _COUNTED_AT_ONCE),
+        ).fetchall()
+        if not found:
+            connection.execute(
+                "INSERT INTO meta (key, value) VALUES ('counts', '1') "
+                "ON CONFLICT DO NOTHING"
+            )
+            return None
+        return int(found[-1][0])
 
 
 def _grant_vacuum(connection: Connection, schema: str) -> None:

@@ -22,6 +22,8 @@ from vecall.store.sql import (
     statement_with_marks,
 )
 from vecall.store.transaction import (
+    Added,
+    LoggedChange,
     PartitionEntry,
     ReadsAhead,
     Statement,
@@ -560,8 +562,15 @@ def _read_ahead(
 
 @leave.register
 def _leave(
-    transaction: PostgresTransaction, part: int, seq: int, live: int, nbytes: int
+    transaction: PostgresTransaction,
+    part: int,
+    seq: int,
+    changes: Sequence[LoggedChange],
+    live: int,
+    nbytes: int,
+    added: Added | None,  # noqa: ARG001
 ) -> int:
+    insert_many(transaction, "chg (part, seq, rid, op)", changes)
     transaction.execute(
         "UPDATE part SET seq = ?, head = ?, live = live + ?, bytes = bytes + ? "
         "WHERE id = ?",

@@ -19,7 +19,7 @@ from vecall.store.results import (
 )
 from vecall.store.rows import PartitionCopy, PartitionNames, Row, RowWithVector
 from vecall.store.values import ItemRow, ItemState, ItemVectors
-from vecall.types import AppSummary, Filter, UserSummary
+from vecall.types import AppSummary, Filter, ListedSession, UserSummary
 
 # Reads of items: JSON documents under a namespace and a key.
 
@@ -295,6 +295,29 @@ class MemoryReads(Protocol):
         """Return the number of memories that `listed` returns without a limit."""
         ...
 
+    def list_sessions(
+        self,
+        app: str,
+        user: str,
+        prefix: str,
+        after: str,
+        limit: int,
+        now: float,
+        rights: Rights = FULL,
+    ) -> list[ListedSession]:
+        """Return the sessions that have memories, in order of their names.
+
+        Args:
+            app: The app.
+            user: The user.
+            prefix: The beginning of the names.
+            after: Only sessions with a greater name.
+            limit: Maximum number of sessions.
+            now: The time by which memories expire; those that have count nowhere.
+            rights: Only memories that the caller sees count.
+        """
+        ...
+
     def old_sessions(
         self, app: str, user: str, before: float, now: float
     ) -> list[tuple[str, list[Row]]]:
@@ -345,10 +368,11 @@ class SessionReads(Protocol):
 class OwnerReads(Protocol):
     """Reads of users and sessions that need work, and totals."""
 
-    def list_apps(self, after: str, limit: int) -> list[AppSummary]:
+    def list_apps(self, prefix: str, after: str, limit: int) -> list[AppSummary]:
         """Return the apps that have memories, in order of their names.
 
         Args:
+            prefix: The beginning of the names.
             after: Only apps with a greater name.
             limit: Maximum number of apps.
         """

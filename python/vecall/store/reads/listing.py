@@ -10,8 +10,8 @@ from typing import Any
 from vecall.errors import CorruptFileError, InvalidArgumentError, NotFoundError
 from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
-from vecall.limits import APP_WIDE, SHARED_APP
 from vecall.store.names import HIDDEN_APP, is_hidden
+from vecall.store.reads.figures import known_count
 from vecall.store.reads.item_reads import state_of
 from vecall.store.reads.partition_reads import (
     END,
@@ -32,7 +32,7 @@ from vecall.store.rows import (
 from vecall.store.sql import active_model, is_print
 from vecall.store.transaction import Transaction, visible
 from vecall.store.values import checked_item, checked_vectors, stored_object
-from vecall.types import AppSummary, Filter, UserSummary
+from vecall.types import Filter
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
 
@@ -105,6 +105,9 @@ def count_listed(
     rights: Rights = FULL,
 ) -> int:
     """Return the number of memories that `listed` returns without a limit."""
+    known = known_count(connection, app, user, state, now, conditions, rights)
+    if known is not None:
+        return known
     part = _part_of(connection, app, user)
     where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
@@ -316,64 +319,6 @@ def old_sessions(
             lasting = [row for row in rows if row.expires_at is None]
             old.append((session, sorted(lasting or rows, key=lambda row: row.pos or 0)))
     return old
-
-
-# Lists the apps and the users that have memories.
-#
-# Users whose names a purge has hidden, and the partitions of scopes, are not listed.
-
-
-_LAST = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
-_HAS_MEMORIES = "EXISTS (SELECT 1 FROM mem WHERE mem.part = p.id)"
-
-
-def list_apps(connection: Transaction, after: str, limit: int) -> list[AppSummary]:
-    """Return the apps after a name, in order of their names."""
-    found = connection.execute(
-        "SELECT p.app, count(*), sum(p.live) FROM part AS p WHERE p.app > ? "
-        f"AND p.app NOT IN (?, ?) AND p.user <> ? AND {_HAS_MEMORIES} "
-        "GROUP BY p.app ORDER BY p.app LIMIT ?",
-        (after, HIDDEN_APP, SHARED_APP, APP_WIDE, limit),
-    )
-    return [AppSummary(app, users, int(live)) for app, users, live in found]
-
-
-def list_users(
-    connection: Transaction, app: str, prefix: str, after: str, limit: int
-) -> list[UserSummary]:
-    """Return the users of an app after a name, in order of their names."""
-    query = (
-        "SELECT p.user, p.live, p.bytes, "
-        "(SELECT min(mem.created_at) FROM mem WHERE mem.part = p.id), "
-        "(SELECT max(coalesce(mem.updated_at, mem.created_at)) FROM mem "
-        "WHERE mem.part = p.id) "
-        "FROM part AS p WHERE p.app = ? AND p.user > ? AND p.user >= ? "
-        f"AND p.user <> ? AND {_HAS_MEMORIES}"
-    )
-    values: list[object] = [app, after, prefix, APP_WIDE]
-    end = _after_prefix(prefix)
-    if end is not None:
-        query += " AND p.user < ?"
-        values.append(end)
-    found = connection.execute(
-        f"{query} ORDER BY p.user LIMIT ?", (*values, limit)
-    ).fetchall()
-    return [UserSummary(*values) for values in found]
-
-
-def _after_prefix(prefix: str) -> str | None:
-    """Return the least text above all texts with a prefix; None if there is none.
-
-    The order is that of code points, which is also the order of UTF-8.
-    """
-    rest = prefix.rstrip(chr(_LAST))
-    if not rest:
-        return None
-    following = ord(rest[-1]) + 1
-    if following in _SURROGATES:
-        following = _SURROGATES.stop
-    return rest[:-1] + chr(following)
 
 
 # A file's contents as plain values, for export and import.

@@ -257,10 +257,10 @@ def users_of(connection: Transaction, app: str) -> list[str]:
     return [user for (user,) in found]
 
 
-def totals(
+def count_totals(
     connection: Transaction, *, waiting: bool = True, items: bool = True
 ) -> dict[str, int]:
-    """Return counts over the whole file.
+    """Count what the whole file holds, without counters.
 
     Args:
         connection: The file.

@@ -378,14 +378,15 @@ class AddMemories:
         inserts: list[tuple[Any, ...]],
     ) -> RowWithVector:
         """Return a new row, which a later `inserts` statement writes."""
-        live = int(not draft.quarantined)
-        size = len(draft.text.encode()) * live
-        rid = partition.change(0, "u", live=live, size=size)
+        live, size = int(not draft.quarantined), len(draft.text.encode())
+        rid = partition.change(0, "u", live=live, size=size * live)
         expires_at = expiry(draft, None, partition.expiry_now, self.ttl)
         row = row_of(draft, rid, pos, partition.now, expires_at)
         state = "quarantined" if draft.quarantined else "live"
         more = rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
+        times = row.created_at, row.updated_at or row.created_at, row.ts
+        partition.added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
     def _update(

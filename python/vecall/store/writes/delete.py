@@ -19,6 +19,7 @@ from vecall.store.names import (
     make_key,
     make_secret,
 )
+from vecall.store.reads.figures import is_counted
 from vecall.store.reads.partition_reads import (
     TESTED,
     filter_conditions,
@@ -542,6 +543,11 @@ def hide_what_is_gone(connection: Transaction, now: float) -> None:
     forget_waits(connection)
     for part, app, user in _users_without_memories(connection):
         _hide_user(connection, part, app, user, hidden)
+    if is_counted(connection):  # and the names of apps without users
+        connection.execute(
+            "DELETE FROM fig WHERE part = 0 AND name IN (SELECT name FROM fig "
+            "WHERE part = 0 GROUP BY name HAVING sum(parts) = 0)"
+        )
 
 
 class _Hiding:

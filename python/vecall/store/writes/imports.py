@@ -332,7 +332,9 @@ class CopyPartition:
             "UPDATE part SET created_at = ?, item = ? WHERE id = ?",
             (names.created_at, names.item, self.part),
         )
-        head = leave(connection, self.part, names.seq, names.live, names.nbytes)
+        head = leave(
+            connection, self.part, names.seq, (), names.live, names.nbytes, None
+        )
         self.is_written = True
         return Change(
             self.app, self.user, self.part, 0, names.seq, head_before=0, head=head

@@ -26,7 +26,15 @@ from vecall.store.rows import (
     passages_from,
 )
 from vecall.store.sql import given_rows, insert_many, select_in
-from vecall.store.transaction import ReadsAhead, Transaction, enter, leave, visible
+from vecall.store.transaction import (
+    Added,
+    LoggedChange,
+    ReadsAhead,
+    Transaction,
+    enter,
+    leave,
+    visible,
+)
 from vecall.store.values import NO_VALUE, require_counts, stored_list
 
 _ROW_BITS = 32
@@ -71,9 +79,11 @@ class PartitionWriter:
         expiry_clock = ExpiryClock.of(connection)
         self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # for expiry
-        self._changes: list[tuple[int, int, int, str]] = []
+        self._changes: list[LoggedChange] = []
         self._live = 0
         self._bytes = 0
+        self.added = Added()  # of new rows, unless one of them is written again
+        self._new = 0
         known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
         require_counts(*known[:5])
         self.id = known.id
@@ -116,7 +126,11 @@ class PartitionWriter:
             raise LimitExceededError(msg)
         self.reveal()
         self.seq += 1
-        rid = rid or (self.id << _ROW_BITS) | self.seq
+        if rid == 0:
+            self._new += 1
+            rid = (self.id << _ROW_BITS) | self.seq
+        elif rid & _MAX_SEQ > self.seq_before:
+            self._new = -1  # `added` is not what there is any more
         self._changes.append((self.id, self.seq, rid, op))
         self._live += live
         self._bytes += size
@@ -145,8 +159,15 @@ class PartitionWriter:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
             return
-        insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
-        self.head = leave(self.connection, self.id, self.seq, self._live, self._bytes)
+        self.head = leave(
+            self.connection,
+            self.id,
+            self.seq,
+            self._changes,
+            self._live,
+            self._bytes,
+            self.added if self.added.counts[0] == self._new else None,
+        )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             live = self._live_before + self._live

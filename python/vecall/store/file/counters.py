@@ -1,0 +1,220 @@
+"""Counts what a file holds, in the transaction that changes it.
+
+Temporary triggers of the writing connection do it, so no statement that writes can miss
+the counts. A file itself has no trigger: whoever opens it executes no code of it.
+docs/reference/file-format.md says what `part` and `fig` count.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from vecall.store.names import IS_KEY
+from vecall.store.transaction import Added
+
+# What a user's row has, and the row of the app in `fig` the sum of.
+_SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
+_WATCHED = (*_SUMS, "hi", "hi_x")
+
+
+def _size(row: str) -> str:
+    return f"({row}.state='live')*length(CAST({row}.text AS BLOB))"
+
+
+def _said(row: str) -> str:
+    return f"coalesce({row}.ts,{row}.created_at)"
+
+
+def _session(row: str) -> str:
+    return f"part={row}.part AND name={row}.session"
+
+
+def _into_session(row: str = "new") -> str:
+    """Count a memory in its session."""
+    return f"""
+INSERT INTO fig(part,name,n,live,bytes,lo,lo_x,hi,hi_x)
+SELECT {row}.part,{row}.session,1,{row}.state='live',{_size(row)},
+{_said(row)},9e99,{_said(row)},-9e99 WHERE {row}.session NOTNULL
+ON CONFLICT(part,name)DO UPDATE SET n=n+1,live=live+excluded.live,
+bytes=bytes+excluded.bytes,lo=min(lo,excluded.lo),hi=max(hi,excluded.hi);
+"""
+
+
+def _out_of_session(row: str = "old") -> str:
+    """Count a memory in its session no more."""
+    return f"""
+UPDATE fig SET n=n-1,live=live-({row}.state='live'),bytes=bytes-{_size(row)},
+lo_x=min(lo_x,{_said(row)}),hi_x=max(hi_x,{_said(row)}) WHERE {_session(row)};
+"""
+
+
+def _is(row: str, count: int) -> str:
+    return f"coalesce((SELECT fig.n={count} FROM fig WHERE {_session(row)}),0)"
+
+
+_END_SESSION = f"DELETE FROM fig WHERE {_session('old')} AND n=0;"
+
+
+def _of_app(row: str, sign: str) -> str:
+    return ",".join(f"{name}={name}{sign}{row}.{name}" for name in _SUMS)
+
+
+def _app(row: str) -> str:
+    """The name of a user's app in `fig`; partitions of scopes have one of their own."""
+    own = f"substr({row}.user,1,1)=char(1)"
+    return f"CASE WHEN {own} THEN {row}.user||{row}.app ELSE {row}.app END"
+
+
+_INTO_APP = f"""
+INSERT INTO fig(part,name,parts,users,hi,hi_x,{",".join(_SUMS)})
+VALUES(0,{_app("new")},1,new.n>0,new.hi,new.hi_x,
+{",".join(f"new.{name}" for name in _SUMS)})
+ON CONFLICT(part,name)DO UPDATE SET parts=parts+1,users=users+excluded.users,
+hi=max(hi,excluded.hi),hi_x=max(hi_x,excluded.hi_x),{_of_app("excluded", "+")};
+"""
+_OUT_OF_APP = f"""
+UPDATE fig SET parts=parts-1,users=users-(old.n>0),hi_x=max(hi_x,old.hi),
+{_of_app("old", "-")} WHERE part=0 AND name={_app("old")};
+DELETE FROM fig WHERE part=0 AND name={_app("old")} AND parts=0;
+"""
+
+
+def _is_key(row: str) -> str:
+    return IS_KEY.replace("id ", f"{row}.id ")
+
+
+def _row_of(row: str, names: tuple[str, ...]) -> str:
+    return f"({','.join(f'{row}.{name}' for name in names)})"
+
+
+# Rows that a transaction adds have numbers above `part.seq` until `leave` counts them.
+_WAS_COUNTED = "(old.rid&4294967295)<=(SELECT seq FROM part WHERE id=old.part)"
+_LABELS = ("state", "text", "ts", "created_at", "updated_at")
+_TRIGGERS = {
+    f"mem_out AFTER DELETE ON main.mem WHEN {_WAS_COUNTED}": f"""
+{_out_of_session()}
+UPDATE part SET n=n-1,live=live-(old.state='live'),bytes=bytes-{_size("old")},
+aged=aged-(old.state='archived'),
+held=held-(old.state='quarantined'),bare=bare-(old.vec ISNULL),ses=ses-{_is("old", 0)},
+lo=CASE n WHEN 1 THEN 9e99 ELSE lo END,hi=CASE n WHEN 1 THEN -9e99 ELSE hi END,
+lo_x=CASE n WHEN 1 THEN 9e99 ELSE min(lo_x,old.created_at)END,
+hi_x=CASE n WHEN 1 THEN -9e99 ELSE max(hi_x,old.updated_at)END WHERE id=old.part;
+{_END_SESSION}
+""",
+    "mem_of AFTER UPDATE OF session ON main.mem "
+    f"WHEN old.session IS NOT new.session AND {_WAS_COUNTED}": f"""
+{_out_of_session()}
+{_into_session()}
+UPDATE part SET ses=ses+{_is("new", 1)}-{_is("old", 0)} WHERE id=new.part;
+{_END_SESSION}
+""",
+    "mem_as AFTER UPDATE OF state,text,ts,created_at,updated_at,vec ON main.mem "
+    f"WHEN({_row_of('old', _LABELS)} IS NOT {_row_of('new', _LABELS)} "
+    f"OR (old.vec ISNULL)<>(new.vec ISNULL))AND {_WAS_COUNTED}": f"""
+UPDATE fig SET live=live+(new.state='live')-(old.state='live'),
+bytes=bytes+{_size("new")}-{_size("old")},
+lo=min(lo,{_said("new")}),hi=max(hi,{_said("new")}),
+lo_x=CASE WHEN {_said("old")}={_said("new")} THEN lo_x ELSE min(lo_x,{_said("old")})END,
+hi_x=CASE WHEN {_said("old")}={_said("new")} THEN hi_x ELSE max(hi_x,{_said("old")})END
+WHERE {_session("new")} AND old.session IS new.session AND
+(old.state,old.text,{_said("old")})IS NOT(new.state,new.text,{_said("new")});
+UPDATE part SET live=live+(new.state='live')-(old.state='live'),
+bytes=bytes+{_size("new")}-{_size("old")},
+aged=aged+(new.state='archived')-(old.state='archived'),
+held=held+(new.state='quarantined')-(old.state='quarantined'),
+bare=bare+(new.vec ISNULL)-(old.vec ISNULL),
+lo=min(lo,new.created_at),hi=max(hi,new.updated_at),
+lo_x=CASE WHEN old.created_at=new.created_at THEN lo_x ELSE min(lo_x,old.created_at)END,
+hi_x=CASE WHEN old.updated_at=new.updated_at THEN hi_x ELSE max(hi_x,old.updated_at)END
+WHERE id=new.part;
+""",
+    "item_in AFTER INSERT ON main.item WHEN new.part>0 AND new.ns<>char(31)": """
+UPDATE part SET docs=docs+1 WHERE id=new.part;
+""",
+    "item_out AFTER DELETE ON main.item WHEN old.part>0 AND old.ns<>char(31)": """
+UPDATE part SET docs=docs-1 WHERE id=old.part;
+""",
+    "item_of AFTER UPDATE OF part ON main.item "
+    "WHEN (old.part>0)<>(new.part>0) AND new.ns<>char(31)": """
+UPDATE part SET docs=docs+(new.part>0)-(old.part>0) WHERE id=abs(new.part);
+""",
+    f"tomb_in AFTER INSERT ON main.tomb WHEN NOT {_is_key('new')}": """
+UPDATE part SET gone=gone+1 WHERE id=new.part;
+""",
+    f"tomb_out AFTER DELETE ON main.tomb WHEN NOT {_is_key('old')}": """
+UPDATE part SET gone=gone-1 WHERE id=old.part;
+""",
+    "part_in AFTER INSERT ON main.part": _INTO_APP,
+    "part_out AFTER DELETE ON main.part": _OUT_OF_APP,
+    "part_of AFTER UPDATE OF app ON main.part WHEN old.app<>new.app": (
+        _OUT_OF_APP + _INTO_APP
+    ),
+    f"part_as AFTER UPDATE OF {','.join(_WATCHED)} ON main.part WHEN old.app=new.app "
+    f"AND {_row_of('old', _WATCHED)} IS NOT {_row_of('new', _WATCHED)}": f"""
+UPDATE fig SET users=users+(new.n>0)-(old.n>0),
+{",".join(f"{name}={name}+new.{name}-old.{name}" for name in _SUMS)},
+hi=max(hi,new.hi),hi_x=max(hi_x,new.hi_x,CASE WHEN new.hi<old.hi THEN old.hi
+ELSE -9e99 END) WHERE part=0 AND name={_app("new")};
+""",
+}
+
+
+_LEAVE = """
+UPDATE part SET seq=?,head=?,n=n+?,live=live+?,bytes=bytes+?,aged=aged+?,held=held+?,
+bare=bare+?,ses=ses+?,lo=min(lo,?),hi=max(hi,?) WHERE id=?
+"""
+_GROWN = """
+UPDATE fig SET n=n+?,live=live+?,bytes=bytes+?,lo=min(lo,?),hi=max(hi,?)
+WHERE part=? AND name=?
+"""
+_NEW_SESSION = """
+INSERT INTO fig(n,live,bytes,lo,hi,part,name,lo_x,hi_x)VALUES(?,?,?,?,?,?,?,9e99,-9e99)
+"""
+_TIDIED = 512  # memories of a user whose times are read again after a deletion
+_OWN = "FROM mem WHERE rid BETWEEN part.id<<32 AND(part.id<<32)|4294967295"
+TIDY = f"""
+UPDATE part SET lo=(SELECT min(created_at) {_OWN}),lo_x=9e99,
+hi=(SELECT max(updated_at) {_OWN}),hi_x=-9e99
+WHERE id=? AND n BETWEEN 1 AND {_TIDIED} AND(lo>=lo_x OR hi<=hi_x)
+"""
+"""Reads the times of a small user again, if one of them was of a deleted memory."""
+
+
+def count_added(
+    connection: sqlite3.Connection, part: int, seq: int, head: int, added: Added
+) -> None:
+    """Write the newest change of a user, and count the rows that were added."""
+    sessions = 0
+    for name, counts in added.sessions.items():
+        values = (*counts, part, name)
+        if not connection.execute(_GROWN, values).rowcount:
+            connection.execute(_NEW_SESSION, values)
+            sessions += 1
+    n, live, nbytes, aged, held, bare, lo, hi = added.counts
+    values = (seq, head, n, live, nbytes, aged, held, bare, sessions, lo, hi, part)
+    connection.execute(_LEAVE, values)
+
+
+def read_added(connection: sqlite3.Connection, part: int, seq: int) -> Added:
+    """Return the rows of a user that were added up to a change."""
+    added = Added()
+    for row in connection.execute(
+        "SELECT session, state, length(CAST(text AS BLOB)), vec ISNULL, created_at, "
+        "updated_at, ts FROM mem WHERE rid BETWEEN (?1 << 32) + 1 + "
+        "(SELECT seq FROM part WHERE id = ?1) AND (?1 << 32) + ?2",
+        (part, seq),
+    ):
+        added.add(*row)
+    return added
+
+
+def count_writes(connection: sqlite3.Connection) -> None:
+    """Let a connection count what it writes from now on."""
+    for statement in _statements():
+        connection.execute(statement)
+
+
+def _statements() -> Iterator[str]:
+    for head, body in _TRIGGERS.items():
+        yield f"CREATE TEMP TRIGGER {head} BEGIN {body} END"

@@ -1,0 +1,371 @@
+"""What a storage holds, read from its counters: totals, apps, users and sessions.
+
+`part` has the figures of each user, `fig` those of each session, and of each app as the
+sum over its rows with part 0. docs/reference/file-format.md says what they count.
+
+A time is exact until a memory that had it is gone: `lo` is the least time that there
+ever was, `lo_x` the least of those that are gone, `hi` and `hi_x` are the greatest. If
+it is not exact, the memories are read.
+
+A database of schema 2 has no counters. There the same figures are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vecall.filters.metadata import EVERY
+from vecall.filters.rights import FULL, Rights
+from vecall.limits import APP_WIDE
+from vecall.store.names import HIDDEN_APP, IS_KEY
+from vecall.store.reads.partition_reads import count_totals
+from vecall.store.sql import given_rows
+from vecall.store.transaction import Transaction, visible
+from vecall.types import AppSummary, Filter, ListedSession, UserSummary
+
+_TIME = "coalesce(ts, created_at)"
+_SIZE = "length(CAST(text AS BLOB))"
+_LIVE = "sum(CASE WHEN state = 'live' THEN 1 ELSE 0 END)"
+_BYTES = f"sum(CASE WHEN state = 'live' THEN {_SIZE} ELSE 0 END)"
+_FIRST = chr(2)  # the least name of an app that callers may use
+
+
+# Counts everything again.
+
+
+_SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")
+_OF_MEMORIES = f"""
+SELECT part, count(*) AS n, {_LIVE} AS live, {_BYTES} AS bytes,
+  sum(CASE WHEN state = 'archived' THEN 1 ELSE 0 END) AS aged,
+  sum(CASE WHEN state = 'quarantined' THEN 1 ELSE 0 END) AS held,
+  sum(CASE WHEN vec IS NULL THEN 1 ELSE 0 END) AS bare,
+  count(DISTINCT session) AS ses, min(created_at) AS lo, max(updated_at) AS hi
+FROM mem GROUP BY part"""
+_USERS = f"""(
+SELECT p.id, p.app, p.user, p.created_at,
+  {", ".join(f"coalesce({name}, 0) AS {name}" for name in _SUMS)},
+  coalesce(lo, 9e99) AS lo, 9e99 AS lo_x, coalesce(hi, -9e99) AS hi, -9e99 AS hi_x
+FROM (SELECT id, app, user, created_at FROM part) AS p
+LEFT JOIN ({_OF_MEMORIES}) AS m ON m.part = p.id
+LEFT JOIN (SELECT part, count(*) AS docs FROM item WHERE ns <> char(31) GROUP BY part)
+  AS i ON i.part = p.id
+LEFT JOIN (SELECT part, count(*) AS gone FROM tomb WHERE NOT {IS_KEY} GROUP BY part)
+  AS t ON t.part = p.id
+)"""
+_SESSIONS = f"""(
+SELECT part, session AS name, count(*) AS n, {_LIVE} AS live, {_BYTES} AS bytes,
+  min({_TIME}) AS lo, 9e99 AS lo_x, max({_TIME}) AS hi, -9e99 AS hi_x
+FROM mem WHERE session IS NOT NULL GROUP BY part, session
+)"""
+
+
+def _apps(users: str) -> str:
+    """The sums over users, by app; partitions of scopes have names of their own."""
+    return f"""(
+SELECT 0 AS part, CASE WHEN user >= char(1) AND user < char(2) THEN user || app
+  ELSE app END AS name, count(*) AS parts,
+  sum(CASE WHEN n > 0 THEN 1 ELSE 0 END) AS users,
+  {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}, max(hi) AS hi,
+  -9e99 AS hi_x
+FROM {users} AS u GROUP BY 2
+)"""
+
+
+class _Source(NamedTuple):
+    """Where the figures of users, sessions and apps are read."""
+
+    users: str
+    sessions: str
+    apps: str
+
+
+_KEPT = _Source("part", "fig", "fig")
+_COUNTED = _Source(_USERS, _SESSIONS, _apps(_USERS))
+
+
+def is_counted(connection: Transaction) -> bool:
+    """Whether a storage has counters."""
+    found = connection.execute("SELECT 1 FROM meta WHERE key = 'counts'").fetchone()
+    return found is not None
+
+
+def _source(connection: Transaction) -> _Source:
+    return _KEPT if is_counted(connection) else _COUNTED
+
+
+# A time that is not exact is a bound of what is counted.
+_LOST = (
+    "(k.lo < k.lo_x AND k.lo <> c.lo) OR k.lo > c.lo OR "
+    "(k.hi > k.hi_x AND k.hi <> c.hi) OR k.hi < c.hi"
+)
+
+
+def _differ(known: str, names: Sequence[str]) -> str:
+    return " OR ".join(f"{known}.{name} <> coalesce(c.{name}, 0)" for name in names)
+
+
+_MISCOUNT = (
+    f"SELECT count(*) FROM part AS k JOIN {_USERS} AS c ON c.id = k.id WHERE {{}}"
+)
+_OF_APPS = ("parts", "users", *_SUMS)
+_MISCOUNTS = {
+    "users": _MISCOUNT.format(f"{_differ('k', _SUMS)} OR {_LOST}"),
+    "sessions": f"SELECT count(*) FROM {_SESSIONS} AS c LEFT JOIN fig AS k "
+    "ON k.part = c.part AND k.name = c.name WHERE k.n IS NULL "
+    f"OR {_differ('k', ('n', 'live', 'bytes'))} OR {_LOST}",
+    "ended sessions": f"SELECT count(*) FROM fig AS k LEFT JOIN {_SESSIONS} AS c "
+    "ON k.part = c.part AND k.name = c.name WHERE k.part > 0 AND c.n IS NULL",
+    "apps": "SELECT count(*) FROM (SELECT name, "
+    f"{', '.join(f'sum({name}) AS {name}' for name in _OF_APPS)} "
+    "FROM fig WHERE part = 0 GROUP BY name) AS k "
+    f"LEFT JOIN {_apps('part')} AS c ON c.name = k.name "
+    f"WHERE {_differ('k', _OF_APPS)}",
+    "missing apps": f"SELECT count(*) FROM {_apps('part')} AS c WHERE c.name NOT IN "
+    "(SELECT name FROM fig WHERE part = 0)",
+}
+
+
+def miscounted(connection: Transaction) -> dict[str, int]:
+    """Return how many counters differ from what is there, by what they count.
+
+    What has no wrong counter is left out. All rows are read.
+    """
+    queries = _MISCOUNTS
+    if not is_counted(connection):
+        queries = {"users": _MISCOUNT.format(_differ("k", ("live", "bytes")))}
+    found = {
+        what: connection.execute(query).fetchone()[0] for what, query in queries.items()
+    }
+    return {what: count for what, count in found.items() if count}
+
+
+def said(wrong: dict[str, int]) -> str:
+    """Return what `miscounted` found, in words."""
+    return ", ".join(f"{count} {what}" for what, count in wrong.items())
+
+
+def count_again(connection: Transaction) -> None:
+    """Write the counters of a file anew."""
+    own = (*_SUMS, "lo", "lo_x", "hi", "hi_x")
+    counted = connection.execute(f"SELECT {', '.join(own)}, id FROM {_USERS} AS c")
+    for row in counted.fetchall():
+        values = ", ".join(f"{name} = ?" for name in own)
+        connection.execute(f"UPDATE part SET {values} WHERE id = ?", row)
+    connection.execute("DELETE FROM fig")
+    for source, names in (
+        (_SESSIONS, "part, name, n, live, bytes, lo, lo_x, hi, hi_x"),
+        (_apps("part"), f"part, name, parts, users, {', '.join(_SUMS)}, hi, hi_x"),
+    ):
+        connection.execute(f"INSERT INTO fig ({names}) SELECT {names} FROM {source}")
+
+
+# Reads the figures.
+
+
+def totals(connection: Transaction) -> dict[str, int]:
+    """Return counts over the whole file."""
+    if not is_counted(connection):
+        return count_totals(connection)
+    own = "CASE WHEN name = ? THEN 0 ELSE"
+    counted = connection.execute(
+        f"SELECT sum({own} parts END), sum(ses), sum({own} live END), sum(n - bare), "
+        f"sum({own} gone END), sum(aged), sum(held), "
+        "(SELECT count(*) FROM told WHERE event IS NOT NULL), "
+        f"sum(docs), sum({own} bytes END) FROM fig WHERE part = 0",
+        (HIDDEN_APP,) * 4,
+    ).fetchone()
+    names = (
+        "users sessions memories embedded deleted_ids archived quarantined "
+        "waiting_turns items text_bytes"
+    ).split()
+    return {name: int(value or 0) for name, value in zip(names, counted, strict=True)}
+
+
+_NEWEST = (
+    "CASE WHEN p.hi > p.hi_x THEN p.hi ELSE "
+    "(SELECT max(updated_at) FROM mem WHERE mem.part = p.id) END"
+)
+_OLDEST = (
+    "CASE WHEN p.lo < p.lo_x THEN p.lo ELSE "
+    "(SELECT min(created_at) FROM mem WHERE mem.part = p.id) END"
+)
+
+
+def list_apps(
+    connection: Transaction, prefix: str, after: str, limit: int
+) -> list[AppSummary]:
+    """Return the apps after a name, in order of their names."""
+    source = _source(connection)
+    condition, values = _names("name", prefix, after)
+    found = connection.execute(
+        "SELECT name, sum(users), sum(live), sum(bytes), sum(docs), max(hi), max(hi_x) "
+        f"FROM {source.apps} AS f WHERE part = 0 AND name >= ? AND {condition} "
+        "GROUP BY name HAVING sum(users) > 0 ORDER BY name LIMIT ?",
+        (_FIRST, *values, limit),
+    ).fetchall()
+    of_app = f"FROM {source.users} AS p WHERE p.app = ? AND p.user <> ? AND p.n > 0"
+    apps = []
+    for name, users, live, nbytes, items, hi, hi_x in found:
+        one = (name, APP_WIDE)
+        (made,) = connection.execute(
+            f"SELECT p.created_at {of_app} ORDER BY p.created_at LIMIT 1", one
+        ).fetchone()
+        newest = hi
+        if hi <= hi_x:
+            (newest,) = connection.execute(
+                f"SELECT max({_NEWEST}) {of_app}", one
+            ).fetchone()
+        apps.append(
+            AppSummary(
+                name, int(users), int(live), int(nbytes), int(items), made, newest
+            )
+        )
+    return apps
+
+
+def list_users(
+    connection: Transaction, app: str, prefix: str, after: str, limit: int
+) -> list[UserSummary]:
+    """Return the users of an app after a name, in order of their names."""
+    condition, values = _names("p.user", prefix, after)
+    found = connection.execute(
+        f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs "
+        f"FROM {_source(connection).users} AS p WHERE p.app = ? AND p.user <> ? "
+        f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
+        (app, APP_WIDE, *values, limit),
+    )
+    return [UserSummary(*row) for row in found.fetchall()]
+
+
+# The memories of a user whose end has come, and which a sweep will delete or archive.
+_OVER = (
+    "SELECT rid FROM mem INDEXED BY mem_ends WHERE part = :part "
+    "AND expires_at <= :now UNION SELECT rid FROM mem INDEXED BY mem_lapse "
+    "WHERE part = :part AND state = 'live' AND valid_until <= :now"
+)
+_COUNT_OF = {"live": "live", "archived": "aged", "quarantined": "held"}
+
+
+def known_count(
+    connection: Transaction,
+    app: str,
+    user: str,
+    state: str,
+    now: float,
+    conditions: Filter,
+    rights: Rights,
+) -> int | None:
+    """Return what `count_listed` does, if counters know it; else None."""
+    if rights is not FULL or conditions != EVERY or not is_counted(connection):
+        return None
+    found = connection.execute(
+        f"SELECT id, {_COUNT_OF[state]} FROM part WHERE app = ? AND user = ?",
+        (app, user),
+    ).fetchone()
+    if found is None:
+        return 0
+    (over,) = connection.execute(
+        f"SELECT count(*) FROM mem WHERE state = :state AND rid IN ({_OVER})",
+        {"state": state, "part": found[0], "now": now},
+    ).fetchone()
+    return int(found[1] - over)
+
+
+_SESSIONS_AT_ONCE = 400
+
+
+def list_sessions(
+    connection: Transaction,
+    app: str,
+    user: str,
+    prefix: str,
+    after: str,
+    limit: int,
+    now: float,
+    rights: Rights = FULL,
+) -> list[ListedSession]:
+    """Return the sessions of a user after a name, in order of their names.
+
+    Memories that expired by `now`, or that the caller does not see, count nowhere.
+    """
+    found = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    sessions: list[ListedSession] = []
+    if found is None:
+        return sessions
+    part, source = found[0], _source(connection).sessions
+    while len(sessions) < limit:
+        condition, values = _names("name", prefix, after)
+        rows = connection.execute(
+            f"SELECT name, live, bytes, lo, hi, lo_x, hi_x FROM {source} AS f "
+            f"WHERE part = ? AND {condition} ORDER BY name LIMIT ?",
+            (part, *values, limit),
+        ).fetchall()
+        if not rows:
+            break
+        after = rows[-1][0]
+        known = {row[0]: ListedSession(*row[:5]) for row in rows}
+        read = set(known)
+        if rights is FULL:
+            read = {row[0] for row in rows if row[3] >= row[5] or row[4] <= row[6]}
+            over = connection.execute(
+                f"SELECT DISTINCT session FROM mem WHERE rid IN ({_OVER})",
+                {"part": part, "now": now},
+            )
+            read |= known.keys() & {name for (name,) in over.fetchall()}
+        for name in read:
+            del known[name]
+        for each in _read_sessions(connection, part, sorted(read), now, rights):
+            known[each.session_id] = each
+        sessions += [known[row[0]] for row in rows if row[0] in known]
+    return sessions[:limit]
+
+
+def _read_sessions(
+    connection: Transaction, part: int, names: Sequence[str], now: float, rights: Rights
+) -> Iterator[ListedSession]:
+    """Count the memories of sessions; those without one are left out."""
+    live = "state = 'live' AND coalesce(valid_until, 9e99) > ?"
+    for start in range(0, len(names), _SESSIONS_AT_ONCE):
+        some = [(name,) for name in names[start : start + _SESSIONS_AT_ONCE]]
+        given, values = given_rows(connection, "given (session)", some)
+        found = connection.execute(
+            f"{given} SELECT mem.session, sum(CASE WHEN {live} THEN 1 ELSE 0 END), "
+            f"sum(CASE WHEN {live} THEN {_SIZE} ELSE 0 END), "
+            f"min({_TIME}), max({_TIME}) FROM given CROSS JOIN mem "
+            "WHERE mem.part = ? AND mem.session = given.session "
+            f"AND coalesce(mem.expires_at, 9e99) > ?{visible(rights)} "
+            "GROUP BY mem.session",
+            (*values, now, now, part, now),
+        )
+        for name, count, nbytes, lo, hi in found.fetchall():
+            yield ListedSession(name, int(count), int(nbytes), lo, hi)
+
+
+_LAST = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def _names(column: str, prefix: str, after: str) -> tuple[str, list[str]]:
+    """Return the condition of names with a prefix after one, and its values."""
+    end = _after_prefix(prefix)
+    condition, values = f"{column} > ? AND {column} >= ?", [after, prefix]
+    if end is None:
+        return condition, values
+    return f"{condition} AND {column} < ?", [*values, end]
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """Return the least text above all texts with a prefix; None if there is none.
+
+    The order is that of code points, which is also the order of UTF-8.
+    """
+    rest = prefix.rstrip(chr(_LAST))
+    if not rest:
+        return None
+    following = ord(rest[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return rest[:-1] + chr(following)
