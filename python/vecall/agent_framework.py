@@ -22,6 +22,7 @@ from agent_framework import ContextProvider, HistoryProvider, Message
 
 from vecall.content import turn_id
 from vecall.errors import ConfigError
+from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
@@ -44,7 +45,6 @@ Name = str | Callable[[str | None], str]
 Breadth = Literal["user", "session"]
 
 _log = logging.getLogger("vecall")
-_ROLES = ("user", "assistant")
 _FROM_A_PROVIDER = "_attribution"  # set by `SessionContext.extend_messages`
 
 
@@ -146,7 +146,7 @@ class VecallContextProvider(ContextProvider):
             texts = [
                 message.text
                 for message in _own(context.input_messages)
-                if message.role == "user"
+                if is_user(message.role)
             ]
             preload = PreloadMemory(
                 self._memory,
@@ -169,7 +169,7 @@ class VecallContextProvider(ContextProvider):
             said = [
                 message
                 for message in _own(messages)
-                if message.role in _ROLES and message.text.strip()
+                if is_spoken(message.role) and message.text.strip()
             ]
             now = time.time()
             events = [
@@ -225,7 +225,7 @@ def _has_history(agent: Any, context: Any) -> bool:
 
 def _author_of(message: Any) -> str:
     name = message.author_name
-    return name if message.role == "assistant" and name else str(message.role)
+    return str(message.role) if is_user(message.role) else name or str(message.role)
 
 
 # VecallHistoryProvider: the messages of sessions, durable in the service's file.

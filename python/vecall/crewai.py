@@ -16,7 +16,6 @@ import base64
 import hashlib
 import random
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +34,9 @@ from vecall.errors import (
     DimensionError,
     InvalidTypeError,
 )
-from vecall.limits import Owner
-from vecall.service._items_sync import SyncItems
+from vecall.item_collections import LazyItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
-from vecall.validation import checked_owner
 
 __all__ = ["VecallStorage", "install"]
 
@@ -179,7 +176,7 @@ _PAUSE_S = 0.01  # at most, between two attempts
 _UNTIL = 1e12  # seconds since 1970, above those of every datetime
 
 
-class VecallStorage:
+class VecallStorage(LazyItems):
     """A storage backend of CrewAI's memory: `Memory(storage=VecallStorage(path))`.
 
     Records are items (`MemoryService.items`) of one (app, user). A scope is a
@@ -206,27 +203,7 @@ class VecallStorage:
         user_id: str = "crew",
     ) -> None:
         """Check the names; the first call opens the file, if a path is given."""
-        limits = memory.limits if isinstance(memory, MemoryService) else None
-        self._given = memory
-        self._owned: MemoryService | None = None
-        self._opening = threading.Lock()
-        self._whose: Owner = checked_owner(app_name, user_id, limits)
-
-    @property
-    def _items(self) -> SyncItems:
-        if isinstance(self._given, MemoryService):
-            return self._given.items.sync
-        with self._opening:
-            if self._owned is None:
-                self._owned = MemoryService(self._given, embedder=None)
-            return self._owned.items.sync
-
-    def close(self) -> None:
-        """Close the file, if this object opened it; the next call opens it again."""
-        with self._opening:
-            if self._owned is not None:
-                self._owned.sync.close()
-            self._owned = None
+        super().__init__(memory, app_name, user_id)
 
     def save(self, records: Sequence[MemoryRecord]) -> None:
         """Store records; one with the id of a stored record replaces it.

@@ -149,15 +149,20 @@ class ScopeError(VecallError, PermissionError):
     """A scope that the memory service was not configured to read or write."""
 
 
+Right = Literal["trust", "review", "source", "author"]
+"""What the rights of a caller may lack."""
+
+
 class RightsError(VecallError, PermissionError):
     """The rights of the caller do not cover the call; nothing was changed.
 
     Args:
         message: One sentence.
-        right: The missing right: "trust", to every tier, or "review".
+        right: The missing right: "trust", to every tier or to the one that is claimed,
+            "review", or another "source" or "author" than the caller's.
     """
 
-    def __init__(self, message: str, right: Literal["trust", "review"]) -> None:
+    def __init__(self, message: str, right: Right) -> None:
         """Set the parts."""
         super().__init__(message)
         self.right = right

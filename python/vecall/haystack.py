@@ -13,14 +13,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from datetime import date, datetime
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
@@ -148,6 +148,27 @@ def _is_plain(value: Any) -> bool:
 # Questions about the metadata of a document store.
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _on_thread(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous method that calls another one, on a thread."""
+    name = method.__name__
+
+    @wraps(method)
+    async def on_thread(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        own: Callable[P, T] = getattr(self, name)
+        return await asyncio.to_thread(own, *args, **options)
+
+    on_thread.__name__ += "_async"
+    on_thread.__qualname__ += "_async"
+    on_thread.__doc__ = f"As `{name}`."
+    return on_thread
+
+
 class MetadataQueries:
     """Answers questions about metadata from the documents that match filters.
 
@@ -229,35 +250,13 @@ class MetadataQueries:
         keys = sorted(values, key=lambda key: (str(values[key]), key))
         return [values[key] for key in keys[from_ : from_ + size]], len(keys)
 
-    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
-        """As `count_documents_by_filter`."""
-        return await asyncio.to_thread(self.count_documents_by_filter, filters)
-
-    async def count_unique_metadata_by_filter_async(
-        self, filters: dict[str, Any], metadata_fields: list[str]
-    ) -> dict[str, int]:
-        """As `count_unique_metadata_by_filter`."""
-        return await asyncio.to_thread(
-            self.count_unique_metadata_by_filter, filters, metadata_fields
-        )
-
-    async def get_metadata_fields_info_async(self) -> dict[str, dict[str, str]]:
-        """As `get_metadata_fields_info`."""
-        return await asyncio.to_thread(self.get_metadata_fields_info)
-
-    async def get_metadata_field_min_max_async(
-        self, metadata_field: str
-    ) -> dict[str, Any]:
-        """As `get_metadata_field_min_max`."""
-        return await asyncio.to_thread(self.get_metadata_field_min_max, metadata_field)
-
-    async def get_metadata_field_unique_values_async(
-        self, metadata_field: str, *args: Any, **options: Any
-    ) -> tuple[list[Any], int]:
-        """As `get_metadata_field_unique_values`."""
-        return await asyncio.to_thread(
-            self.get_metadata_field_unique_values, metadata_field, *args, **options
-        )
+    count_documents_by_filter_async = _on_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = _on_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = _on_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = _on_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = _on_thread(
+        get_metadata_field_unique_values
+    )
 
 
 def _name(field: str) -> str:
@@ -555,53 +554,15 @@ class VecallDocumentStore(MetadataQueries):
         )
         return list(islice(found, max(0, top_k)))
 
-    async def count_documents_async(self) -> int:
-        """As `count_documents`."""
-        return await asyncio.to_thread(self.count_documents)
-
-    async def filter_documents_async(
-        self, filters: dict[str, Any] | None = None
-    ) -> list[Document]:
-        """As `filter_documents`."""
-        return await asyncio.to_thread(self.filter_documents, filters)
-
-    async def write_documents_async(
-        self,
-        documents: list[Document],
-        policy: DuplicatePolicy = DuplicatePolicy.NONE,
-    ) -> int:
-        """As `write_documents`."""
-        return await asyncio.to_thread(self.write_documents, documents, policy)
-
-    async def delete_documents_async(self, document_ids: list[str]) -> None:
-        """As `delete_documents`."""
-        await asyncio.to_thread(self.delete_documents, document_ids)
-
-    async def delete_all_documents_async(self) -> None:
-        """As `delete_all_documents`."""
-        await asyncio.to_thread(self.delete_all_documents)
-
-    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
-        """As `delete_by_filter`."""
-        return await asyncio.to_thread(self.delete_by_filter, filters)
-
-    async def update_by_filter_async(
-        self, filters: dict[str, Any], meta: dict[str, Any]
-    ) -> int:
-        """As `update_by_filter`."""
-        return await asyncio.to_thread(self.update_by_filter, filters, meta)
-
-    async def embedding_retrieval_async(
-        self, query_embedding: list[float], **options: Any
-    ) -> list[Document]:
-        """As `embedding_retrieval`."""
-        return await asyncio.to_thread(
-            self.embedding_retrieval, query_embedding, **options
-        )
-
-    async def bm25_retrieval_async(self, query: str, **options: Any) -> list[Document]:
-        """As `bm25_retrieval`."""
-        return await asyncio.to_thread(self.bm25_retrieval, query, **options)
+    count_documents_async = _on_thread(count_documents)
+    filter_documents_async = _on_thread(filter_documents)
+    write_documents_async = _on_thread(write_documents)
+    delete_documents_async = _on_thread(delete_documents)
+    delete_all_documents_async = _on_thread(delete_all_documents)
+    delete_by_filter_async = _on_thread(delete_by_filter)
+    update_by_filter_async = _on_thread(update_by_filter)
+    embedding_retrieval_async = _on_thread(embedding_retrieval)
+    bm25_retrieval_async = _on_thread(bm25_retrieval)
 
 
 def _checked_secret_path(path: Secret) -> str:

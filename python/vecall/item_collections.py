@@ -28,18 +28,14 @@ _BATCH = 5_000  # operations of one transaction
 _ATTEMPTS = 20  # of a change that meets other writes of the same documents
 
 
-class ItemCollection:
-    """The documents of one namespace of one (app, user). Thread-safe.
-
-    A document is an item: the value has the document under "document", and its
-    embedding in float64.
+class LazyItems:
+    """The items of one (app, user), in a service or a file. Thread-safe.
 
     Args:
         memory: The path of the file, or ":memory:", which the first call opens; or a
             function that returns it; or a service, which stays open.
         app_name: The app.
         user_id: The user.
-        namespace: The namespace.
 
     Raises:
         InvalidArgumentError: An invalid name.
@@ -50,7 +46,6 @@ class ItemCollection:
         memory: str | Path | MemoryService | Callable[[], str],
         app_name: str,
         user_id: str,
-        namespace: tuple[str, ...],
     ) -> None:
         """Check the names; open nothing yet."""
         limits = memory.limits if isinstance(memory, MemoryService) else None
@@ -58,7 +53,6 @@ class ItemCollection:
         self._owned: MemoryService | None = None
         self._opening = threading.Lock()
         self._whose: Owner = checked_owner(app_name, user_id, limits)
-        self._namespace = namespace
 
     @property
     def _items(self) -> SyncItems:
@@ -76,6 +70,25 @@ class ItemCollection:
             if self._owned is not None:
                 self._owned.sync.close()
             self._owned = None
+
+
+class ItemCollection(LazyItems):
+    """The documents of one namespace of one (app, user). Thread-safe.
+
+    A document is an item: the value has the document under "document", and its
+    embedding in float64. The arguments are those of `LazyItems`, and the namespace.
+    """
+
+    def __init__(
+        self,
+        memory: str | Path | MemoryService | Callable[[], str],
+        app_name: str,
+        user_id: str,
+        namespace: tuple[str, ...],
+    ) -> None:
+        """Check the names; open nothing yet."""
+        super().__init__(memory, app_name, user_id)
+        self._namespace = namespace
 
     def put_of(
         self,

@@ -26,8 +26,8 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date, datetime, time, timezone
+from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +46,7 @@ from langgraph.store.base import (
     tokenize_path,
 )
 
+from vecall.concurrency.closing import ClosesOnExit
 from vecall.embedders import LocalEmbedder
 from vecall.errors import ClosedError, ConfigError, EmbedderError, InvalidArgumentError
 from vecall.operations.options import StorageOptions
@@ -67,7 +68,7 @@ class Blocking:
     """Calls items and the embedding function, and blocks."""
 
     def __init__(
-        self, items: SyncItems, owner: dict[str, str], embeddings: Any
+        self, items: SyncItems | Items, owner: dict[str, str], embeddings: Any
     ) -> None:
         """Call the items of an owner."""
         self._items = items
@@ -91,14 +92,8 @@ class Blocking:
         return self._embeddings.embed_query(text)
 
 
-class Awaiting:
+class Awaiting(Blocking):
     """Calls items and the embedding function, and awaits them."""
-
-    def __init__(self, items: Items, owner: dict[str, str], embeddings: Any) -> None:
-        """Call the items of an owner."""
-        self._items = items
-        self._embeddings = embeddings
-        self._owner = owner
 
     async def items(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the items."""
@@ -303,11 +298,7 @@ def known_prefix(op: Any) -> Labels:
     best: Labels = ()
     for condition in op.match_conditions or ():
         if condition.match_type == "prefix":
-            known: Labels = ()
-            for label in condition.path:
-                if label == "*":
-                    break
-                known = (*known, label)
+            known = tuple(takewhile(lambda label: label != "*", condition.path))
             best = max(best, known, key=len)
     return best
 
@@ -436,34 +427,27 @@ def where_of(op: SearchOp) -> Any:
 
 def to_item(item: StoredItem) -> Item:
     """Return an item as LangGraph's `get` returns it."""
-    created_at, updated_at = _item_times(item)
-    return Item(
-        value=item.value,
-        key=shown_key(item.key),
-        namespace=item.namespace,
-        created_at=created_at,
-        updated_at=updated_at,
-    )
+    return Item(**_item_fields(item))
 
 
 def to_search_item(item: StoredItem, embedding: StoreEmbedding | None) -> SearchItem:
     """Return an item as LangGraph's `search` returns it."""
-    created_at, updated_at = _item_times(item)
-    return SearchItem(
-        value=item.value,
-        key=shown_key(item.key),
-        namespace=item.namespace,
-        score=item.score if embedding is None else embedding.score(item.score),
-        created_at=created_at,
-        updated_at=updated_at,
-    )
+    score = item.score if embedding is None else embedding.score(item.score)
+    return SearchItem(**_item_fields(item), score=score)
 
 
-def _item_times(item: StoredItem) -> tuple[datetime, datetime]:
+def _item_fields(item: StoredItem) -> dict[str, Any]:
     created_at = datetime.fromtimestamp(item.created_at, timezone.utc)
-    if item.updated_at == item.created_at:
-        return created_at, created_at
-    return created_at, datetime.fromtimestamp(item.updated_at, timezone.utc)
+    updated_at = created_at
+    if item.updated_at != item.created_at:
+        updated_at = datetime.fromtimestamp(item.updated_at, timezone.utc)
+    return {
+        "value": item.value,
+        "key": shown_key(item.key),
+        "namespace": item.namespace,
+        "created_at": created_at,
+        "updated_at": updated_at,
+    }
 
 
 # VecallStore: LangGraph's `BaseStore` over items.
@@ -474,7 +458,7 @@ _MINUTE_S = 60.0
 _SWEEP_MINUTES = 5.0
 
 
-class VecallStore(BaseStore):
+class VecallStore(BaseStore, ClosesOnExit):
     """Long-term memory of LangGraph agents in one file.
 
     A namespace is a namespace of items, a key is a key, and a value is a JSON value.
@@ -803,32 +787,6 @@ class VecallStore(BaseStore):
         self.stop_ttl_sweeper()
         if self._owns:
             self._memory.close()
-
-    def __enter__(self) -> VecallStore:
-        """Return the store."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the store."""
-        self.close()
-
-    async def __aenter__(self) -> VecallStore:
-        """Return the store."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the store on another thread."""
-        await asyncio.to_thread(self.close)
 
 
 async def _stored(op: PutOp, through: Any) -> PutOp:

@@ -41,6 +41,7 @@ from vecall.errors import (
     InvalidTypeError,
     VecallError,
 )
+from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemCollection, embedding_of
 from vecall.prompts.render import estimate_tokens
 from vecall.service.memory_service import MemoryService
@@ -152,7 +153,6 @@ _TESTS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
 # VecallMemoryBlock: long-term memory of one user for LlamaIndex's `Memory`.
 
 
-_ROLES = ("user", "assistant")
 _BULLET = re.compile(r"\n(?=- )")
 
 
@@ -221,7 +221,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         """Return the memories for the last user message; "" without one."""
         del block_kwargs  # options of other blocks
         for message in reversed(messages or []):
-            if message.role.value == "user" and (message.content or "").strip():
+            if is_user(message.role) and (message.content or "").strip():
                 block: str = await self._preload.block(message.content)
                 return block
         return ""
@@ -236,7 +236,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         by_session: dict[str | None, list[Event]] = {}
         for at, message in enumerate(messages):
             text = message.content or ""
-            if message.role.value in _ROLES and text.strip():
+            if is_spoken(message.role) and text.strip():
                 session = message.additional_kwargs.get("session_id")
                 event = Event(text, author=message.role.value, timestamp=now + at / 1e6)
                 by_session.setdefault(session, []).append(event)

@@ -27,6 +27,7 @@ from agents.run import CallModelData, ModelInputData
 
 from vecall.content import get_field
 from vecall.errors import ConfigError
+from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
@@ -162,7 +163,6 @@ def text_of(item: Any) -> str:
 
 
 _log = logging.getLogger("vecall")
-_AUTHORS = ("user", "assistant")
 
 
 def _of_inner(name: str) -> Any:
@@ -237,7 +237,7 @@ class IngestingSession:
                 id=_id_of(item),
             )
             for at, item in enumerate(items)
-            if role_of(item) in _AUTHORS and text_of(item).strip()
+            if is_spoken(role_of(item)) and text_of(item).strip()
         ]
         if not events:
             return
@@ -329,7 +329,7 @@ def recall_filter(
     async def insert(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         items = list(given.input)
-        users = [at for at, item in enumerate(items) if role_of(item) == "user"]
+        users = [at for at, item in enumerate(items) if is_user(role_of(item))]
         if not users:
             return given
         block = await of_run(data).block(text_of(items[users[-1]]))

@@ -138,17 +138,7 @@ def check_top_k(value: object, limits: Limits, name: str = "top_k") -> int:
         InvalidArgumentError: Below 1.
         LimitExceededError: Above `max_top_k`.
     """
-    count = exact(value)
-    if type(count) is not int:
-        msg = f"{name}: expected an integer"
-        raise InvalidTypeError(msg)
-    if count < 1:
-        msg = f"{name}: must be at least 1"
-        raise InvalidArgumentError(msg)
-    if count > limits.max_top_k:
-        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
-        raise LimitExceededError(msg)
-    return count
+    return _check_count(value, limits, name, least=1)
 
 
 def check_turns(value: object, name: str, limits: Limits) -> int:
@@ -159,17 +149,21 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
         InvalidArgumentError: Below 0.
         LimitExceededError: Above `max_top_k`.
     """
-    value = exact(value)
-    if type(value) is not int:
+    return _check_count(value, limits, name, least=0)
+
+
+def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
+    count = exact(value)
+    if type(count) is not int:
         msg = f"{name}: expected an integer"
         raise InvalidTypeError(msg)
-    if value < 0:
-        msg = f"{name}: must be at least 0"
+    if count < least:
+        msg = f"{name}: must be at least {least}"
         raise InvalidArgumentError(msg)
-    if value > limits.max_top_k:
+    if count > limits.max_top_k:
         msg = f"{name}: at most max_top_k = {limits.max_top_k}"
         raise LimitExceededError(msg)
-    return value
+    return count
 
 
 def check_min_similarity(value: object) -> float:

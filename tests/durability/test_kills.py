@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 from helpers.campaigns import REPEATS, scaled
 from helpers.fork_pool import ForkPool
 from helpers.kill_campaign import WORKLOADS, Campaign
 
-pytestmark = [
-    pytest.mark.campaign,
-    pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill"),
-]
+pytestmark = pytest.mark.campaign
 
 KILLS = {"reembed": 8, "migration": 10}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 from helpers.campaigns import scaled
@@ -14,7 +13,6 @@ SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", scaled(8, least=3)))
 
 
 @pytest.mark.campaign
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")
 def test_many_processes_share_a_file_though_some_are_killed(tmp_path):
     """Guarantees 1, 4 and 7: nothing lost, nothing stale, nobody busy or starved.
 

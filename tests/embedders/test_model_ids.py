@@ -47,5 +47,9 @@ def test_the_same_function_is_known_again_though_its_last_bits_differ(
 def test_a_name_that_is_given_is_believed(open_service, tmp_path):
     path = tmp_path / "m.db"
     named = {"model_id": "mine", "dimensions": 8}
-    open_service(path, embedder=embedder(1, **named)).close()
-    open_service(path, embedder=embedder(2, **named)).close()
+    with open_service(path, embedder=embedder(1, **named)) as service:
+        service.sync.add_memory(**ALICE, memories=["zebra"])
+    service = open_service(path, embedder=embedder(2, **named))
+    found = service.sync.search_memory(**ALICE, query="zebra").memories
+    (similarity,) = [memory.similarity for memory in found]
+    assert similarity < 0.9  # the vector of the first function is still there

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
 
@@ -126,7 +125,6 @@ def printed(script: str, *arguments: str) -> str:
     return run(textwrap.dedent(script), *arguments, timeout_s=120).stdout.strip()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_fork_searches_adds_and_links_whatever_the_parent_was_linking():
     assert printed(FORKING) == "all came back"
 

@@ -133,7 +133,6 @@ def test_dot_does_not_depend_on_the_order_of_its_arguments(isa):
         assert testing.dot(isa, a, b) == testing.dot(isa, b, a)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="guard pages by mprotect")
 def test_nothing_before_or_after_the_vectors_is_read():
     done = run_python(
         f"""

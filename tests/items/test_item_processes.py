@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import sys
 import time
 from contextlib import ExitStack
 
@@ -39,7 +38,6 @@ while True:
 
 
 @pytest.mark.campaign
-@pytest.mark.skipif(sys.platform == "win32", reason="needs kill")
 @pytest.mark.parametrize("durability", ["full", "process"])
 def test_no_acknowledged_batch_is_lost_or_torn_by_kills(
     open_service, tmp_path, durability
@@ -104,7 +102,6 @@ print(items.get([(("n",), "k19")], **alice)[0].version)
     assert [item.score for item in found] == pytest.approx([1.0, 0.0])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_a_forked_child_has_items_of_its_own_index(tmp_path):
     script = """
 import os, sys

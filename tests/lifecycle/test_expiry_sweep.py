@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -343,7 +342,6 @@ print(*ends)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_parent_and_child_of_a_fork_both_keep_house(path):
     """S4.58, bug class 13: a thread does not cross a fork; a new one is begun."""
     done = run(FORKS, path)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import os
 import random
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -307,14 +306,6 @@ def test_no_program_reads_changes_or_feels_another_user(
     Program(opener, seed).run(CALLS)
 
 
-def _keyed() -> Iterator[str]:
-    for name in ("add_memory", "add_events_to_memory", "add_session_to_memory"):
-        method = getattr(MemoryService, name)
-        if "idempotency_key" in inspect.signature(method).parameters:
-            yield name
-
-
-@pytest.mark.skipif(not list(_keyed()), reason="no idempotency keys")
 def test_one_users_idempotency_key_is_nothing_to_another(open_service):
     """Guarantees 5 and 9: the same key of another user is another call."""
     service = open_service()

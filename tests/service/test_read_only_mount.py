@@ -211,6 +211,14 @@ def test_a_file_in_a_folder_without_rights_is_read_by_every_call(tmp_path, close
     passes(without_rights(program(tmp_path, closed, EVERYTHING)))
 
 
+def test_a_new_file_in_a_folder_without_rights_is_a_storage_error(tmp_path, closed):
+    body = """
+    path = path.with_name("new.db")
+    expect(StorageError, lambda: opened(read_only=False))
+    """
+    passes(without_rights(program(tmp_path, closed, body)))
+
+
 def test_a_file_without_rights_in_a_folder_with_rights_is_read(tmp_path, folder):
     (folder / "m.db").chmod(0o444)
     passes(without_rights(program(tmp_path, folder, EVERYTHING)))

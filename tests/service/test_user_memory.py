@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import gc
 import inspect
-import os
 import subprocess
 import sys
 import weakref
@@ -341,7 +340,6 @@ service.close()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_handle_crosses_a_fork_as_its_service_does(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", FORK, tmp_path / "m.db"],

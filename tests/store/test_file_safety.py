@@ -156,7 +156,9 @@ def test_without_a_list_of_mounts_nothing_is_refused(
     open_service, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(filesystem, "_MOUNTS", tmp_path / "nothing")
-    open_service(tmp_path / "m.db").sync.add_memory(**ALICE, memories=["zebra"])
+    service = open_service(tmp_path / "m.db")
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    assert texts(service) == ["zebra"]
 
 
 def locks_on(*paths: Path) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 from helpers.memories import ALICE, texts
 from helpers.old_files import OLD, copied, opener_of
-from vecall import ConfigError, IncompatibleFileError, StorageError
+from vecall import ConfigError, IncompatibleFileError
 
 
 def test_an_empty_file_is_migrated_to_the_newest_schema(open_service, tmp_path):
@@ -103,16 +102,6 @@ def test_a_missing_folder_is_refused_and_not_made(open_service, tmp_path):
     with pytest.raises(ConfigError, match="folder"):
         open_service(tmp_path / "missing" / "m.db")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_a_storage_error(open_service, tmp_path):
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(StorageError):
-            open_service(tmp_path / "m.db")
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def test_a_path_object_named_memory_is_memory(open_service, tmp_path, monkeypatch):

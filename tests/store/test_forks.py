@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from helpers.campaigns import scaled
 from helpers.memories import texts
 from helpers.processes import run
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 ALICE = {"app_name": "app", "user_id": "alice"}
 
 # Threads of the parent add and search at the moment of each fork.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -239,7 +238,6 @@ with MemoryService(sys.argv[1], embedder=None) as service:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="starts processes")
 def test_no_update_is_lost_between_processes_that_race(open_service, tmp_path):
     path = tmp_path / "m.db"
     service = open_service(path, embedder=None)

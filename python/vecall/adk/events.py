@@ -17,7 +17,7 @@ from vecall.content import as_list, get_field
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.ingest.drafts import ids_of, parted_by_rewind, said_in
 from vecall.ingest.fields import ENTRY, EVENT, by_name
-from vecall.ingest.parts import speaker_of, unwrapped
+from vecall.ingest.parts import is_user, speaker_of, unwrapped
 from vecall.text import neutral
 
 # Converts values in google-adk metadata to JSON.
@@ -171,7 +171,7 @@ def to_event(event: object) -> dict[str, Any]:
         value = get_field(event, name)
         fields[name] = value if isinstance(value, str) and value else None
     role = get_field(message, "role")
-    if isinstance(role, str) and fields["author"] in (None, role):
+    if isinstance(role, str):
         fields["role"] = role  # of a chat message; it tells who said it
     if isinstance(get_field(message, "type"), str):
         fields["type"] = get_field(message, "type")
@@ -270,7 +270,7 @@ def entry(
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(
         content=types.Content(
-            role="user" if author in (None, "user") else "model",
+            role=_content_role(author),
             parts=[types.Part(text=text)],
         ),
         author=author,
@@ -335,6 +335,11 @@ def to_response(
     return SearchMemoryResponse(memories=[each for each in entries if each is not None])
 
 
+def _content_role(author: str | None) -> str:
+    """Return google-genai's role of what an author said."""
+    return "user" if author is None or is_user(author) else "model"
+
+
 def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
     text = neutral(memory.text)
     if not text.strip():
@@ -343,7 +348,7 @@ def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
         name: value for name in _SCORES if (value := getattr(memory, name)) is not None
     }
     said = {
-        "role": "user" if memory.author in (None, "user") else "model",
+        "role": _content_role(memory.author),
         "parts": [_PART.model_copy(update={"text": text})],
     }
     fields: dict[str, Any] = {

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 from weakref import WeakKeyDictionary
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -411,6 +411,18 @@ class ExpandSessionTool(VecallTool):
 class _WritingTool(VecallTool):
     """A tool whose writes have the calling agent as their author."""
 
+    _tool: ClassVar[Any]
+
+    def __init__(
+        self,
+        *,
+        trust: str = "unknown",
+        memory: BaseMemoryService | None = None,
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Check the trust."""
+        super().__init__(self._tool, memory, {"trust": trust}, on_missing)
+
     def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         if not isinstance(asking.memory, vecall.BaseMemoryService | None):
             msg = f"{self.name}: the Runner's memory_service is no VecallMemoryService"
@@ -432,15 +444,7 @@ class RememberTool(_WritingTool):
         InvalidArgumentError: `trust` is not valid.
     """
 
-    def __init__(
-        self,
-        *,
-        trust: str = "unknown",
-        memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
-    ) -> None:
-        """Check the trust."""
-        super().__init__(tools.Remember, memory, {"trust": trust}, on_missing)
+    _tool = tools.Remember
 
 
 class UpdateMemoryTool(_WritingTool):
@@ -458,15 +462,7 @@ class UpdateMemoryTool(_WritingTool):
         InvalidArgumentError: `trust` is not valid.
     """
 
-    def __init__(
-        self,
-        *,
-        trust: str = "unknown",
-        memory: BaseMemoryService | None = None,
-        on_missing: OnMissing = "error",
-    ) -> None:
-        """Check the trust."""
-        super().__init__(tools.UpdateMemory, memory, {"trust": trust}, on_missing)
+    _tool = tools.UpdateMemory
 
 
 class ForgetMemoryTool(VecallTool):

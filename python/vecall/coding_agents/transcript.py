@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from vecall.content import to_valid_utf8
+from vecall.ingest.parts import is_spoken, is_user
 from vecall.text import without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -36,7 +37,7 @@ MOST_TEXT_CHARACTERS = 32_000
 A hook has a few seconds, so it cannot store all of a text in passages.
 """
 
-_ROLES = ("user", "assistant")
+_SAID = ("user", "assistant")  # lines of Claude Code
 _REMINDER = "<system-reminder>", "</system-reminder>"
 _TIMESTAMP = "<timestamp>", "</timestamp>"
 _QUERY = "<user_query>", "</user_query>"
@@ -158,9 +159,9 @@ def _read_line(line: bytes, at: int, turns: list[Turn], spare: list[Turn]) -> No
     if isinstance(entry.get("payload"), dict):
         turns += _codex_event(entry)
         spare += _codex_item(entry)
-    elif entry.get("type") in _ROLES:
+    elif entry.get("type") in _SAID:
         turns += _claude_code(entry)
-    elif entry.get("role") in _ROLES:
+    elif is_spoken(entry.get("role")):
         turns += _cursor_turns(entry, at)
 
 
@@ -191,8 +192,8 @@ def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
     if entry.get("type") != "response_item" or payload.get("type") != "message":
         return
     text = _text_of(payload.get("content")).strip()
-    injected = author == "user" and text.startswith(_NOT_SAID_IN_CODEX)
-    if author in _ROLES and not injected:
+    injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
+    if is_spoken(author) and not injected:
         yield from _codex_turns(entry, str(author), text)
 
 

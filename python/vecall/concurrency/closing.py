@@ -20,18 +20,13 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ClosesOnExit(ABC):
-    """A service that a `with` or an `async with` block closes.
-
-    `async with` does not block the event loop.
-    """
-
+class _ClosesInBlock(ABC):
     @abstractmethod
     def close(self) -> None:
         """Finish the calls in progress and release all resources. Idempotent."""
 
     def __enter__(self) -> Self:
-        """Return the service; leaving the block closes it."""
+        """Return this object; leaving the block closes the service."""
         return self
 
     def __exit__(
@@ -42,6 +37,13 @@ class ClosesOnExit(ABC):
     ) -> None:
         """Close the service."""
         self.close()
+
+
+class ClosesOnExit(_ClosesInBlock):
+    """A service that a `with` or an `async with` block closes.
+
+    `async with` does not block the event loop.
+    """
 
     async def aclose(self) -> None:
         """Close the service on another thread, without blocking the event loop."""
@@ -66,7 +68,7 @@ class ClosesOnExit(ABC):
         await self.aclose()
 
 
-class ClosesBlocking:
+class ClosesBlocking(_ClosesInBlock):
     """The blocking interface of a service; a `with` block closes the service."""
 
     def __init__(self, service: ClosesOnExit) -> None:
@@ -79,19 +81,6 @@ class ClosesBlocking:
 
     def close(self) -> None:
         """Close the wrapped service with its `close`."""
-        self._service.close()
-
-    def __enter__(self) -> Self:
-        """Return this object; leaving the block closes the service."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the service."""
         self._service.close()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError, RightsError
+from vecall.errors import InvalidArgumentError, InvalidTypeError, Right, RightsError
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.types import Filter, several
 
@@ -70,6 +72,63 @@ def at_most(tier: str | None, ceiling: str | None) -> str | None:
     return ceiling if tier not in _RANKS or exceeds(tier, ceiling) else tier
 
 
+def may_correct(tier: str | None, own: str | None) -> bool:
+    """Whether a writer whose memories have the tier `own` may correct a memory."""
+    return tier in (None, TRUST_TIERS[-1], own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a writer may say about the memories that it writes.
+
+    Attributes:
+        max_trust: The highest tier, of `TRUST_TIERS`; a memory without one gets it.
+            None: any.
+        source: The source of all of them; None: the writer chooses.
+        author: The author of all of them; None: the writer chooses.
+    """
+
+    max_trust: str | None = None
+    source: str | None = None
+    author: str | None = None
+
+    def check_names(self, told: Mapping[str, Any]) -> None:
+        """Refuse another source or author than the writer's.
+
+        Raises:
+            RightsError: It is another.
+        """
+        bound: tuple[tuple[Right, str | None, tuple[str, ...]], ...] = (
+            ("source", self.source, ("source",)),
+            ("author", self.author, ("author", "role")),
+        )
+        for right, name, fields in bound:
+            if name and any(told.get(each, name) != name for each in fields):
+                msg = f"This caller is bound to another {right}; leave it out."
+                raise RightsError(msg, right)
+
+    def stamped(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a memory with the trust, source and author that it is stored with.
+
+        Raises:
+            RightsError: It claims a value that the writer may not give.
+        """
+        self.check_names(told)
+        made = dict(told)
+        if self.max_trust is not None:
+            tier = made.setdefault("trust", self.max_trust)
+            if tier not in _RANKS or exceeds(tier, self.max_trust):
+                below = TRUST_TIERS[TRUST_TIERS.index(self.max_trust) :]
+                msg = f"For this caller trust must be one of {', '.join(below)}."
+                raise RightsError(msg, "trust")
+        if self.source is not None:
+            made["source"] = self.source
+        if self.author is not None:
+            made.pop("role", None)
+            made["author"] = self.author
+        return made
+
+
 QUARANTINED = "quarantined"
 
 
@@ -118,6 +177,11 @@ class Rights:
             if not isinstance(getattr(self, name), bool):
                 msg = f"{name}: expected True or False"
                 raise InvalidTypeError(msg)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is hidden and everything may be done."""
+        return self == FULL
 
     @property
     def has_floor(self) -> bool:

@@ -281,6 +281,21 @@ def speaker_of(event: object) -> Speaker:
     return _SPOKEN
 
 
+def is_spoken(role: object) -> bool:
+    """Whether somebody says the messages of a role; nobody says those without one."""
+    return isinstance(role, str) and _BY_ROLE(role.strip().lower()) is None
+
+
+def is_instruction(role: object) -> bool:
+    """Whether the messages of a role instruct a model."""
+    return isinstance(role, str) and _PROGRAMS.get(role.strip().lower()) == "system"
+
+
+def is_user(name: object) -> bool:
+    """Whether a role or an author is the user's."""
+    return name == "user"
+
+
 def is_item(event: object) -> bool:
     """Whether this is an item of OpenAI's responses, which nobody said."""
     type_ = get_field(event, "type")

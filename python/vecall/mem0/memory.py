@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
+from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
+from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, ConflictError, NotFoundError
 from vecall.mem0 import entries
@@ -43,7 +44,7 @@ _PAGE = 1_000
 _ATTEMPTS = 100  # of an update, before it gives up
 
 
-class AsyncMemory:
+class AsyncMemory(ClosesOnExit):
     """mem0's `AsyncMemory` over one file.
 
     A memory belongs to its user; without a user to its agent; without both to its run.
@@ -345,19 +346,6 @@ class AsyncMemory:
         if self._owned:
             self._memory.close()
 
-    async def __aenter__(self) -> AsyncMemory:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await asyncio.to_thread(self.close)
-
     async def _call(self, method: str, **arguments: Any) -> Any:
         return await getattr(self._memory, method)(app_name=self._app, **arguments)
 
@@ -403,9 +391,6 @@ class AsyncMemory:
 # `Memory`: mem0's blocking interface.
 
 
-T = TypeVar("T")
-
-
 class _Blocking(AsyncMemory):
     """Calls the service's blocking methods, so that no method ever waits."""
 
@@ -428,20 +413,7 @@ async def _await_facts(found: Any) -> object:
     return await found
 
 
-def _run_without_waiting(steps: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits."""
-    try:
-        steps.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    finally:
-        steps.close()
-    msg = "a blocking call waited"
-    raise RuntimeError(msg)
-
-
-class Memory:
+class Memory(ClosesBlocking):
     """mem0's `Memory` over one file; its methods are those of `AsyncMemory`, blocking.
 
     Args:
@@ -467,11 +439,14 @@ class Memory:
         self._twin = _Blocking(
             memory, app_name=app_name, embedder=embedder, extract=extract
         )
+        super().__init__(self._twin)
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any]) -> Memory:
         """Return a memory of a mapping; see `AsyncMemory.from_config`."""
         return cls(**checked_config(config_dict))
+
+    # The methods below are generated from the service by .ci/generate_sync.
 
     def add(
         self,
@@ -487,8 +462,30 @@ class Memory:
         memory_type: str | None = None,
         prompt: str | None = None,
     ) -> dict[str, Any]:
-        """Store messages, or the facts in them; see `AsyncMemory.add`."""
-        return _run_without_waiting(
+        """Store messages, or the facts in them, in one transaction.
+
+        Args:
+            messages: A text, a message with role and content, or a list of messages.
+            user_id: The user.
+            agent_id: The agent.
+            run_id: The run.
+            metadata: JSON values by name.
+            timestamp: When it was said, as in `MemoryEntry`; it is then the memory's
+                `created_at`. A time without an offset is UTC; so is a date.
+            expiration_date: The last day on which it is there: YYYY-MM-DD, UTC.
+            infer: True stores the facts that `extract` returns; False stores the
+                messages. None is True with `extract` and False without.
+            memory_type: Not supported.
+            prompt: Not supported; `extract` has its own.
+
+        Returns:
+            {"results": [{"id", "memory", "event": "ADD", "actor_id", "role"}, ...]}.
+
+        Raises:
+            ConfigError: infer=True without `extract`, memory_type or prompt.
+            InvalidArgumentError: An invalid argument; nothing was stored.
+        """
+        return run_sync(
             self._twin.add(
                 messages,
                 user_id=user_id,
@@ -516,8 +513,21 @@ class Memory:
         show_expired: bool = False,
         **names: object,
     ) -> dict[str, Any]:
-        """Return relevant memories, best first; see `AsyncMemory.search`."""
-        return _run_without_waiting(
+        """Return the memories that are relevant to a query, best first.
+
+        Args:
+            query: The question.
+            top_k: The most memories; 0 returns none.
+            filters: user_id, agent_id or run_id, and conditions on metadata, on
+                `created_at` and on `updated_at`.
+            threshold: The least score; a score is vecall's confidence, in [0, 1].
+            rerank: Not supported; see the service's ranking.
+            explain: Whether each memory has its "score_details".
+            reference_date: Not supported.
+            show_expired: Not supported.
+            **names: Refused: names are in `filters`.
+        """
+        return run_sync(
             self._twin.search(
                 query,
                 top_k=top_k,
@@ -533,7 +543,7 @@ class Memory:
 
     def get(self, memory_id: str) -> dict[str, Any] | None:
         """Return one memory; None if there is none with this id."""
-        return _run_without_waiting(self._twin.get(memory_id))
+        return run_sync(self._twin.get(memory_id))
 
     def get_all(
         self,
@@ -543,8 +553,15 @@ class Memory:
         show_expired: bool = False,
         **names: object,
     ) -> dict[str, Any]:
-        """Return memories in order of creation; see `AsyncMemory.get_all`."""
-        return _run_without_waiting(
+        """Return memories in the order in which they were added.
+
+        Args:
+            filters: As in `search`.
+            top_k: The most memories.
+            show_expired: Not supported.
+            **names: Refused: names are in `filters`.
+        """
+        return run_sync(
             self._twin.get_all(
                 filters=filters, top_k=top_k, show_expired=show_expired, **names
             )
@@ -558,14 +575,31 @@ class Memory:
         expiration_date: Any = UNSET,
         data: str | None = None,
     ) -> dict[str, str]:
-        """Change a memory; see `AsyncMemory.update`."""
-        return _run_without_waiting(
+        """Change a memory. Concurrent updates lose none of their values.
+
+        Args:
+            memory_id: Its id.
+            text: The new text.
+            metadata: Values to add to the metadata, or to replace.
+            expiration_date: As in `add`; None removes it.
+            data: Another name for `text`.
+
+        Raises:
+            MemoryNotFoundError: There is none with this id.
+            InvalidArgumentError: Nothing to change, or an invalid value.
+            ConflictError: Other updates changed it meanwhile, 100 times.
+        """
+        return run_sync(
             self._twin.update(memory_id, text, metadata, expiration_date, data)
         )
 
     def delete(self, memory_id: str) -> dict[str, str]:
-        """Delete a memory permanently; see `AsyncMemory.delete`."""
-        return _run_without_waiting(self._twin.delete(memory_id))
+        """Delete a memory permanently.
+
+        Raises:
+            MemoryNotFoundError: There is none with this id.
+        """
+        return run_sync(self._twin.delete(memory_id))
 
     def delete_all(
         self,
@@ -573,30 +607,16 @@ class Memory:
         agent_id: str | None = None,
         run_id: str | None = None,
     ) -> dict[str, str]:
-        """Delete all memories of a name; see `AsyncMemory.delete_all`."""
-        return _run_without_waiting(self._twin.delete_all(user_id, agent_id, run_id))
+        """Delete all memories of a user, an agent or a run permanently.
+
+        At least one name is required.
+        """
+        return run_sync(self._twin.delete_all(user_id, agent_id, run_id))
 
     def history(self, memory_id: str) -> list[dict[str, Any]]:
-        """Return the changes of a memory; see `AsyncMemory.history`."""
-        return _run_without_waiting(self._twin.history(memory_id))
+        """Return the changes of a memory, oldest first; none of a deleted one."""
+        return run_sync(self._twin.history(memory_id))
 
     def reset(self) -> None:
         """Delete all memories of the app permanently."""
-        _run_without_waiting(self._twin.reset())
-
-    def close(self) -> None:
-        """Close the file, if this object opened it."""
-        self._twin.close()
-
-    def __enter__(self) -> Memory:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
+        run_sync(self._twin.reset())

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.filters.rights import TRUST_TIERS, exceeds
+from vecall.filters.rights import Claims
 from vecall.server.limits import Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
@@ -47,55 +47,26 @@ from vecall.validation import check_name
 # Limits the trust, source and author that the writes of a token may claim.
 
 
-_NAMES_OF = {"source": ("source",), "author": ("author", "role")}
-
-
 def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
     """Return the items of a body with the trust, source and author of the token.
 
     Raises:
-        HttpError: 403, an item claims a value that the token does not permit.
+        RightsError: An item claims a value that the token does not permit.
     """
+    claims = token.claims
     items = {name: body[name] for name in _ITEMS if name in body}
-    if token.ceiling is None and token.source is None and token.author is None:
+    if claims == Claims():
         return items
     return {
-        name: [_stamped_item(token, item) for item in given]
+        name: [_stamped_item(claims, item) for item in given]
         for name, given in items.items()
     }
 
 
-def _stamped_item(token: Token, item: Any) -> Any:
+def _stamped_item(claims: Claims, item: Any) -> Any:
     if isinstance(item, InvalidArgumentError):
         return item  # an item that is left out
-    made = {"content": item} if isinstance(item, str) else dict(item)
-    check_names(token, made)
-    ceiling = token.ceiling
-    if ceiling is not None:
-        tier = made.setdefault("trust", ceiling)
-        if tier not in TRUST_TIERS or exceeds(tier, ceiling):
-            below = ", ".join(TRUST_TIERS[TRUST_TIERS.index(ceiling) :])
-            msg = f"With this token trust must be one of {below}."
-            raise HttpError(403, "trust", msg)
-    for name, fields in _NAMES_OF.items():
-        bound = getattr(token, name)
-        if bound is not None:
-            others = {key: value for key, value in made.items() if key not in fields}
-            made = {**others, name: bound}
-    return made
-
-
-def check_names(token: Token, item: Mapping[str, Any]) -> None:
-    """Refuse a source or an author other than the token's, if it has one.
-
-    Raises:
-        HttpError: 403.
-    """
-    for name, fields in _NAMES_OF.items():
-        bound = getattr(token, name)
-        if bound is not None and any(item.get(each, bound) != bound for each in fields):
-            msg = f"The token is bound to another {name}; leave it out."
-            raise HttpError(403, name, msg)
+    return claims.stamped({"content": item} if isinstance(item, str) else item)
 
 
 # Returns memories as JSON, in responses of limited size.
@@ -366,7 +337,7 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
 
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
-    check_names(call.by, call.body)
+    call.by.claims.check_names(call.body)
     return await one(call, await call.ask(max_trust=call.by.ceiling))
 
 

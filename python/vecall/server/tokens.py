@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
-from vecall.filters.rights import Rights, check_tier
+from vecall.filters.rights import Claims, Rights, check_tier
 from vecall.limits import Limits
 from vecall.validation import check_name
 
@@ -99,6 +99,11 @@ class Token:
     def ceiling(self) -> str | None:
         """The highest tier of trust of the memories it writes; None: any."""
         return self.trust or (None if self.user is None else "unverified")
+
+    @property
+    def claims(self) -> Claims:
+        """What it may say about the memories that it writes."""
+        return Claims(max_trust=self.ceiling, source=self.source, author=self.author)
 
     @property
     def rights(self) -> Rights:

@@ -46,7 +46,7 @@ from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from vecall.service.items import ServiceKeywords
 
@@ -255,7 +255,22 @@ _MEMORIES: dict[str, type[WritesAndSearches]] = {
 }
 
 
-class InMemoryMemoryService(MemoryService):
+class _InMemoryService(MemoryService):
+    def with_top_k(self, top_k: int | None = None, *, k: int | None = None) -> Self:
+        """Set the number of memories that a search returns; return this service.
+
+        Args:
+            top_k: The number, at least 1.
+            k: Its former name.
+
+        Raises:
+            InvalidArgumentError: `top_k` is below 1.
+        """
+        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
+        return self
+
+
+class InMemoryMemoryService(_InMemoryService):
     """Text matching in memory, for prototypes and tests; needs no set-up.
 
     Every search scans all texts of the user. Memories are lost when the process ends.
@@ -301,26 +316,11 @@ class InMemoryMemoryService(MemoryService):
         self._memory_type = _MEMORIES[match]
         super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
 
-    def with_top_k(
-        self, top_k: int | None = None, *, k: int | None = None
-    ) -> InMemoryMemoryService:
-        """Set the number of memories that a search returns; return this service.
-
-        Args:
-            top_k: The number, at least 1.
-            k: Its former name.
-
-        Raises:
-            InvalidArgumentError: `top_k` is below 1.
-        """
-        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
-        return self
-
 
 # Memory services that search by vectors only, under their usual names.
 
 
-class VectorMemoryService(MemoryService):
+class VectorMemoryService(_InMemoryService):
     """Embedding retrieval in memory; each memory is embedded once, at ingest.
 
     Ranks by cosine similarity only. Memories are lost when the process ends. Use
@@ -356,21 +356,6 @@ class VectorMemoryService(MemoryService):
             cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
             chosen = replace(chosen, ranking=cosine)
         super().__init__(None, embedder=embedder, top_k=top_k, search=chosen, **options)
-
-    def with_top_k(
-        self, top_k: int | None = None, *, k: int | None = None
-    ) -> VectorMemoryService:
-        """Set the number of memories that a search returns; return this service.
-
-        Args:
-            top_k: The number, at least 1.
-            k: Its former name.
-
-        Raises:
-            InvalidArgumentError: `top_k` is below 1.
-        """
-        self._memory.top_k = check_top_k(k if top_k is None else top_k, self.limits)
-        return self
 
     def with_min_score(self, score: float) -> VectorMemoryService:
         """Set the floor on the cosine, inclusive; return this service.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
 from vecall.store.rows import Draft, Row
 from vecall.store.transaction import was_overwritten
 
@@ -208,3 +209,17 @@ def vectors_finding(model: object, memories: int, lacking: int) -> Finding:
             f"they get one when a service with the embedder of {model} is opened"
         )
     return Finding("note", "vectors", message)
+
+
+def clock_finding(name: str, checkpoint: ClockCheckpoint, advice: str = "") -> Finding:
+    """Say how far the time by which memories expire is from the wall clock."""
+    clock = Clock()
+    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
+    if abs(ahead) <= DAY_S:
+        return Finding("ok", name, "as the wall clock says")
+    where = "ahead of" if ahead > 0 else "behind"
+    message = (
+        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
+        f"the wall clock{advice}"
+    )
+    return Finding("warning", name, message)

@@ -20,7 +20,6 @@ from vecall.concurrency.executor import InterruptibleFuture
 from vecall.errors import (
     ClosedError,
     CorruptFileError,
-    EmbeddingMismatchError,
     StorageError,
     StorageFullError,
     VecallError,
@@ -47,7 +46,7 @@ from vecall.store.results import (
     Version,
 )
 from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
-from vecall.store.sql import active_model, adopt, require_same
+from vecall.store.sql import adopt
 from vecall.store.sql_reads import SqlReads
 from vecall.store.transaction import WriteJob
 from vecall.store.values import ItemRow, ItemState
@@ -583,15 +582,7 @@ class SqliteStorage:
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin or resume a migration; None if `model` is the active model."""
         with self._database.write_transaction() as connection:
-            stored = active_model(connection)
-            if stored is None:
-                adopt(connection, model)
-                return None
-            try:
-                require_same(stored, model)
-            except EmbeddingMismatchError:
-                return begin_migration(connection, model)
-            return None
+            return begin_migration(connection, model)
 
     def end_writes(self) -> None:
         """Finish all submitted jobs and end the writer thread."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import CorruptFileError, InvalidArgumentError
@@ -55,19 +55,16 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
+T = TypeVar("T")
+
+
 def stored_object(text: str) -> dict[str, Any]:
     """Return a JSON object of the file.
 
     Raises:
         CorruptFileError: The text is not a JSON object.
     """
-    try:
-        found = finite_json(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise CorruptFileError(NO_VALUE)
-    return found
+    return _stored(text, dict)
 
 
 def stored_list(text: str) -> list[Any]:
@@ -76,11 +73,15 @@ def stored_list(text: str) -> list[Any]:
     Raises:
         CorruptFileError: The text is not a JSON array.
     """
+    return _stored(text, list)
+
+
+def _stored(text: str, kind: type[T]) -> T:
     try:
         found = finite_json(text)
     except ValueError:
         found = None
-    if not isinstance(found, list):
+    if not isinstance(found, kind):
         raise CorruptFileError(NO_VALUE)
     return found
 

@@ -24,7 +24,8 @@ from vecall.errors import (
     MemoryNotConfiguredError,
     VecallError,
 )
-from vecall.filters.rights import FULL, Rights
+from vecall.filters.rights import Rights
+from vecall.ingest.parts import is_instruction
 from vecall.limits import Limits
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.service.memory_service import MemoryService
@@ -74,7 +75,7 @@ def restricted(memory: Any, rights: Rights) -> Any:
     Raises:
         ConfigError: There is a floor on trust, and the service cannot apply it.
     """
-    if memory is None or rights == FULL:
+    if memory is None or rights.is_full:
         return memory
     if callable(restrict := getattr(memory, "restricted", None)):
         return restrict(rights)
@@ -515,8 +516,6 @@ async def search_with_fallback(
 Placement = Literal["user", "system"]
 Message = dict[str, Any]
 
-_SYSTEM = ("system", "developer")
-
 
 def insert_block(
     messages: Sequence[Message], block: str, placement: Placement
@@ -535,7 +534,7 @@ def insert_block(
     if placement == "user":
         return [*given, {"role": "user", "content": block}]
     for at, message in enumerate(given):
-        if message.get("role") in _SYSTEM:
+        if is_instruction(message.get("role")):
             given[at] = {
                 **message,
                 "content": _content_with_block(message.get("content"), block),

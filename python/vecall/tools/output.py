@@ -341,11 +341,6 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     return shown_fields
 
 
-def shown_id(id_: str, look: Look) -> str:
-    """Return an id as `as_json` shows it."""
-    return _neutralised_text(id_) if look.neutralise else strip_invisible(id_)
-
-
 def _neutralised_text(text: str) -> str:
     return escape(strip_invisible(text))
 

@@ -12,6 +12,7 @@ from vecall.errors import (
     NotFoundError,
     WriteRejectedError,
 )
+from vecall.filters.rights import may_correct
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema, at_least_one, taken
 from vecall.tools.output import NOTE, checked_look, shown
@@ -334,7 +335,7 @@ class UpdateMemory(WritingTool):
             changes["importance"] = given["importance"]
         try:
             known = await memory.get_memory(**which)
-            if known.trust not in (None, "unknown", self._trust):
+            if not may_correct(known.trust, self._trust):
                 return dict(_NOT_UPDATED)
             await memory.update_memory(**which, **changes)
         except NotFoundError:

@@ -18,7 +18,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.errors import ConfigError, VecallError
 from vecall.store.file import schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
@@ -40,7 +39,13 @@ from vecall.store.reads.partition_reads import (
     lacking_vectors,
     load_rows,
 )
-from vecall.store.results import Finding, Level, old_checksums, vectors_finding
+from vecall.store.results import (
+    Finding,
+    Level,
+    clock_finding,
+    old_checksums,
+    vectors_finding,
+)
 from vecall.store.sql import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.delete import ForgetUser
@@ -209,17 +214,8 @@ def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
     checkpoint = load_checkpoint(connection)
     if checkpoint is None:
         return
-    clock = Clock()
-    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
-    if abs(ahead) <= DAY_S:
-        yield Finding("ok", "clock", "as the wall clock says")
-        return
-    where = "ahead of" if ahead > 0 else "behind"
-    message = (
-        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
-        "the wall clock; if the wall clock is right, --reset-clock mends that"
-    )
-    yield Finding("warning", "clock", message)
+    advice = "; if the wall clock is right, --reset-clock mends that"
+    yield clock_finding("clock", checkpoint, advice)
 
 
 def repair(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
+from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
 from vecall.store.postgres.claims import reading_all_users
 from vecall.store.postgres.schema import (
@@ -34,7 +34,12 @@ from vecall.store.reads.partition_reads import (
     checked_rows,
     lacking_vectors,
 )
-from vecall.store.results import Finding, old_checksums, vectors_finding
+from vecall.store.results import (
+    Finding,
+    clock_finding,
+    old_checksums,
+    vectors_finding,
+)
 from vecall.store.sql import active_model
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
@@ -337,17 +342,7 @@ def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
     checkpoint = None if row is None else ClockCheckpoint.parse(row[0])
     if checkpoint is None:
         return
-    clock = Clock()
-    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
-    if abs(ahead) <= DAY_S:
-        yield Finding("ok", "expiry", "as the wall clock says")
-        return
-    side = "ahead of" if ahead > 0 else "behind"
-    message = (
-        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {side} "
-        "the wall clock"
-    )
-    yield Finding("warning", "expiry", message)
+    yield clock_finding("expiry", checkpoint)
 
 
 def _one(reading: PostgresTransaction, query: str) -> int:

@@ -20,7 +20,6 @@ from vecall.concurrency.join import in_event_loop
 from vecall.errors import (
     ConfigError,
     CorruptFileError,
-    EmbeddingMismatchError,
     ReadOnlyError,
     VecallError,
 )
@@ -75,7 +74,7 @@ from vecall.store.rows import (
     SnapshotTag,
     recorded,
 )
-from vecall.store.sql import active_model, adopt, require_same
+from vecall.store.sql import active_model, adopt
 from vecall.store.sql_reads import SqlReads
 from vecall.store.transaction import Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState, require_counts
@@ -485,15 +484,7 @@ class PostgresStorage:
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin or resume a migration; None if `model` is the active model."""
         with self._altering() as transaction:
-            stored = active_model(transaction)
-            if stored is None:
-                adopt(transaction, model)
-                return None
-            try:
-                require_same(stored, model)
-            except EmbeddingMismatchError:
-                return begin_migration(transaction, model)
-            return None
+            return begin_migration(transaction, model)
 
     def end_writes(self) -> None:
         """Finish all submitted jobs and end the writer threads."""

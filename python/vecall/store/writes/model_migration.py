@@ -12,13 +12,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from vecall.errors import ConflictError
+from vecall.errors import ConflictError, EmbeddingMismatchError
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
-from vecall.store.sql import active_model, checked_model, require_active
+from vecall.store.sql import active_model, adopt, checked_model, require_active
 from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -93,14 +94,18 @@ def migrating_model(connection: Transaction) -> EmbeddingModel | None:
 
 def begin_migration(
     connection: Transaction, candidate: EmbeddingModel
-) -> EmbeddingModel:
+) -> EmbeddingModel | None:
     """Begin a migration to a model, or resume it after an interruption.
 
-    A migration to a third model is abandoned.
+    None: it is the active model, or becomes it because there was none. A migration to a
+    third model is abandoned.
 
     Raises:
         ConflictError: Vectors of the active model are still to be moved to their rows.
     """
+    with suppress(EmbeddingMismatchError):
+        adopt(connection, candidate)
+        return None
     if unmoved_vectors(connection):
         msg = "the file's last change of model is not finished yet; try again"
         raise ConflictError(msg)
