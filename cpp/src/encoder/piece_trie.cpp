@@ -1,0 +1,54 @@
+#include "encoder/piece_trie.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace vecall {
+
+namespace {
+
+// Pieces, in order, that share the bytes that lead to a node.
+struct Range {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t depth;
+};
+
+}  // namespace
+
+PieceTrie::PieceTrie(std::span<const std::string_view> pieces) {
+  std::vector<std::int32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [pieces](std::int32_t a, std::int32_t b) {
+    const int compared = pieces[static_cast<std::size_t>(a)].compare(
+        pieces[static_cast<std::size_t>(b)]);
+    return compared != 0 ? compared < 0 : a < b;
+  });
+  const auto piece_at = [&](std::size_t i) {
+    return pieces[static_cast<std::size_t>(order[i])];
+  };
+  std::vector<Range> ranges = {{0, order.size(), 0}};  // of nodes, in breadth
+  label_.push_back(0);
+  for (std::size_t node = 0; node < ranges.size(); ++node) {
+    auto [at, end, depth] = ranges[node];
+    first_child_.push_back(static_cast<std::uint32_t>(ranges.size()));
+    piece_.push_back(kNone);
+    for (; at < end && piece_at(at).size() == depth; ++at) piece_[node] = order[at];
+    while (at < end) {
+      const auto byte = static_cast<std::uint8_t>(piece_at(at)[depth]);
+      const std::size_t begin = at;
+      while (at < end && static_cast<std::uint8_t>(piece_at(at)[depth]) == byte) ++at;
+      if (node == 0) of_root_[byte] = static_cast<std::uint32_t>(ranges.size());
+      ranges.push_back({begin, at, depth + 1});
+      label_.push_back(byte);
+    }
+  }
+  first_child_.push_back(static_cast<std::uint32_t>(ranges.size()));
+}
+
+std::size_t PieceTrie::nbytes() const noexcept {
+  return label_.size() * (sizeof(label_[0]) + sizeof(first_child_[0]) +
+                          sizeof(piece_[0]));
+}
+
+}  // namespace vecall
