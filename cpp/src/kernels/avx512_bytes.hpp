@@ -65,73 +65,103 @@ struct Block {
   std::uint32_t base;
 };
 
-// The products of kRows rows with a group of columns. Few rows have several sums each,
-// so that a multiplication does not wait for the result of the one before.
+// The sums of kRows rows with a group of columns, each in registers of its own: arrays
+// that loops go through would lie in memory with some compilers.
+template <std::size_t kRows, bool kAreBytes>
+struct GroupSums {
+  __m512i lower_left = _mm512_setzero_si512();
+  __m512i lower_right = _mm512_setzero_si512();
+  __m512i upper_left = _mm512_setzero_si512();
+  __m512i upper_right = _mm512_setzero_si512();
+  GroupSums<kRows - 1, kAreBytes> others;
+
+  // Four values of each row; `left` and `right` are the bytes that belong to them.
+  [[gnu::always_inline]] void add(const std::uint8_t* const* row, std::size_t k,
+                                  __m512i left, __m512i right) noexcept {
+    const __m512i low = four_bytes(row[0] + k);
+    lower_left = _mm512_dpbusd_epi32(lower_left, low, left);
+    lower_right = _mm512_dpbusd_epi32(lower_right, low, right);
+    if constexpr (!kAreBytes) {
+      const __m512i high = four_bytes(row[0] + kPlaneBytes + k);
+      upper_left = _mm512_dpbusd_epi32(upper_left, high, left);
+      upper_right = _mm512_dpbusd_epi32(upper_right, high, right);
+    }
+    if constexpr (kRows > 1) others.add(row + 1, k, left, right);
+  }
+  [[gnu::always_inline]] void add(const GroupSums& sums) noexcept {
+    lower_left = _mm512_add_epi32(lower_left, sums.lower_left);
+    lower_right = _mm512_add_epi32(lower_right, sums.lower_right);
+    upper_left = _mm512_add_epi32(upper_left, sums.upper_left);
+    upper_right = _mm512_add_epi32(upper_right, sums.upper_right);
+    if constexpr (kRows > 1) others.add(sums.others);
+  }
+  [[gnu::always_inline]] void keep(__m512i* to) const noexcept {
+    to[0] = lower_left;
+    to[1] = lower_right;
+    if constexpr (!kAreBytes) {
+      to[2] = upper_left;
+      to[3] = upper_right;
+    }
+    if constexpr (kRows > 1) others.keep(to + 4);
+  }
+};
+
+template <bool kAreBytes>
+struct GroupSums<0, kAreBytes> {};
+
+// Writes the products of sums that were kept. No part of multiply_group, whose registers
+// are all taken by the sums: GCC 12 would store them in each turn of its loop.
+template <bool kAreBytes>
+[[gnu::noinline]] void store_products(const __m512i* kept, std::size_t rows,
+                                      const ByteMatrix& matrix, std::size_t column,
+                                      const float* factors, float* out) noexcept {
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m512i sum = kept[4 * i + half];
+      const std::size_t at = column + 16 * half;
+      if constexpr (!kAreBytes) {
+        const __m512i high = kept[4 * i + 2 + half];
+        const __m512i columns = _mm512_loadu_si512(matrix.column_sums + at);
+        sum = _mm512_add_epi32(sum, _mm512_slli_epi32(high, 6));
+        sum = _mm512_sub_epi32(sum, _mm512_slli_epi32(columns, 12));
+      }
+      const __m512 scale =
+          _mm512_mul_ps(_mm512_set1_ps(factors[i]), _mm512_loadu_ps(matrix.steps + at));
+      _mm512_storeu_ps(out + i * matrix.columns + at,
+                       _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
+    }
+  }
+}
+
 template <std::size_t kRows, bool kAreBytes>
 void multiply_group(const ByteMatrix& matrix, std::size_t column, const Block& block,
                     float* out) noexcept {
-  constexpr std::size_t kWays = kRows == 1 ? 4 : kRows < 4 ? 2 : 1;
   const std::int8_t* const group = matrix.bytes + column * matrix.depth;
   const std::uint8_t* row[kRows];
   for (std::size_t i = 0; i < kRows; ++i) {
     row[i] = block.lower + (block.starts[i] - block.base);
   }
-  __m512i lower[kWays][kRows][2];
-  __m512i upper[kWays][kRows][2];
-#pragma GCC unroll 4
-  for (std::size_t way = 0; way < kWays; ++way) {
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < kRows; ++i) {
-      lower[way][i][0] = lower[way][i][1] = _mm512_setzero_si512();
-      upper[way][i][0] = upper[way][i][1] = _mm512_setzero_si512();
-    }
-  }
-  std::size_t k = 0;
-  const auto add = [&](std::size_t way) __attribute__((always_inline)) {
-    const __m512i left = _mm512_loadu_si512(group + k * kGroupColumns);
-    const __m512i right = _mm512_loadu_si512(group + k * kGroupColumns + 64);
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < kRows; ++i) {
-      const __m512i low = four_bytes(row[i] + k);
-      lower[way][i][0] = _mm512_dpbusd_epi32(lower[way][i][0], low, left);
-      lower[way][i][1] = _mm512_dpbusd_epi32(lower[way][i][1], low, right);
-      if constexpr (!kAreBytes) {
-        const __m512i high = four_bytes(row[i] + kPlaneBytes + k);
-        upper[way][i][0] = _mm512_dpbusd_epi32(upper[way][i][0], high, left);
-        upper[way][i][1] = _mm512_dpbusd_epi32(upper[way][i][1], high, right);
-      }
-    }
-    k += 4;
+  GroupSums<kRows, kAreBytes> sums;
+  const auto add = [&](GroupSums<kRows, kAreBytes>& to, std::size_t k)
+                       __attribute__((always_inline)) {
+    to.add(row, k, _mm512_loadu_si512(group + k * kGroupColumns),
+           _mm512_loadu_si512(group + k * kGroupColumns + 64));
   };
-  while (k + 4 * kWays <= matrix.depth) {
-#pragma GCC unroll 4
-    for (std::size_t way = 0; way < kWays; ++way) add(way);
-  }
-  while (k < matrix.depth) add(0);
-#pragma GCC unroll 8
-  for (std::size_t i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-    for (std::size_t half = 0; half < 2; ++half) {
-      __m512i sum = lower[0][i][half];
-      __m512i high = upper[0][i][half];
-#pragma GCC unroll 4
-      for (std::size_t way = 1; way < kWays; ++way) {
-        sum = _mm512_add_epi32(sum, lower[way][i][half]);
-        high = _mm512_add_epi32(high, upper[way][i][half]);
-      }
-      if constexpr (!kAreBytes) {
-        const __m512i columns =
-            _mm512_loadu_si512(matrix.column_sums + column + 16 * half);
-        sum = _mm512_add_epi32(sum, _mm512_slli_epi32(high, 6));
-        sum = _mm512_sub_epi32(sum, _mm512_slli_epi32(columns, 12));
-      }
-      const __m512 scale =
-          _mm512_mul_ps(_mm512_set1_ps(block.factors[i]),
-                        _mm512_loadu_ps(matrix.steps + column + 16 * half));
-      _mm512_storeu_ps(out + i * matrix.columns + column + 16 * half,
-                       _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
+  std::size_t k = 0;
+  if constexpr (kRows < 3) {
+    // Few sums: with as many again no multiplication waits for the one before.
+    GroupSums<kRows, kAreBytes> more;
+    for (; k + 8 <= matrix.depth; k += 8) {
+      add(sums, k);
+      add(more, k + 4);
     }
+    sums.add(more);
   }
+#pragma GCC unroll 1
+  for (; k < matrix.depth; k += 4) add(sums, k);
+  __m512i kept[4 * kRows];
+  sums.keep(kept);
+  store_products<kAreBytes>(kept, kRows, matrix, column, block.factors, out);
 }
 
 template <bool kAreBytes>
