@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "encoder/packed_matrix.hpp"
@@ -153,6 +154,10 @@ struct Weights {
       }
     }
   }
+
+  [[nodiscard]] const std::uint8_t* row_of(std::int32_t piece) const noexcept {
+    return table.data() + static_cast<std::size_t>(piece) * Encoder::kDim;
+  }
 };
 
 // Pieces that lie one after another in a text. The features of those from `first` to
@@ -162,6 +167,23 @@ struct Segment {
   std::size_t first;
   std::size_t last;
   float* sums;  // (kFeatures,)
+};
+
+// Memory that grows without being filled.
+template <class T>
+class Buffer {
+ public:
+  void resize(std::size_t size) {
+    if (size <= size_) return;
+    values_ = std::unique_ptr<T[]>(new T[size]);
+    size_ = size;
+  }
+  [[nodiscard]] T* data() noexcept { return values_.get(); }
+  T& operator[](std::size_t i) noexcept { return values_[i]; }
+
+ private:
+  std::unique_ptr<T[]> values_;
+  std::size_t size_ = 0;
 };
 
 // The arrays that a call of encode() works in.
@@ -174,16 +196,17 @@ class Workspace {
   void add_features(std::span<const Segment> segments);
 
   // The vectors (count, kDim) of texts of so many pieces whose features were added up.
-  void finish(const float* sums, std::span<const std::size_t> lengths, float* out);
+  void finish(float* sums, std::span<const std::size_t> lengths, float* out);
 
  private:
   void project(std::span<const Segment> segments);
   void convolve(std::span<const Segment> segments, std::size_t branch,
                 const PackedMatrix& matrix);
-  void multiply(const PackedMatrix& matrix, float* out) {
-    kernel_.multiply(matrix.view(), {values_.data(), starts_.data(), factors_.data(),
-                                     starts_.size(), false},
-                     out);
+  void multiply(const PackedMatrix& matrix, std::size_t count, bool are_bytes,
+                float* out) {
+    kernel_.multiply(
+        matrix.view(),
+        {values_.data(), starts_.data(), factors_.data(), count, are_bytes}, out);
   }
   // The product of `count` rows of floats.
   void dense(const float* in, std::size_t depth, std::size_t count,
@@ -192,33 +215,36 @@ class Workspace {
   const Weights& weights_;
   const kernels::KernelTable& kernel_;
   const kernels::EncoderSteps& steps_;
-  Values features_;  // (pieces, kFeatures)
-  Values hidden_;    // (pieces, kBranchDims)
-  Values products_;  // (pieces, kBranchDim)
-  std::vector<std::int16_t> values_;
-  std::vector<std::uint32_t> starts_;
-  Values factors_;
+  Buffer<float> hidden_;    // (pieces, kBranchDims)
+  Buffer<float> products_;  // (pieces, kBranchDim)
+  Buffer<std::int16_t> values_;
+  Buffer<std::uint32_t> starts_;
+  Buffer<float> factors_;
 };
 
 void Workspace::project(std::span<const Segment> segments) {
   const std::size_t modulus = weights_.scale.size();
+  constexpr std::size_t kLine = 64;
+  for (const Segment& segment : segments) {  // most rows are in no cache
+    for (const std::int32_t piece : segment.pieces) {
+      for (std::size_t at = 0; at < Encoder::kDim; at += kLine) {
+        __builtin_prefetch(weights_.row_of(piece) + at);
+      }
+    }
+  }
   std::size_t row = 0;
   for (const Segment& segment : segments) {
     for (const std::int32_t piece : segment.pieces) {
       const auto id = static_cast<std::size_t>(piece);
-      const std::uint8_t* const bytes = weights_.table.data() + id * Encoder::kDim;
+      const std::uint8_t* const bytes = weights_.row_of(piece);
       const float scale = weights_.scale[id % modulus];
-      steps_.unpack(bytes, Encoder::kDim, scale, weights_.least[id % modulus],
-                    &features_[row * kFeatures]);
       std::copy_n(bytes, Encoder::kDim, &values_[row * Encoder::kDim]);
       starts_[row] = static_cast<std::uint32_t>(row * Encoder::kDim);
       factors_[row] = scale;
       ++row;
     }
   }
-  kernel_.multiply(weights_.projection.view(),
-                   {values_.data(), starts_.data(), factors_.data(), row, true},
-                   hidden_.data());
+  multiply(weights_.projection, row, true, hidden_.data());
   row = 0;
   for (const Segment& segment : segments) {
     for (const std::int32_t piece : segment.pieces) {
@@ -259,13 +285,12 @@ void Workspace::convolve(std::span<const Segment> segments, std::size_t branch,
     }
     pad();
   }
-  multiply(matrix, products_.data());
+  multiply(matrix, row, false, products_.data());
 }
 
 void Workspace::add_features(std::span<const Segment> segments) {
   std::size_t rows = 0;
   for (const Segment& segment : segments) rows += segment.pieces.size();
-  features_.resize(rows * kFeatures);
   hidden_.resize(rows * kBranchDims);
   products_.resize(rows * kBranchDim);
   values_.resize(std::max(rows * Encoder::kDim,
@@ -275,27 +300,30 @@ void Workspace::add_features(std::span<const Segment> segments) {
   project(segments);
   for (std::size_t i = 0; i < kOrders.size(); ++i) {
     const Branch& branch = weights_.branches[i];
-    const auto rectify = [&](const Values& bias, Values& out, std::size_t stride,
-                             std::size_t column) {
+    const auto rectify = [&](const Values& bias) {
       for (std::size_t row = 0; row < rows; ++row) {
-        steps_.rectify(&products_[row * kBranchDim], bias.data(),
-                       &hidden_[row * kBranchDims + i * kBranchDim], kBranchDim,
-                       &out[row * stride + column]);
+        float* const hidden = &hidden_[row * kBranchDims + i * kBranchDim];
+        steps_.rectify(&products_[row * kBranchDim], bias.data(), hidden, kBranchDim,
+                       hidden);
       }
     };
     convolve(segments, i, branch.first);
-    rectify(branch.first_bias, hidden_, kBranchDims, i * kBranchDim);
+    rectify(branch.first_bias);
     convolve(segments, i, branch.second);
-    rectify(branch.second_bias, features_, kFeatures,
-            Encoder::kDim + i * kBranchDim);
+    rectify(branch.second_bias);
   }
+  const std::size_t modulus = weights_.scale.size();
+  std::array<float, kFeatures> features;  // the piece's own values, then its branches'
   std::size_t row = 0;
   for (const Segment& segment : segments) {
     for (std::size_t i = segment.first; i < segment.last; ++i) {
-      float* const features = &features_[(row + i) * kFeatures];
-      steps_.normalise(features, kFeatures, weights_.gain.data(), weights_.shift.data(),
-                       weights_.epsilon);
-      steps_.add(features, kFeatures, segment.sums);
+      const std::int32_t piece = segment.pieces[i];
+      const std::size_t at = static_cast<std::size_t>(piece) % modulus;
+      steps_.unpack(weights_.row_of(piece), Encoder::kDim, weights_.scale[at],
+                    weights_.least[at], features.data());
+      std::copy_n(&hidden_[(row + i) * kBranchDims], kBranchDims,
+                  features.begin() + Encoder::kDim);
+      steps_.add_normalised(features.data(), kFeatures, weights_.epsilon, segment.sums);
     }
     row += segment.pieces.size();
   }
@@ -315,12 +343,18 @@ void Workspace::dense(const float* in, std::size_t depth, std::size_t count,
     starts_[i] = static_cast<std::uint32_t>(i * depth);
     factors_[i] = largest / static_cast<float>(kernels::kMostValue);
   }
-  multiply(matrix, out.data());
+  multiply(matrix, count, false, out.data());
 }
 
-void Workspace::finish(const float* sums, std::span<const std::size_t> lengths,
-                       float* out) {
+void Workspace::finish(float* sums, std::span<const std::size_t> lengths, float* out) {
   const std::size_t count = lengths.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto length = static_cast<float>(lengths[i]);
+    for (std::size_t k = 0; k < kFeatures; ++k) {
+      float& sum = sums[i * kFeatures + k];
+      sum = sum * weights_.gain[k] + length * weights_.shift[k];
+    }
+  }
   Values mean;
   dense(sums, kFeatures, count, weights_.pooled, mean);
   for (std::size_t i = 0; i < count; ++i) {

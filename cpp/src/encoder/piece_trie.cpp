@@ -16,7 +16,8 @@ struct Range {
 
 }  // namespace
 
-PieceTrie::PieceTrie(std::span<const std::string_view> pieces) {
+PieceTrie::PieceTrie(std::span<const std::string_view> pieces,
+                     std::span<const float> scores) {
   std::vector<std::int32_t> order(pieces.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [pieces](std::int32_t a, std::int32_t b) {
@@ -31,9 +32,12 @@ PieceTrie::PieceTrie(std::span<const std::string_view> pieces) {
   label_.push_back(0);
   for (std::size_t node = 0; node < ranges.size(); ++node) {
     auto [at, end, depth] = ranges[node];
-    first_child_.push_back(static_cast<std::uint32_t>(ranges.size()));
-    piece_.push_back(kNone);
-    for (; at < end && piece_at(at).size() == depth; ++at) piece_[node] = order[at];
+    Node& made = nodes_.emplace_back();
+    made.first_child = static_cast<std::uint32_t>(ranges.size());
+    for (; at < end && piece_at(at).size() == depth; ++at) {
+      made.piece = order[at];
+      made.score = scores[static_cast<std::size_t>(order[at])];
+    }
     while (at < end) {
       const auto byte = static_cast<std::uint8_t>(piece_at(at)[depth]);
       const std::size_t begin = at;
@@ -43,12 +47,11 @@ PieceTrie::PieceTrie(std::span<const std::string_view> pieces) {
       label_.push_back(byte);
     }
   }
-  first_child_.push_back(static_cast<std::uint32_t>(ranges.size()));
+  nodes_.emplace_back().first_child = static_cast<std::uint32_t>(ranges.size());
 }
 
 std::size_t PieceTrie::nbytes() const noexcept {
-  return label_.size() * (sizeof(label_[0]) + sizeof(first_child_[0]) +
-                          sizeof(piece_[0]));
+  return nodes_.size() * (sizeof(Node) + sizeof(label_[0]));
 }
 
 }  // namespace vecall

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,17 +17,18 @@ class PieceTrie {
   static constexpr std::int32_t kNone = -1;
 
   // Of equal pieces the last one counts. An empty piece is never found.
-  explicit PieceTrie(std::span<const std::string_view> pieces);
+  PieceTrie(std::span<const std::string_view> pieces, std::span<const float> scores);
 
-  // Calls found(length, piece) for each piece that the text begins with, the shortest
-  // first.
+  // Calls found(length, piece, score) for each piece that the text begins with, the
+  // shortest first.
   template <class Found>
   void each_prefix(std::string_view text, Found found) const {
     std::uint32_t node = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
       node = child(node, static_cast<std::uint8_t>(text[i]));
       if (node == 0) return;
-      if (piece_[node] != kNone) found(i + 1, piece_[node]);
+      const Node& at = nodes_[node];
+      if (at.piece != kNone) found(i + 1, at.piece, at.score);
     }
   }
 
@@ -37,16 +39,23 @@ class PieceTrie {
   [[nodiscard]] std::uint32_t child(std::uint32_t node,
                                     std::uint8_t byte) const noexcept {
     if (node == 0) return of_root_[byte];
-    const std::uint32_t end = first_child_[node + 1];
-    for (std::uint32_t at = first_child_[node]; at < end; ++at) {
-      if (label_[at] >= byte) return label_[at] == byte ? at : 0;
-    }
-    return 0;
+    const std::uint32_t first = nodes_[node].first_child;
+    const std::uint8_t* const labels = label_.data() + first;
+    const void* const found =
+        std::memchr(labels, byte, nodes_[node + 1].first_child - first);
+    if (found == nullptr) return 0;
+    return first + static_cast<std::uint32_t>(
+                       static_cast<const std::uint8_t*>(found) - labels);
   }
 
+  struct Node {
+    std::uint32_t first_child;  // its last one is before the next node's first
+    std::int32_t piece = kNone;
+    float score = 0;
+  };
+
+  std::vector<Node> nodes_;  // and one more
   std::vector<std::uint8_t> label_;
-  std::vector<std::uint32_t> first_child_;
-  std::vector<std::int32_t> piece_;
   std::uint32_t of_root_[256] = {};
 };
 

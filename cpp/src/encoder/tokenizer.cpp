@@ -110,11 +110,10 @@ Tokenizer::Tokenizer(std::string_view model) : Tokenizer(Parts(model)) {}
 
 Tokenizer::Tokenizer(const Parts& parts)
     : charsmap_(parts.charsmap.empty() ? Charsmap() : Charsmap(parts.charsmap)),
-      trie_(parts.pieces),
-      scores_(parts.scores),
+      trie_(parts.pieces, parts.scores),
+      size_(parts.pieces.size()),
       unknown_score_(
-          static_cast<double>(*std::min_element(scores_.begin(), scores_.end())) -
-          10.0) {}
+          double{*std::min_element(parts.scores.begin(), parts.scores.end())} - 10.0) {}
 
 void Tokenizer::append_pieces(std::string_view text,
                               std::vector<std::int32_t>& out) const {
@@ -146,8 +145,8 @@ void Tokenizer::append_pieces(std::string_view text,
         best[end] = {score, static_cast<std::uint32_t>(at), piece};
       }
     };
-    trie_.each_prefix(rest, [&](std::size_t size, std::int32_t piece) {
-      offer(at + size, before + static_cast<double>(scores_[piece]), piece);
+    trie_.each_prefix(rest, [&](std::size_t size, std::int32_t piece, float score) {
+      offer(at + size, before + double{score}, piece);
       is_known |= size == length;
     });
     if (!is_known) offer(at + length, before + unknown_score_, kUnknown);
@@ -162,7 +161,7 @@ void Tokenizer::append_pieces(std::string_view text,
 }
 
 std::size_t Tokenizer::nbytes() const noexcept {
-  return charsmap_.nbytes() + trie_.nbytes() + scores_.size() * sizeof(float);
+  return charsmap_.nbytes() + trie_.nbytes();
 }
 
 }  // namespace vecall

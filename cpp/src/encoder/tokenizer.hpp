@@ -24,7 +24,7 @@ class Tokenizer {
   explicit Tokenizer(std::string_view model);
 
   // The number of pieces.
-  [[nodiscard]] std::size_t size() const noexcept { return scores_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   // Appends kBegin, the pieces of the text and kEnd. Linear in the length of the text.
   // Throws LimitExceededError for a text of 4 GiB.
@@ -38,7 +38,7 @@ class Tokenizer {
 
   Charsmap charsmap_;
   PieceTrie trie_;
-  std::vector<float> scores_;
+  std::size_t size_;
   double unknown_score_;  // of a character that is no piece
 };
 

@@ -135,7 +135,7 @@ template <bool kAreBytes>
 
 template <std::size_t kRows, bool kAreBytes>
 void multiply_group(const ByteMatrix& matrix, std::size_t column, const Block& block,
-                    float* out) noexcept {
+                    std::size_t ahead, float* out) noexcept {
   const std::int8_t* const group = matrix.bytes + column * matrix.depth;
   const std::uint8_t* row[kRows];
   for (std::size_t i = 0; i < kRows; ++i) {
@@ -144,8 +144,10 @@ void multiply_group(const ByteMatrix& matrix, std::size_t column, const Block& b
   GroupSums<kRows, kAreBytes> sums;
   const auto add = [&](GroupSums<kRows, kAreBytes>& to, std::size_t k)
                        __attribute__((always_inline)) {
-    to.add(row, k, _mm512_loadu_si512(group + k * kGroupColumns),
-           _mm512_loadu_si512(group + k * kGroupColumns + 64));
+    const std::int8_t* const four = group + k * kGroupColumns;
+    __builtin_prefetch(four + ahead);
+    __builtin_prefetch(four + ahead + 64);
+    to.add(row, k, _mm512_loadu_si512(four), _mm512_loadu_si512(four + 64));
   };
   std::size_t k = 0;
   if constexpr (kRows < 3) {
@@ -175,12 +177,16 @@ void multiply_block(const ByteMatrix& matrix, const Block& block, std::size_t co
   constexpr std::size_t kMost = std::size(kOf);
   // A group stays in the nearest cache for all rows, in parts of nearly equal size.
   const std::size_t parts = (count + kMost - 1) / kMost;
+  const std::size_t of_group = matrix.depth * kGroupColumns;
   for (std::size_t column = 0; column < matrix.columns; column += kGroupColumns) {
     std::size_t at = 0;
     for (std::size_t part = 0; part < parts; ++part) {
       const std::size_t rows = (count - at) / (parts - part);
       const Block own = {block.lower, block.starts + at, block.factors + at, block.base};
-      kOf[rows - 1](matrix, column, own, out + at * matrix.columns);
+      // What the last part reads ahead is the next group. Processors do not read ahead
+      // over the end of a page.
+      const std::size_t ahead = part + 1 < parts ? 0 : parts == 1 ? 4096 : of_group;
+      kOf[rows - 1](matrix, column, own, ahead, out + at * matrix.columns);
       at += rows;
     }
   }

@@ -52,8 +52,13 @@ inline void unpack(const std::uint8_t* bytes, std::size_t count, float step,
   }
 }
 
-inline void normalise(float* x, std::size_t count, const float* gain, const float* bias,
-                      float epsilon) noexcept {
+struct Moments {
+  float mean;
+  float scale;  // 1 through the deviation
+};
+
+[[gnu::always_inline]] inline Moments moments_of(const float* x, std::size_t count,
+                                                 float epsilon) noexcept {
   const auto size = static_cast<float>(count);
   Floats sum = {};
   for (std::size_t i = 0; i < count; i += kLanes) sum += load_as<Floats>(x + i);
@@ -63,10 +68,24 @@ inline void normalise(float* x, std::size_t count, const float* gain, const floa
     const Floats centred = load_as<Floats>(x + i) - mean;
     squares += centred * centred;
   }
-  const float scale = 1.0F / std::sqrt(sum_of(squares) / size + epsilon);
+  return {mean, 1.0F / std::sqrt(sum_of(squares) / size + epsilon)};
+}
+
+inline void normalise(float* x, std::size_t count, const float* gain, const float* bias,
+                      float epsilon) noexcept {
+  const auto [mean, scale] = moments_of(x, count, epsilon);
   for (std::size_t i = 0; i < count; i += kLanes) {
     const Floats unit = (load_as<Floats>(x + i) - mean) * scale;
     store(x + i, unit * load_as<Floats>(gain + i) + load_as<Floats>(bias + i));
+  }
+}
+
+inline void add_normalised(const float* x, std::size_t count, float epsilon,
+                           float* sums) noexcept {
+  const auto [mean, scale] = moments_of(x, count, epsilon);
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    const Floats unit = (load_as<Floats>(x + i) - mean) * scale;
+    store(sums + i, load_as<Floats>(sums + i) + unit);
   }
 }
 
@@ -147,6 +166,7 @@ inline void round(const float* x, std::size_t count, float factor,
 constexpr EncoderSteps kEncoderSteps = {
     .unpack = steps::unpack,
     .normalise = steps::normalise,
+    .add_normalised = steps::add_normalised,
     .rectify = steps::rectify,
     .add = steps::add,
     .tanh = steps::tanh,

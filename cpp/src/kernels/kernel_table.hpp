@@ -74,10 +74,13 @@ struct EncoderSteps {
   // byte_i * step + least.
   void (*unpack)(const std::uint8_t* bytes, std::size_t count, float step, float least,
                  float* out) noexcept = nullptr;
-  // Subtracts the mean, divides by the standard deviation, multiplies by gain_i and
-  // adds bias_i (Ba et al., "Layer Normalization", 2016).
+  // (x_i - mean) / deviation * gain_i + bias_i (Ba et al., "Layer Normalization",
+  // 2016); epsilon is added to the variance.
   void (*normalise)(float* x, std::size_t count, const float* gain, const float* bias,
                     float epsilon) noexcept = nullptr;
+  // Adds (x_i - mean) / deviation to sums_i.
+  void (*add_normalised)(const float* x, std::size_t count, float epsilon,
+                         float* sums) noexcept = nullptr;
   // max(x_i + bias_i, 0) + base_i.
   void (*rectify)(const float* x, const float* bias, const float* base,
                   std::size_t count, float* out) noexcept = nullptr;
