@@ -46,13 +46,19 @@ def an_answer() -> list[float]:
 
 def say() -> None:
     """Print what this process's instruction set answers."""
-    from engine import test_graph_islands, test_linear_map, test_tight_scan
+    from engine import (
+        test_encoder,
+        test_graph_islands,
+        test_linear_map,
+        test_tight_scan,
+    )
 
     said = {
         "random rows": random_rows(),
         "tight rows": test_tight_scan.answers_digest(),
         "rows of topics": test_graph_islands.answers_digest(),
         "products of a linear map": test_linear_map.answers_digest(),
+        "vectors of texts": test_encoder.answers_digest(),
         "an answer": an_answer(),
         "active": build_info()["active_isa"],
     }
@@ -87,7 +93,14 @@ def test_vecall_isa_forces_one_instruction_set(said):
 
 
 @pytest.mark.parametrize(
-    "what", ["random rows", "tight rows", "rows of topics", "products of a linear map"]
+    "what",
+    [
+        "random rows",
+        "tight rows",
+        "rows of topics",
+        "products of a linear map",
+        "vectors of texts",
+    ],
 )
 def test_every_instruction_set_gives_the_same_bits(said, what):
     assert len({each[what] for each in said}) == 1

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,20 +59,21 @@ def _read_encoder(folder: Path) -> Encoder:
     try:
         pieces = (folder / name).read_bytes()
         name = _WEIGHTS
-        with np.load(folder / name, allow_pickle=False) as file:
+        # Opened here: numpy leaves a file open that is no archive.
+        with (folder / name).open("rb") as raw, np.load(raw) as file:
             if _checksum(pieces, file.zip) != _CHECKSUM:
-                raise _refusal("weights are not those of version 0.2.1")
+                _refuse("weights are not those of version 0.2.1")
             table, arrays = _read_weights(file)
     except FileNotFoundError:
-        raise _refusal(f"file {name} is missing") from None
+        _refuse(f"file {name} is missing")
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise _refusal(f"file {name} is damaged ({type(error).__name__})") from None
+        _refuse(f"file {name} is damaged ({type(error).__name__})")
     return Encoder(pieces, table, arrays)
 
 
-def _refusal(what: str) -> EmbedderError:
+def _refuse(what: str) -> NoReturn:
     msg = f"{_PACKAGE}: its {what}; install the package again, in version 0.2.1"
-    return EmbedderError(msg)
+    raise EmbedderError(msg) from None
 
 
 def _checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
