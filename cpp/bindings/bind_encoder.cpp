@@ -139,8 +139,9 @@ struct type_caster<vecall::bindings::OwnEncoder>
 namespace vecall::bindings {
 
 void bind_encoder(py::module_& module) {
-  py::class_<OwnEncoder> bound(module, "Encoder",
-                            R"(The multilingual Universal Sentence Encoder, version 3.
+  py::class_<OwnEncoder> bound(
+      module, "Encoder",
+      R"(The multilingual Universal Sentence Encoder, version 3.
 
 Does not change once it is made; safe to share between threads. All instruction sets
 give the same bits, and a text has the same vector alone and among others.

@@ -5,9 +5,9 @@
 // Retrieval", 2019). It splits a text into pieces of words by the model of
 // SentencePiece, and makes one vector of 512 values of them.
 //
-// The weights are multiples of one step a matrix, from -127 to 127 of them, and are kept
-// as bytes. What is multiplied by them is rounded to 13 bits. All instruction sets give
-// the same bits, and a text has the same vector alone and among others.
+// The weights are multiples of one step a matrix, from -127 to 127 of them, and are
+// kept as bytes. What is multiplied by them is rounded to 13 bits. All instruction sets
+// give the same bits, and a text has the same vector alone and among others.
 //
 // Immutable after construction: every method may be called from any thread at any time.
 
@@ -29,10 +29,10 @@ class Encoder {
   static constexpr std::size_t kDim = 512;
 
   // The arrays of the model by their names: `lo` and `scale` (17,), the steps of the
-  // table; `eps` (1,); and for n = 2, 3, 5 `proj{n}` (512, 256), `proj_b{n}`, `ln_g{n}`,
-  // `ln_b{n}` (256,), `w1_{n}`, `w2_{n}` (256 n, 256), `b1_{n}`, `b2_{n}` (256,);
-  // `ln_g`, `ln_b` (1280,), `cnn_W` (1280, 512), `cnn_b` (512,), `d0`, `p1` (512, 320),
-  // `d1` (320, 320), `d2`, `p3` (320, 512) and `d3` (512, 512).
+  // table; `eps` (1,); and for n = 2, 3, 5 `proj{n}` (512, 256), `proj_b{n}`,
+  // `ln_g{n}`, `ln_b{n}` (256,), `w1_{n}`, `w2_{n}` (256 n, 256), `b1_{n}`, `b2_{n}`
+  // (256,); `ln_g`, `ln_b` (1280,), `cnn_W` (1280, 512), `cnn_b` (512,), `d0`, `p1`
+  // (512, 320), `d1` (320, 320), `d2`, `p3` (320, 512) and `d3` (512, 512).
   using Arrays = std::map<std::string, std::span<const float>, std::less<>>;
 
   // `pieces` is a model of SentencePiece, in the layout of protocol buffers. Row i of

@@ -2,7 +2,8 @@
 
 // The characters that a model of SentencePiece replaces before it splits a text: a
 // double array (Aoe, "An Efficient Digital Search Algorithm by Using a Double-Array
-// Structure", 1989) in the layout of darts-clone, and the replacements that it leads to.
+// Structure", 1989) in the layout of darts-clone, and the replacements that it leads
+// to.
 
 #include <cstddef>
 #include <cstdint>

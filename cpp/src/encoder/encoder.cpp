@@ -22,9 +22,9 @@ constexpr std::array<std::size_t, 3> kOrders = {2, 3, 5};  // pieces that a bran
 constexpr std::size_t kBranchDims = kOrders.size() * kBranchDim;
 constexpr std::size_t kFeatures = Encoder::kDim + kBranchDims;
 
-constexpr std::size_t kPad = 2;  // rows of zeros at both ends of a text's pieces
+constexpr std::size_t kPad = 2;    // rows of zeros at both ends of a text's pieces
 constexpr std::size_t kReach = 4;  // pieces to each side that a feature depends on
-constexpr std::size_t kMostPieces = 128;   // that are encoded at once
+constexpr std::size_t kMostPieces = 128;    // that are encoded at once
 constexpr std::size_t kTextsTogether = 16;  // whose last layers are multiplied at once
 
 // Pieces that one branch has before the one that it belongs to.
@@ -97,8 +97,8 @@ struct Weights {
   const kernels::KernelTable& kernel;
   Tokenizer tokenizer;
   std::span<const std::uint8_t> table;
-  Values scale;      // of the table's rows: row i has step i modulo their number
-  Values least;      // what a zero of such a row stands for
+  Values scale;  // of the table's rows: row i has step i modulo their number
+  Values least;  // what a zero of such a row stands for
   float epsilon;
   PackedMatrix projection{Encoder::kDim, kBranchDims};
   Values projection_bias;  // (number of steps, kBranchDims), with the least values
@@ -129,7 +129,8 @@ struct Weights {
         d3(reader.matrix("d3", Encoder::kDim, Encoder::kDim)),
         p1(reader.matrix("p1", Encoder::kDim, kHiddenDim)),
         p3(reader.matrix("p3", kHiddenDim, Encoder::kDim)) {
-    if (table.size() / Encoder::kDim < tokenizer.size() || table.size() % Encoder::kDim != 0) {
+    if (table.size() / Encoder::kDim < tokenizer.size() ||
+        table.size() % Encoder::kDim != 0) {
       Reader::refuse("table", " has fewer rows than there are pieces");
     }
     if (*std::max_element(table.begin(), table.end()) > 127 || !(epsilon > 0)) {
@@ -279,8 +280,8 @@ void Workspace::convolve(std::span<const Segment> segments, std::size_t branch,
     for (std::size_t i = 0; i < count; ++i, ++row, ++padded) {
       steps_.round(first + i * kBranchDims, kBranchDim, factor,
                    &values_[padded * kBranchDim]);
-      starts_[row] = static_cast<std::uint32_t>((padded - left_of(kOrders[branch])) *
-                                                kBranchDim);
+      starts_[row] =
+          static_cast<std::uint32_t>((padded - left_of(kOrders[branch])) * kBranchDim);
       factors_[row] = largest / static_cast<float>(kernels::kMostValue);
     }
     pad();

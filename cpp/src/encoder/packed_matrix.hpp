@@ -15,9 +15,9 @@ class PackedMatrix {
  public:
   PackedMatrix(std::size_t depth, std::size_t columns);
 
-  // Sets as many columns, from the first on, as `values` (depth, n) has. n is a multiple
-  // of kGroupColumns. The step is the largest magnitude through 127; returns whether
-  // all values are finite and multiples of it.
+  // Sets as many columns, from the first on, as `values` (depth, n) has. n is a
+  // multiple of kGroupColumns. The step is the largest magnitude through 127; returns
+  // whether all values are finite and multiples of it.
   [[nodiscard]] bool set_columns(std::size_t first, std::span<const float> values);
 
   [[nodiscard]] kernels::ByteMatrix view() const noexcept;

@@ -44,8 +44,8 @@ class PieceTrie {
     const void* const found =
         std::memchr(labels, byte, nodes_[node + 1].first_child - first);
     if (found == nullptr) return 0;
-    return first + static_cast<std::uint32_t>(
-                       static_cast<const std::uint8_t*>(found) - labels);
+    return first +
+           static_cast<std::uint32_t>(static_cast<const std::uint8_t*>(found) - labels);
   }
 
   struct Node {

@@ -27,11 +27,21 @@ class Fields {
     const std::uint64_t tag = take_number();
     number_ = tag >> 3;
     switch (tag & 7) {
-      case 0: take_number(); value_ = {}; break;
-      case 1: value_ = take(8); break;
-      case 2: value_ = take(take_number()); break;
-      case 5: value_ = take(4); break;
-      default: refuse();
+      case 0:
+        take_number();
+        value_ = {};
+        break;
+      case 1:
+        value_ = take(8);
+        break;
+      case 2:
+        value_ = take(take_number());
+        break;
+      case 5:
+        value_ = take(4);
+        break;
+      default:
+        refuse();
     }
     return true;
   }

@@ -1,9 +1,9 @@
 #pragma once
 
-// Products with a matrix of bytes. VPDPBUSD multiplies unsigned bytes by signed ones, so
-// a value v of a row becomes 4,096 + v = 64 * upper + lower, both from 0 to 127, and the
-// sums of the columns take the 4,096 away again. Include from the AVX-512 kernel file
-// only.
+// Products with a matrix of bytes. VPDPBUSD multiplies unsigned bytes by signed ones,
+// so a value v of a row becomes 4,096 + v = 64 * upper + lower, both from 0 to 127, and
+// the sums of the columns take the 4,096 away again. Include from the AVX-512 kernel
+// file only.
 
 #include <immintrin.h>
 
@@ -109,8 +109,9 @@ struct GroupSums {
 template <bool kAreBytes>
 struct GroupSums<0, kAreBytes> {};
 
-// Writes the products of sums that were kept. No part of multiply_group, whose registers
-// are all taken by the sums: GCC 12 would store them in each turn of its loop.
+// Writes the products of sums that were kept. No part of multiply_group, whose
+// registers are all taken by the sums: GCC 12 would store them in each turn of its
+// loop.
 template <bool kAreBytes>
 [[gnu::noinline]] void store_products(const __m512i* kept, std::size_t rows,
                                       const ByteMatrix& matrix, std::size_t column,
@@ -142,8 +143,8 @@ void multiply_group(const ByteMatrix& matrix, std::size_t column, const Block& b
     row[i] = block.lower + (block.starts[i] - block.base);
   }
   GroupSums<kRows, kAreBytes> sums;
-  const auto add = [&](GroupSums<kRows, kAreBytes>& to, std::size_t k)
-                       __attribute__((always_inline)) {
+  const auto add = [&](GroupSums<kRows, kAreBytes>& to,
+                       std::size_t k) __attribute__((always_inline)) {
     const std::int8_t* const four = group + k * kGroupColumns;
     __builtin_prefetch(four + ahead);
     __builtin_prefetch(four + ahead + 64);
@@ -182,7 +183,8 @@ void multiply_block(const ByteMatrix& matrix, const Block& block, std::size_t co
     std::size_t at = 0;
     for (std::size_t part = 0; part < parts; ++part) {
       const std::size_t rows = (count - at) / (parts - part);
-      const Block own = {block.lower, block.starts + at, block.factors + at, block.base};
+      const Block own = {block.lower, block.starts + at, block.factors + at,
+                         block.base};
       // What the last part reads ahead is the next group. Processors do not read ahead
       // over the end of a page.
       const std::size_t ahead = part + 1 < parts ? 0 : parts == 1 ? 4096 : of_group;

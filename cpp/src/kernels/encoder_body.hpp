@@ -104,8 +104,8 @@ inline void add(const float* x, std::size_t count, float* sums) noexcept {
   }
 }
 
-// e^x for -87 <= x <= 0, with an error of some 1e-7 of it: x is split into a multiple of
-// log(2) and a rest, whose exponential is a polynomial (Moshier, Cephes, expf).
+// e^x for -87 <= x <= 0, with an error of some 1e-7 of it: x is split into a multiple
+// of log(2) and a rest, whose exponential is a polynomial (Moshier, Cephes, expf).
 [[gnu::always_inline]] inline Floats exponential(Floats x) noexcept {
   const Ints whole = __builtin_convertvector(x * 1.44269504F - 0.5F, Ints);
   const Floats turns = __builtin_convertvector(whole, Floats);

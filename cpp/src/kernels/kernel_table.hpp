@@ -69,7 +69,8 @@ struct ValueRows {
 };
 
 // The steps of the encoder between two matrices. In a fixed order, so that every tier
-// gives the same bits. `count` is a multiple of 16; what is written may be what is read.
+// gives the same bits. `count` is a multiple of 16; what is written may be what is
+// read.
 struct EncoderSteps {
   // byte_i * step + least.
   void (*unpack)(const std::uint8_t* bytes, std::size_t count, float step, float least,

@@ -322,8 +322,8 @@ void multiply_columns(const ByteMatrix& matrix, std::size_t column,
     for (std::size_t half = 0; half < 2; ++half) {
       const __m256i pairs = _mm256_permute4x64_epi64(
           _mm256_hadd_epi32(sums[i][2 * half], sums[i][2 * half + 1]), 0b11'01'10'00);
-      const __m256 scale = _mm256_mul_ps(
-          factor, _mm256_loadu_ps(matrix.steps + column + 8 * half));
+      const __m256 scale =
+          _mm256_mul_ps(factor, _mm256_loadu_ps(matrix.steps + column + 8 * half));
       _mm256_storeu_ps(out + i * matrix.columns + column + 8 * half,
                        _mm256_mul_ps(_mm256_cvtepi32_ps(pairs), scale));
     }

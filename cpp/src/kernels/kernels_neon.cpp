@@ -173,8 +173,8 @@ void multiply_columns(const ByteMatrix& matrix, std::size_t column,
   for (std::size_t i = 0; i < kRows; ++i) {
     float* const to = out + (first + i) * matrix.columns + column;
     for (std::size_t half = 0; half < 2; ++half) {
-      const float32x4_t scale = vmulq_n_f32(
-          vld1q_f32(matrix.steps + column + 4 * half), rows.factors[first + i]);
+      const float32x4_t scale = vmulq_n_f32(vld1q_f32(matrix.steps + column + 4 * half),
+                                            rows.factors[first + i]);
       vst1q_f32(to + 4 * half, vmulq_f32(vcvtq_f32_s32(sums[i][half]), scale));
     }
   }

@@ -43,8 +43,8 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
   return ~crc;
 }
 
-// SDOT multiplies signed bytes, so a value of a row becomes 64 * upper + lower, from -64
-// to 64 and from -32 to 31.
+// SDOT multiplies signed bytes, so a value of a row becomes 64 * upper + lower, from
+// -64 to 64 and from -32 to 31.
 constexpr std::size_t kPlaneBytes = std::size_t{20} << 10;
 
 struct Planes {
@@ -95,8 +95,7 @@ void multiply_columns(const ByteMatrix& matrix, std::size_t column,
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t half = 0; half < 2; ++half) {
       const std::size_t at = column + 4 * half;
-      const int32x4_t sum =
-          vaddq_s32(vshlq_n_s32(upper[i][half], 6), lower[i][half]);
+      const int32x4_t sum = vaddq_s32(vshlq_n_s32(upper[i][half], 6), lower[i][half]);
       const float32x4_t scale = vmulq_n_f32(vld1q_f32(matrix.steps + at), factors[i]);
       vst1q_f32(out + i * matrix.columns + at, vmulq_f32(vcvtq_f32_s32(sum), scale));
     }

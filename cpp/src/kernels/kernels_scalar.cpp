@@ -146,7 +146,8 @@ void multiply(const ByteMatrix& matrix, const ValueRows& rows, float* out) noexc
       std::int32_t sums[kGroupColumns] = {};
       for (std::size_t k = 0; k < matrix.depth; k += 4) {
         for (std::size_t i = 0; i < kGroupColumns; ++i) {
-          for (std::size_t j = 0; j < 4; ++j) sums[i] += bytes[4 * i + j] * values[k + j];
+          for (std::size_t j = 0; j < 4; ++j)
+            sums[i] += bytes[4 * i + j] * values[k + j];
         }
         bytes += 4 * kGroupColumns;
       }

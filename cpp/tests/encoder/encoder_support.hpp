@@ -1,6 +1,7 @@
 #pragma once
 
-// Small models of SentencePiece, written field by field, and encoders of random weights.
+// Small models of SentencePiece, written field by field, and encoders of random
+// weights.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +33,8 @@ inline std::string field(std::uint64_t id, std::string_view value) {
 inline std::string piece(std::string_view text, float score) {
   std::string bytes(sizeof(score), '\0');
   std::memcpy(bytes.data(), &score, sizeof(score));
-  return field(1, field(1, text) + number(2 << 3 | 5) + bytes + number(3 << 3) +
-                      number(1));
+  return field(
+      1, field(1, text) + number(2 << 3 | 5) + bytes + number(3 << 3) + number(1));
 }
 
 using Scored = std::pair<std::string_view, float>;
@@ -81,9 +82,7 @@ struct RandomWeights {
     for (const auto& [name, array] : values) all.emplace(name, array);
     return all;
   }
-  [[nodiscard]] Encoder encoder(std::string_view model) const {
-    return {model, table, arrays()};
-  }
+  Encoder encoder(std::string_view model) const { return {model, table, arrays()}; }
 
  private:
   void add(const std::string& name, std::size_t count, float low, float high) {

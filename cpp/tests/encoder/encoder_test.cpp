@@ -89,7 +89,7 @@ TEST_CASE("what a pause throws ends the call") {
   const std::vector<std::string_view> texts = {text};
   std::vector<float> out(Encoder::kDim);
   int pauses = 0;
-  const auto pause = [&] {
+  auto pause = [&] {
     if (++pauses == 3) throw ConfigError("enough");
   };
   CHECK_THROWS_AS(encoder.encode(texts, out, PauseHook(pause)), ConfigError);

@@ -22,11 +22,12 @@ Pieces pieces_of(const Tokenizer& tokenizer, std::string_view text) {
   return pieces;
 }
 
-// A double array of one-byte keys alone, made by hand: "A" becomes "aa", "\t" a space and
-// "\x01" nothing. The root's children are found at its offset with their byte, what they
-// stand for at the offset of each.
+// A double array of one-byte keys alone, made by hand: "A" becomes "aa", "\t" a space
+// and
+// "\x01" nothing. The root's children are found at its offset with their byte, what
+// they stand for at the offset of each.
 std::string charsmap() {
-  constexpr std::uint32_t kRoot = 256;  // offset
+  constexpr std::uint32_t kRoot = 256;                  // offset
   std::vector<std::uint32_t> units(1024, 0x8000'0000);  // labels that match no byte
   units[0] = kRoot << 10;
   std::string replacements;
@@ -53,13 +54,15 @@ constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 TEST_CASE("a text is split so that the sum of the scores is the largest") {
   // Pieces 3 to 8.
-  const std::vector<Scored> pieces = {{kSpace, -2},  {"a", -3},   {"b", -3},
-                                      {"ab", -5},    {"ba", -2},  {"bab", -6}};
+  const std::vector<Scored> pieces = {{kSpace, -2}, {"a", -3},  {"b", -3},
+                                      {"ab", -5},   {"ba", -2}, {"bab", -6}};
   const Tokenizer tokenizer(model_of(pieces));
   const auto score_of = [&](std::int32_t piece) {
-    return piece == 0 ? -16.0 : double{pieces[static_cast<std::size_t>(piece) - 3].second};
+    return piece == 0 ? -16.0
+                      : double{pieces[static_cast<std::size_t>(piece) - 3].second};
   };
-  for (const std::string text : {"a", "ab", "abab", "babab", "aabba", "bbabaab", "axb"}) {
+  for (const std::string text :
+       {"a", "ab", "abab", "babab", "aabba", "bbabaab", "axb"}) {
     CAPTURE(text);
     const std::string all = std::string(kSpace) + text;
     // best(at): the largest sum of any way to split what begins there.
@@ -82,7 +85,8 @@ TEST_CASE("a text is split so that the sum of the scores is the largest") {
     std::string joined;
     for (std::size_t i = 1; i + 1 < found.size(); ++i) {
       sum += score_of(found[i]);
-      joined += found[i] == 0 ? "x" : pieces[static_cast<std::size_t>(found[i]) - 3].first;
+      joined +=
+          found[i] == 0 ? "x" : pieces[static_cast<std::size_t>(found[i]) - 3].first;
     }
     CHECK(joined == all);
     CHECK(sum == doctest::Approx(best(best, 0)));
@@ -98,11 +102,12 @@ TEST_CASE("a text without a character is one unknown piece") {
 }
 
 TEST_CASE("characters are replaced, and spaces are kept one at a time") {
-  const Tokenizer tokenizer(
-      model_of({{kSpace, -1}, {"a", -1}, {"b", -1}}, charsmap()));
+  const Tokenizer tokenizer(model_of({{kSpace, -1}, {"a", -1}, {"b", -1}}, charsmap()));
   const Pieces expected = {1, 3, 4, 4, 3, 5, 2};  // " aa b"
-  for (const std::string text :
-       {"aa b", " aa  b ", "A b", "\tA\t b\t", "\x01" "A\x01 \x01 b", "aa b\x01"}) {
+  for (const std::string text : {"aa b", " aa  b ", "A b", "\tA\t b\t",
+                                 "\x01"
+                                 "A\x01 \x01 b",
+                                 "aa b\x01"}) {
     CAPTURE(text);
     CHECK(pieces_of(tokenizer, text) == expected);
   }
@@ -132,8 +137,8 @@ TEST_CASE("a damaged model is refused or read, but never beyond its end") {
       const Tokenizer tokenizer(exact);
       for (const char* text : {"ab A\t", "\xE2\x96\x81 \x01x", ""}) {
         for (const std::int32_t found : pieces_of(tokenizer, text)) {
-          CHECK(found < static_cast<std::int32_t>(std::max<std::size_t>(
-                            tokenizer.size(), 3)));
+          CHECK(found <
+                static_cast<std::int32_t>(std::max<std::size_t>(tokenizer.size(), 3)));
         }
       }
     } catch (const CorruptDataError&) {

@@ -49,8 +49,8 @@ TEST_CASE("multiply gives the products of each row, up to the largest values") {
     std::size_t rows;
     std::size_t stride;
   };
-  const Case cases[] = {{4, 32, 1, 4},      {8, 32, 2, 8},     {12, 64, 3, 4},
-                        {512, 32, 7, 256},  {768, 64, 8, 256}, {1280, 32, 23, 256},
+  const Case cases[] = {{4, 32, 1, 4},       {8, 32, 2, 8},       {12, 64, 3, 4},
+                        {512, 32, 7, 256},   {768, 64, 8, 256},   {1280, 32, 23, 256},
                         {1280, 32, 5, 1280}, {2048, 32, 30, 2048}};
   for (const auto& [depth, columns, count, stride] : cases) {
     for (const bool are_bytes : {false, true}) {
@@ -62,9 +62,8 @@ TEST_CASE("multiply gives the products of each row, up to the largest values") {
         const std::int64_t most = are_bytes ? 127 : kernels::kMostValue;
         const auto bytes =
             numbers<std::int8_t>(depth * columns, -127, 127, fill, random);
-        const auto values = numbers<std::int16_t>((count - 1) * stride + depth,
-                                                  are_bytes ? 0 : -most, most, fill,
-                                                  random);
+        const auto values = numbers<std::int16_t>(
+            (count - 1) * stride + depth, are_bytes ? 0 : -most, most, fill, random);
         std::vector<std::int32_t> column_sums(columns);
         for (std::size_t row = 0; row < depth; ++row) {
           for (std::size_t i = 0; i < columns; ++i) {
@@ -128,8 +127,7 @@ TEST_CASE("each tier takes the encoder's steps with the same bits") {
       CAPTURE(scale);
       const auto x = normal(count, scale, random);
       const auto other = normal(count, scale, random);
-      const auto bytes =
-          numbers<std::uint8_t>(count, 0, 255, Fill::kRandom, random);
+      const auto bytes = numbers<std::uint8_t>(count, 0, 255, Fill::kRandom, random);
       // Each step's result, one tier after the other.
       std::vector<std::vector<float>> all;
       for (const auto* tier : tiers()) {
@@ -187,10 +185,10 @@ TEST_CASE("each tier takes the encoder's steps with the same bits") {
         keep(out.all());
 
         const float largest = steps.largest(a.data(), count);
-        CHECK(largest == std::fabs(*std::max_element(
-                             x.begin(), x.end(), [](float one, float two) {
-                               return std::fabs(one) < std::fabs(two);
-                             })));
+        CHECK(largest ==
+              std::fabs(*std::max_element(x.begin(), x.end(), [](float one, float two) {
+                return std::fabs(one) < std::fabs(two);
+              })));
         const float factor = static_cast<float>(kernels::kMostValue) / largest;
         const Guarded<std::int16_t> rounded(count);
         steps.round(a.data(), count, factor, rounded.data());
