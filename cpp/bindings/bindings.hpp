@@ -12,6 +12,7 @@ void bind_info(pybind11::module_& module);
 void bind_index(pybind11::module_& module);
 void bind_linear_map(pybind11::module_& module);
 void bind_ranking(pybind11::module_& module);
+void bind_encoder(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_process_end(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);

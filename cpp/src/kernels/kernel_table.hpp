@@ -70,6 +70,55 @@ struct QuantisedQuery {
   double along16;  // sum(x_i * q16_i), likewise
 };
 
+// A matrix of signed bytes (depth, columns), groups of 32 columns one after another. A
+// group holds, for each four rows, the four bytes of each of its columns in turn.
+struct ByteMatrix {
+  const std::int8_t* bytes = nullptr;
+  const std::int32_t* column_sums = nullptr;  // (columns,), of all rows
+  const float* steps = nullptr;               // (columns,), what 1 stands for
+  std::size_t depth = 0;                      // a multiple of 4, up to kMaxDepth
+  std::size_t columns = 0;                    // a multiple of kGroupColumns
+};
+
+inline constexpr std::size_t kGroupColumns = 32;
+inline constexpr std::size_t kMaxDepth = 2048;     // so that sums of 32 bits fit
+inline constexpr std::int16_t kMostValue = 4'095;  // of a row that such a matrix takes
+
+// Rows of 16-bit integers in one array, which may overlap.
+struct ValueRows {
+  const std::int16_t* values = nullptr;
+  const std::uint32_t* starts = nullptr;  // where each row begins, ascending
+  const float* factors = nullptr;         // of each row
+  std::size_t count = 0;
+  bool are_bytes = false;  // whether all values are from 0 to 127
+};
+
+// The steps of the encoder between two matrices. In a fixed order, so that every tier
+// gives the same bits. `count` is a multiple of 16; what is written may be what is
+// read.
+struct EncoderSteps {
+  // byte_i * step + least.
+  void (*unpack)(const std::uint8_t* bytes, std::size_t count, float step, float least,
+                 float* out) noexcept = nullptr;
+  // (x_i - mean) / deviation * gain_i + bias_i (Ba et al., "Layer Normalization",
+  // 2016); epsilon is added to the variance.
+  void (*normalise)(float* x, std::size_t count, const float* gain, const float* bias,
+                    float epsilon) noexcept = nullptr;
+  // Adds (x_i - mean) / deviation to sums_i.
+  void (*add_normalised)(const float* x, std::size_t count, float epsilon,
+                         float* sums) noexcept = nullptr;
+  // max(x_i + bias_i, 0) + base_i.
+  void (*rectify)(const float* x, const float* bias, const float* base,
+                  std::size_t count, float* out) noexcept = nullptr;
+  void (*add)(const float* x, std::size_t count, float* sums) noexcept = nullptr;
+  void (*tanh)(float* x, std::size_t count) noexcept = nullptr;
+  // The largest magnitude.
+  float (*largest)(const float* x, std::size_t count) noexcept = nullptr;
+  // x_i * factor, rounded to the nearest. REQUIRES: |x_i * factor| <= kMostValue.
+  void (*round)(const float* x, std::size_t count, float factor,
+                std::int16_t* out) noexcept = nullptr;
+};
+
 // A slot that is null is filled from the next tier that the processor can run.
 struct KernelTable {
   const char* name = nullptr;
@@ -135,6 +184,12 @@ struct KernelTable {
   // CRC-32C (Castagnoli) of bytes that follow bytes whose CRC was `crc`; 0 to begin.
   std::uint32_t (*crc32c)(std::uint32_t crc, const std::uint8_t* bytes,
                           std::size_t count) noexcept = nullptr;
+  // The product of each row, (count, columns):
+  //   float(sum(value_k * byte_k)) * (factor * step)
+  // REQUIRES: |value_k| <= kMostValue.
+  void (*multiply)(const ByteMatrix& matrix, const ValueRows& rows,
+                   float* out) noexcept = nullptr;
+  const EncoderSteps* encoder = nullptr;
 };
 
 }  // namespace vecall::kernels

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu.hpp"
+#include "kernels/encoder_body.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products_body.hpp"
 #include "kernels/query_body.hpp"
@@ -272,6 +273,67 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
   return found;
 }
 
+// The products of kRows rows with 16 columns: VPMADDWD adds two products of each
+// column, and the two sums of a column are added last.
+template <std::size_t kRows>
+void multiply_columns(const ByteMatrix& matrix, std::size_t column,
+                      const std::int16_t* values, const std::uint32_t* starts,
+                      const float* factors, float* out) noexcept {
+  const std::int8_t* bytes = matrix.bytes +
+                             column / kGroupColumns * kGroupColumns * matrix.depth +
+                             4 * (column % kGroupColumns);
+  const std::int16_t* row[kRows];
+  for (std::size_t i = 0; i < kRows; ++i) row[i] = values + starts[i];
+  __m256i sums[kRows][4] = {};
+  for (std::size_t k = 0; k < matrix.depth; k += 4) {
+    __m256i four[kRows];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kRows; ++i) {
+      std::int64_t numbers = 0;
+      std::memcpy(&numbers, row[i] + k, sizeof(numbers));
+      four[i] = _mm256_set1_epi64x(numbers);
+    }
+#pragma GCC unroll 4
+    for (std::size_t part = 0; part < 4; ++part) {
+      const __m256i wide = _mm256_cvtepi8_epi16(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + 16 * part)));
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kRows; ++i) {
+        sums[i][part] =
+            _mm256_add_epi32(sums[i][part], _mm256_madd_epi16(wide, four[i]));
+      }
+    }
+    bytes += 4 * kGroupColumns;
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kRows; ++i) {
+    const __m256 factor = _mm256_set1_ps(factors[i]);
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half) {
+      const __m256i pairs = _mm256_permute4x64_epi64(
+          _mm256_hadd_epi32(sums[i][2 * half], sums[i][2 * half + 1]), 0b11'01'10'00);
+      const __m256 scale =
+          _mm256_mul_ps(factor, _mm256_loadu_ps(matrix.steps + column + 8 * half));
+      _mm256_storeu_ps(out + i * matrix.columns + column + 8 * half,
+                       _mm256_mul_ps(_mm256_cvtepi32_ps(pairs), scale));
+    }
+  }
+}
+
+void multiply(const ByteMatrix& matrix, const ValueRows& rows, float* out) noexcept {
+  for (std::size_t column = 0; column < matrix.columns; column += kGroupColumns / 2) {
+    std::size_t row = 0;
+    for (; row + 3 <= rows.count; row += 3) {
+      multiply_columns<3>(matrix, column, rows.values, rows.starts + row,
+                          rows.factors + row, out + row * matrix.columns);
+    }
+    for (; row < rows.count; ++row) {
+      multiply_columns<1>(matrix, column, rows.values, rows.starts + row,
+                          rows.factors + row, out + row * matrix.columns);
+    }
+  }
+}
+
 // SSE4.2 comes with AVX2.
 std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
                      std::size_t count) noexcept {
@@ -350,6 +412,8 @@ const KernelTable kAvx2Table = {
     .reaching = reaching,
     .at_least = at_least,
     .crc32c = crc32c,
+    .multiply = multiply,
+    .encoder = &kEncoderSteps,
 };
 
 }  // namespace vecall::kernels

@@ -4,8 +4,10 @@
 
 #include <immintrin.h>
 
+#include "kernels/avx512_bytes.hpp"
 #include "kernels/avx512_split.hpp"
 #include "kernels/cpu.hpp"
+#include "kernels/encoder_body.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products_body.hpp"
 #include "kernels/query_body.hpp"
@@ -332,6 +334,8 @@ const KernelTable kAvx512VnniTable = {
     .rotate = rotate,
     .reaching = reaching,
     .at_least = at_least,
+    .multiply = bytes::multiply,
+    .encoder = &kEncoderSteps,
 };
 
 }  // namespace vecall::kernels

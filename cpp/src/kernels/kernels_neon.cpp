@@ -175,6 +175,55 @@ struct GroupSums {
   }
 };
 
+// The products of kRows rows with 8 columns.
+template <std::size_t kRows>
+void multiply_columns(const ByteMatrix& matrix, std::size_t column,
+                      const ValueRows& rows, std::size_t first, float* out) noexcept {
+  const std::int8_t* bytes = matrix.bytes +
+                             column / kGroupColumns * kGroupColumns * matrix.depth +
+                             4 * (column % kGroupColumns);
+  int32x4_t sums[kRows][2];
+  for (auto& sum : sums) sum[0] = sum[1] = vdupq_n_s32(0);
+  for (std::size_t k = 0; k < matrix.depth; k += 4) {
+    const int8x8x4_t four = vld4_s8(bytes);  // one row of the matrix in each
+    const int16x8_t wide[4] = {vmovl_s8(four.val[0]), vmovl_s8(four.val[1]),
+                               vmovl_s8(four.val[2]), vmovl_s8(four.val[3])};
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const int16x4_t values = vld1_s16(rows.values + rows.starts[first + i] + k);
+      const auto add = [&](const int16x8_t& of_row, int16x4_t value) {
+        sums[i][0] = vmlal_s16(sums[i][0], vget_low_s16(of_row), value);
+        sums[i][1] = vmlal_s16(sums[i][1], vget_high_s16(of_row), value);
+      };
+      add(wide[0], vdup_lane_s16(values, 0));
+      add(wide[1], vdup_lane_s16(values, 1));
+      add(wide[2], vdup_lane_s16(values, 2));
+      add(wide[3], vdup_lane_s16(values, 3));
+    }
+    bytes += 4 * kGroupColumns;
+  }
+  for (std::size_t i = 0; i < kRows; ++i) {
+    float* const to = out + (first + i) * matrix.columns + column;
+    for (std::size_t half = 0; half < 2; ++half) {
+      const float32x4_t scale = vmulq_n_f32(vld1q_f32(matrix.steps + column + 4 * half),
+                                            rows.factors[first + i]);
+      vst1q_f32(to + 4 * half, vmulq_f32(vcvtq_f32_s32(sums[i][half]), scale));
+    }
+  }
+}
+
+void multiply(const ByteMatrix& matrix, const ValueRows& rows, float* out) noexcept {
+  constexpr std::size_t kTogether = 6;
+  for (std::size_t column = 0; column < matrix.columns; column += 8) {
+    std::size_t row = 0;
+    for (; row + kTogether <= rows.count; row += kTogether) {
+      multiply_columns<kTogether>(matrix, column, rows, row, out);
+    }
+    for (; row < rows.count; ++row) {
+      multiply_columns<1>(matrix, column, rows, row, out);
+    }
+  }
+}
+
 }  // namespace
 
 extern const KernelTable kNeonTable;
@@ -190,6 +239,7 @@ const KernelTable kNeonTable = {
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
     .at_least = at_least,
+    .multiply = multiply,
 };
 
 }  // namespace vecall::kernels

@@ -1,6 +1,7 @@
 // Plain C++: the reference that runs everywhere.
 
 #include "kernels/cpu.hpp"
+#include "kernels/encoder_body.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products_body.hpp"
 #include "kernels/query_body.hpp"
@@ -143,6 +144,27 @@ struct GroupSums {
   }
 };
 
+void multiply(const ByteMatrix& matrix, const ValueRows& rows, float* out) noexcept {
+  for (std::size_t row = 0; row < rows.count; ++row) {
+    const std::int16_t* const values = rows.values + rows.starts[row];
+    const std::int8_t* bytes = matrix.bytes;
+    for (std::size_t column = 0; column < matrix.columns; column += kGroupColumns) {
+      std::int32_t sums[kGroupColumns] = {};
+      for (std::size_t k = 0; k < matrix.depth; k += 4) {
+        for (std::size_t i = 0; i < kGroupColumns; ++i) {
+          for (std::size_t j = 0; j < 4; ++j)
+            sums[i] += bytes[4 * i + j] * values[k + j];
+        }
+        bytes += 4 * kGroupColumns;
+      }
+      for (std::size_t i = 0; i < kGroupColumns; ++i) {
+        const float scale = rows.factors[row] * matrix.steps[column + i];
+        *out++ = static_cast<float>(sums[i]) * scale;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 extern const KernelTable kScalarTable;
@@ -166,6 +188,8 @@ const KernelTable kScalarTable = {
     .reaching = reaching,
     .at_least = at_least,
     .crc32c = crc32c,
+    .multiply = multiply,
+    .encoder = &kEncoderSteps,
 };
 
 }  // namespace vecall::kernels

