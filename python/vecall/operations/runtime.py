@@ -57,6 +57,7 @@ from vecall.store import (
     open_storage,
     require_same,
 )
+from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
 from vecall.validation import (
@@ -78,7 +79,7 @@ def _after_fork() -> None:
     _reopening = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)
 
 
 def reopening() -> threading.Lock:

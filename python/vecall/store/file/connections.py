@@ -26,6 +26,7 @@ from vecall.store.names import HIDDEN_APP, hidden_user, partition_state, require
 from vecall.store.rows import names_checksum
 from vecall.store.transaction import PartitionEntry, ReadsAhead, enter
 from vecall.store.values import NO_VALUE
+from vecall.system import at_fork
 
 # Closes all connections before a fork.
 #
@@ -79,7 +80,7 @@ def _after_in_child() -> None:
     _after_in_parent()
 
 
-os.register_at_fork(
+at_fork(
     before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
 )
 
