@@ -14,23 +14,18 @@ import math
 import re
 import time
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
 from vecall.scalars import exact, short_repr, stored_float
 
 _log = logging.getLogger("vecall")
 
 DAY_S = 86_400.0
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# On Linux the monotonic clock stops while the machine sleeps; the boot clock does not.
-# Other systems have the monotonic clock only.
-_PASSING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock:
@@ -44,14 +39,12 @@ class Clock:
 
     def monotonic(self) -> float:
         """Return seconds since an unspecified moment; they never go back."""
-        return time.clock_gettime(_PASSING)
+        return system.monotonic()
 
     def boot_id(self) -> str:
         """Return an id of the moment that `monotonic` counts from; "" if unknown."""
         if self._boot is None:
-            self._boot = ""
-            with suppress(OSError):
-                self._boot = _BOOT_ID.read_text("ascii").strip()
+            self._boot = system.boot_id()
         return self._boot
 
 

@@ -201,9 +201,7 @@ def _is_a_turn(row: Any) -> bool:
     return row.session != 0 and not math.isnan(row.position)
 
 
-def _best_of_sessions(
-    found: Mapping[int, Expected], usual: float
-) -> dict[int, float]:
+def _best_of_sessions(found: Mapping[int, Expected], usual: float) -> dict[int, float]:
     contexts = defaultdict(list)
     for e in found.values():
         if _is_a_turn(e.row):

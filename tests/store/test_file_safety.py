@@ -22,9 +22,9 @@ from vecall import (
     StorageError,
     StorageFullError,
     VecallError,
+    system,
 )
 from vecall.store import examine
-from vecall.store.file import filesystem
 
 BESIDE = ["", "-wal", "-shm", ".lock", ".snap", ".reserve"]
 
@@ -100,7 +100,7 @@ def test_a_file_on_another_machines_disk_is_refused(
     folder.mkdir(parents=True)
     point = str(folder.parent.resolve()).replace(" ", "\\040")
     mounts.write_text(ROOT + mount("/proc", "proc", id_=2) + mount(point, kind))
-    monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
+    monkeypatch.setattr(system, "_MOUNTS", mounts)
     path = folder / "m.db"
     if kind in REMOTE:
         with pytest.raises(NetworkFilesystemError, match=rf"\({kind}\)"):
@@ -143,19 +143,19 @@ MOUNTS = (
     ],
 )
 def test_the_mount_that_a_folder_is_seen_through_counts(folder, kind):
-    assert filesystem.filesystem_in(MOUNTS, Path(folder)) == kind
+    assert system.filesystem_in(MOUNTS, Path(folder)) == kind
 
 
 def test_a_mount_hides_those_that_were_made_below_it_before():
     """What was mounted on /a/b cannot be seen once something is mounted on /a."""
     mounts = ROOT + mount("/a/b", "ext4", id_=2) + mount("/a", "nfs", id_=3)
-    assert filesystem.filesystem_in(mounts, Path("/a/b/c")) == "nfs"
+    assert system.filesystem_in(mounts, Path("/a/b/c")) == "nfs"
 
 
 def test_without_a_list_of_mounts_nothing_is_refused(
     open_service, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(filesystem, "_MOUNTS", tmp_path / "nothing")
+    monkeypatch.setattr(system, "_MOUNTS", tmp_path / "nothing")
     service = open_service(tmp_path / "m.db")
     service.sync.add_memory(**ALICE, memories=["zebra"])
     assert texts(service) == ["zebra"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from vecall.coding_agents.install import (
 )
 from vecall.coding_agents.options import add_options, as_arguments
 from vecall.errors import ConfigError
+from vecall.system import shell_words
 
 
 def add_commands(commands: Any) -> None:
@@ -129,7 +129,7 @@ def _json_settings_maker(key: str, **more: Any) -> Callable[[Sequence[str]], str
 
 
 def _claude_code(command: Sequence[str]) -> str:
-    return f"claude mcp add --scope user {_NAME} -- {shlex.join(command)}"
+    return f"claude mcp add --scope user {_NAME} -- {shell_words(command)}"
 
 
 CLIENTS = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -146,7 +145,7 @@ def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
+        process.kill()  # SIGKILL
         process.communicate()
     if not line:
         msg = "the demo's first half failed; see its message above"

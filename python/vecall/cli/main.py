@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from vecall import __version__
 from vecall.cli.console import clean_output, report
 from vecall.errors import VecallError
+from vecall.system import prepare_terminal
 from vecall.telemetry import RawTurnsWarning
 
 _HOOK = "hook"
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == [_HOOK]:
         return _run_hook(given[1:], own_process=arguments is None)
+    prepare_terminal()
     with clean_output():
         options = parser().parse_args(given)
         with warnings.catch_warnings():

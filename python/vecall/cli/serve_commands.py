@@ -7,7 +7,6 @@ import asyncio
 import logging
 import os
 import re
-import shlex
 import signal
 import sys
 import time
@@ -35,6 +34,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
+from vecall.system import is_own, rights_of_others, shell_words
 from vecall.validation import is_database_url
 
 if TYPE_CHECKING:
@@ -379,10 +379,10 @@ def _creating_a_token(options: argparse.Namespace) -> str:
     """Return the command that creates a token, without a password."""
     command = "vecall token create"
     if not is_database_url(options.path):
-        command += f" --path {shlex.quote(options.path)}"
+        command += f" --path {shell_words([options.path])}"
     command += " --app APP"
     if options.tokens is not None:
-        command += f" --tokens {shlex.quote(str(options.tokens))}"
+        command += f" --tokens {shell_words([str(options.tokens)])}"
     return command
 
 
@@ -421,7 +421,7 @@ def _make_folder(folder: Path) -> None:
         msg = f"backups: the folder cannot be made: {error.strerror}"
         raise ConfigError(msg) from error
     about = folder.stat()
-    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+    if not is_own(about) or rights_of_others(about) & 0o022:
         msg = "backups: the folder must be yours, and only you may write in it"
         raise ConfigError(msg)
 

@@ -25,7 +25,13 @@ from typing import Any, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
-from vecall.coding_agents.options import Options, add_options, options_of, project_user
+from vecall.coding_agents.options import (
+    MARK,
+    Options,
+    add_options,
+    options_of,
+    project_user,
+)
 from vecall.coding_agents.transcript import (
     TranscriptError,
     Turn,
@@ -36,6 +42,7 @@ from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
+from vecall.system import open_private, process_age, replace, state_folder
 from vecall.tools.preload import PreloadMemory
 from vecall.types import Event, Filter, MemoryEntry
 
@@ -166,8 +173,7 @@ MOST_LOG_BYTES = 1_000_000
 
 def log_path() -> Path:
     """Return the path of the log: in XDG_STATE_HOME, else in ~/.local/state."""
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser() / "vecall" / "hooks.log"
+    return Path(state_folder()).expanduser() / "vecall" / "hooks.log"
 
 
 def write_line(verb: str, what: str) -> None:
@@ -176,11 +182,10 @@ def write_line(verb: str, what: str) -> None:
         path = log_path()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
-            path.replace(path.with_name("hooks.log.1"))
+            replace(path, path.with_name("hooks.log.1"))
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{moment} {verb}: {' '.join(what.split())}\n".encode()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        file = os.open(path, flags, 0o600)
+        file = open_private(path, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(file, line)
         finally:
@@ -240,7 +245,7 @@ class Deadline:
 
     def __init__(self, verb: str) -> None:
         """Start to wait."""
-        seconds = SECONDS[verb] - _MARGIN - _process_age()
+        seconds = SECONDS[verb] - _MARGIN - process_age()
         self._at = time.monotonic() + seconds
         line = f"{verb}: ended at its deadline"
         try:
@@ -263,21 +268,6 @@ class Deadline:
     def cancel(self) -> None:
         """Let the process end by itself."""
         self._end.cancel()
-
-
-def _process_age() -> float:
-    """Return how long the process exists, in seconds.
-
-    Without Linux's /proc it is the time that it computed.
-    """
-    try:
-        stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
-        started = int(stat.rpartition(")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf(
-            "SC_CLK_TCK"
-        )
-    except (OSError, ValueError, IndexError, AttributeError):
-        return time.process_time()
 
 
 # Recalls memories for a prompt, and a profile at the beginning of a session.
@@ -474,6 +464,8 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: The command line after `vecall hook`.
     """
+    if arguments[-3:] == MARK.split():  # cmd of Windows knows no such comment
+        arguments = arguments[:-3]
     verb = arguments[0] if arguments and arguments[0] in VERBS else "hook"
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback

@@ -7,10 +7,8 @@ stay in a backup beside the file, until an uninstallation restores them.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shlex
 import shutil
 import stat
 import sys
@@ -22,14 +20,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vecall.coding_agents.options import MARK
 from vecall.coding_agents.transcript import with_value, without
 from vecall.errors import ConfigError
+from vecall.system import (
+    lock_folder,
+    open_to_read,
+    replace,
+    shell_words,
+    silent_command,
+    sync_folder,
+)
 
 # The coding agents: where their settings are, and which hooks they get.
 
-
-MARK = "# vecall install"
-"""The end of every command that `vecall install` writes; nothing else has it."""
 
 # numpy starts a thread for each core otherwise, which takes longer than a search.
 _ONE_THREAD = "OPENBLAS_NUM_THREADS=1"
@@ -78,13 +82,11 @@ class Agent:
         entries: dict[str, Any] = {}
         for event, verb in self.events.items():
             seconds = _RETAIN_SECONDS if verb == "retain" else _PROMPT_SECONDS
-            line = " ".join(
-                filter(None, (_ONE_THREAD, command, "hook", verb, arguments))
-            )
+            line = " ".join(filter(None, (command, "hook", verb, arguments)))
             # The shell hides what Python says if it is interrupted while it starts, or
             # if vecall is no longer there.
             hook: dict[str, Any] = {
-                "command": f"{line} 2>/dev/null || exit 0 {MARK}",
+                "command": f"{silent_command(line, _ONE_THREAD)} {MARK}",
                 "timeout": seconds,
                 **self.extra.get(event, {}),
             }
@@ -151,13 +153,13 @@ def vecall_command() -> str:
     It has absolute paths, since an agent may have another PATH.
     """
     script = Path(sys.argv[0])
-    if script.name == "vecall" and os.access(script, os.X_OK):
-        return shlex.quote(str(script.absolute()))
+    if script.name in ("vecall", "vecall.exe") and os.access(script, os.X_OK):
+        return shell_words([script.absolute().as_posix()])
     if (found := shutil.which("vecall", path=str(Path(sys.executable).parent))) and (
         os.access(found, os.X_OK)
     ):
-        return shlex.quote(found)
-    return shlex.join([sys.executable, "-m", "vecall.cli.main"])
+        return shell_words([Path(found).as_posix()])
+    return shell_words([Path(sys.executable).as_posix(), "-m", "vecall.cli.main"])
 
 
 def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
@@ -243,20 +245,17 @@ def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
 @contextmanager
 def _lock_settings_folder(folder: Path) -> Iterator[None]:
     """Let one installation at a time edit the files of a folder."""
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        with lock_folder(folder):
+            yield
     except RecursionError:
         msg = "path: the settings are nested too deeply; they were not changed"
         raise ConfigError(msg) from None
-    finally:
-        os.close(file)
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_to_read(path)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -397,16 +396,12 @@ def _write(path: Path, data: bytes, like: Path) -> None:
     file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(file, "wb") as stream:
-            os.fchmod(stream.fileno(), mode)
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).replace(path)
+        Path(name).chmod(mode)
+        replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from vecall.errors import ConfigError
 from vecall.limits import UNASKED_CONFIDENCE
+from vecall.system import DATA_FOLDER, data_folder, open_to_read, shell_words
 
 APP = "coding-agents"
 """The app of all coding agents, so that one knows what another was told."""
@@ -42,7 +42,10 @@ class Options:
     embedder: str
 
 
-DEFAULT = "$VECALL_PATH, else ~/.local/share/vecall/memory.db"
+MARK = "# vecall install"
+"""The end of every command that `vecall install` writes; nothing else has it."""
+
+DEFAULT = f"$VECALL_PATH, else {DATA_FOLDER}/vecall/memory.db"
 """The default path of all commands, in words."""
 
 
@@ -51,8 +54,7 @@ def default_path() -> str:
     given = os.environ.get("VECALL_PATH")
     if given and "://" in given:
         return given  # the URL of a database
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return str(Path(given or f"{base}/vecall/memory.db").expanduser())
+    return str(Path(given or f"{data_folder()}/vecall/memory.db").expanduser())
 
 
 def prepared(path: str) -> str:
@@ -124,7 +126,7 @@ def as_arguments(parsed: argparse.Namespace) -> str:
     given: list[str] = []
     path = options_of(parsed).path
     if parsed.path is not None:
-        given += ["--path", str(path.absolute())]
+        given += ["--path", path.absolute().as_posix()]
     if parsed.app != APP:
         given += ["--app", parsed.app]
     if parsed.user_from:
@@ -137,7 +139,7 @@ def as_arguments(parsed: argparse.Namespace) -> str:
         given += ["--min-confidence", str(parsed.min_confidence)]
     if parsed.embedder != "none":
         given += ["--embedder", parsed.embedder]
-    return shlex.join(given)
+    return shell_words(given)
 
 
 def _positive(typed: str) -> int:
@@ -207,7 +209,7 @@ def _main_repository(mark: Path) -> Path | None:
 def _first_line(path: Path) -> str:
     """Return the first line of a small file; "" if there is none."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_to_read(path)
         with os.fdopen(file, encoding="utf-8") as stream:
             return stream.readline(8_192)
     except (OSError, ValueError):

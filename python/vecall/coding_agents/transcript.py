@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
+from vecall.system import open_to_read
 from vecall.text import without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -121,7 +122,7 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
     """
     turns: list[Turn] = []
     spare: list[Turn] = []  # Codex' messages to the model, if it wrote no events
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = open_to_read(path)
     with os.fdopen(file, "rb") as stream:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):

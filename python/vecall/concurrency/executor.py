@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import ctypes
 import queue
-import sys
 import threading
 import time
 import traceback
@@ -554,20 +552,3 @@ def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
             raise
 
     return run
-
-
-# Returns freed heap memory from the allocator to the operating system.
-
-
-_trim = (
-    getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-)
-
-
-def trim_heap() -> None:
-    """Return freed heap memory to the operating system, with `malloc_trim` of glibc.
-
-    Does nothing with other allocators. Takes milliseconds; the GIL is released.
-    """
-    if _trim is not None:
-        _trim(0)

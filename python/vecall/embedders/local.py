@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 import zipfile
@@ -20,6 +19,7 @@ from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
 from vecall.errors import ConfigError, EmbedderError
 from vecall.scalars import model_repr
+from vecall.system import at_fork
 from vecall.text import without_surrogates
 
 # The local embedder: Google's multilingual Universal Sentence Encoder, offline.
@@ -108,7 +108,7 @@ def _after_fork() -> None:
         model.lock = threading.Lock()  # the old one may stay locked
 
 
-os.register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)
 
 
 class LocalEmbedder:

@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 
 from vecall._core import Engine
-from vecall.concurrency.executor import trim_heap
 from vecall.concurrency.locks import KeyLocks
 from vecall.concurrency.periodic import Done, SharedWork
 from vecall.concurrency.time_slices import Slices
@@ -52,6 +51,7 @@ from vecall.store import (
     examine_database,
     open_storage,
 )
+from vecall.system import trim_heap
 
 # Loads a partition from the file into the engine, or only its new changes.
 

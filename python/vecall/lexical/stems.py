@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-
-import Stemmer
+from typing import Any
 
 from vecall.lexical.languages import (
     ARABIC,
@@ -24,6 +23,20 @@ from vecall.lexical.languages import (
 )
 from vecall.lexical.period_words import MONTH_NAMES
 from vecall.text import without_marks
+
+try:
+    import Stemmer
+except ImportError:  # it has no wheel for this Python
+    Stemmer = None
+    import snowballstemmer
+
+
+def snowball(name: str) -> Any:
+    """Return Snowball's stemmer of a language, compiled if there is one."""
+    if Stemmer is None:
+        return snowballstemmer.stemmer(name)
+    return Stemmer.Stemmer(name, 0)
+
 
 # English words with irregular forms that no stemmer unites, such as go and went.
 #
@@ -93,8 +106,8 @@ class Language:
 
     def __init__(self, name: str) -> None:
         """Create the stemmer of a language, by Snowball's name."""
-        self._stemmer = Stemmer.Stemmer(name, 0)
-        self._english = Stemmer.Stemmer(ENGLISH, 0)
+        self._stemmer = snowball(name)
+        self._english = snowball(ENGLISH)
         self._stop_words = _ALL_STOP_WORDS[name]
         self._plain = PLAIN_FORMS if name == ENGLISH else {}
         self._months = MONTH_NAMES.get(name, {})

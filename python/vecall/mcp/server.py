@@ -22,6 +22,7 @@ from mcp.shared.message import SessionMessage
 import vecall
 from vecall.mcp.answers import INVALID_PARAMS, Answers, ProtocolError
 from vecall.mcp.tools import Access
+from vecall.system import on_signals
 from vecall.tools.output import DEFAULT_MAX_TOKENS
 
 IS_FIRST = version("mcp").startswith("1.")
@@ -432,7 +433,7 @@ async def run_stdio(server: Any, pipes: tuple[int, int] | None = None) -> None:
         contextlib.nullcontext(pipes) if pipes else private_pipes() as (source, target)
     ):
         connection = _Connection(source, target)
-        with _on_signals(connection.end):
+        with on_signals(_SIGNALS, connection.end):
             await connection.serve(server)
 
 
@@ -544,15 +545,3 @@ def private_pipes() -> Iterator[tuple[int, int]]:
         os.dup2(source, 0)
         os.dup2(target, 1)
         # Open for ever: the thread that reads may still use it.
-
-
-@contextlib.contextmanager
-def _on_signals(end: Any) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)

@@ -40,6 +40,7 @@ from vecall.store import (
     stored_object,
 )
 from vecall.summaries import compaction_of
+from vecall.system import open_private
 from vecall.types import Imported
 
 # Export: one JSON object per line, the header first.
@@ -79,9 +80,8 @@ def export(
     """
     if not isinstance(target, Path):
         return _write_export_lines(storage, target, vectors, app, user, quarantined)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        handle = os.open(target, flags, 0o600)
+        handle = open_private(target, os.O_WRONLY | os.O_EXCL)
     except FileExistsError:
         msg = "path: there is a file of that name already"
         raise ConfigError(msg) from None

@@ -51,6 +51,7 @@ from vecall.search.searcher import (
     scoring_of,
 )
 from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_same
+from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
 from vecall.validation import check_name, check_storage_path, check_top_k, checked_owner
@@ -67,7 +68,7 @@ def _after_fork() -> None:
     _reopening = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)
 
 
 def reopening() -> threading.Lock:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import ipaddress
 import logging
-import os
 import socket
 import ssl
 import stat
@@ -28,6 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from vecall.errors import ConfigError
 from vecall.server.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
+from vecall.system import is_own, rights_of_others
 
 # A listening socket with a limit on connections in their TLS handshake.
 
@@ -418,8 +418,8 @@ def remove_old_exports(folder: Path | None = None) -> int:
 
 def _is_leftover(folder: Path) -> bool:
     about = folder.lstat()
-    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
-    if not own or about.st_mode & 0o077 or time.time() - about.st_mtime < _AGE_S:
+    own = stat.S_ISDIR(about.st_mode) and is_own(about)
+    if not own or rights_of_others(about) or time.time() - about.st_mtime < _AGE_S:
         return False
     if [each.name for each in folder.iterdir()] != [_FILE]:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -22,6 +21,14 @@ from typing import Any, Protocol
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.filters.rights import Claims, Rights, check_tier
 from vecall.limits import Limits
+from vecall.system import (
+    is_own,
+    lock_byte,
+    open_private,
+    open_to_read,
+    replace,
+    rights_of_others,
+)
 from vecall.validation import check_name
 
 SECRET_BYTES = 32
@@ -284,9 +291,7 @@ class TokenFile:
             StorageError: The file cannot be read.
         """
         try:
-            handle = os.open(
-                self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            )
+            handle = open_to_read(self._path, follow=False)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -306,14 +311,17 @@ class TokenFile:
 
     def _check_owner(self, facts: os.stat_result) -> None:
         """Refuse a file that other users can read, write or replace."""
-        if facts.st_mode & 0o077:
+        if rights_of_others(facts):
             msg = "tokens: the file must not be open to others: chmod 600"
             raise ConfigError(msg)
-        if facts.st_uid not in (os.geteuid(), 0):
+        if not is_own(facts, or_root=True):
             msg = "tokens: the file must belong to the user of this process, or to root"
             raise ConfigError(msg)
         folder = self._path.parent.stat()
-        if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        if (
+            rights_of_others(folder) & stat.S_IWOTH
+            and not folder.st_mode & stat.S_ISVTX
+        ):
             msg = "tokens: others may replace the file: chmod o-w on its folder"
             raise ConfigError(msg)
 
@@ -340,24 +348,23 @@ class TokenFile:
     def _replace(self, text: str) -> None:
         fresh = self._path.with_name(self._path.name + ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
+        handle = open_private(fresh, os.O_WRONLY | os.O_EXCL)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(self._path)
+        replace(fresh, self._path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the file against changes of other commands."""
         path = self._path.with_name(self._path.name + ".lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        handle = os.open(path, flags, 0o600)
+        handle = open_private(path, os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 msg = "tokens: the lock is not a file"
                 raise ConfigError(msg)
-            fcntl.lockf(handle, fcntl.LOCK_EX)
+            lock_byte(handle, 0, wait=True)
             yield
         finally:
             os.close(handle)

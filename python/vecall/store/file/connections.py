@@ -36,6 +36,7 @@ from vecall.store.transaction import (
     leave,
 )
 from vecall.store.values import NO_VALUE
+from vecall.system import at_fork
 
 # Closes all connections before a fork.
 #
@@ -89,7 +90,7 @@ def _after_in_child() -> None:
     _after_in_parent()
 
 
-os.register_at_fork(
+at_fork(
     before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
 )
 

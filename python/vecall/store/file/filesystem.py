@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import fcntl
 import os
 import random
 import re
+import shutil
 import stat
 import struct
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,13 +16,21 @@ from pathlib import Path
 
 from vecall.errors import BusyError, ConfigError, NetworkFilesystemError, StorageError
 from vecall.store.file.connections import file_bytes
+from vecall.system import (
+    OpenFolder,
+    at_fork,
+    filesystem_of,
+    is_own,
+    lock_byte,
+    open_private,
+    unlock_byte,
+)
 
 _NETWORK = re.compile(
     r"(nfs\d?|cifs|smb\d?|smbfs|smbfs\d|ncpfs?|afs|coda|ceph|lustre|gpfs|beegfs|"
-    r"pvfs2|orangefs|ocfs2|gfs2|glusterfs|davfs|webdav|"
+    r"pvfs2|orangefs|ocfs2|gfs2|glusterfs|davfs|webdav|network drive|"
     r"fuse\.(?!ext|lxcfs|overlay|fuse-overlayfs|mergerfs|ntfs|exfat|gocryptfs|encfs).*)"
 )
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def with_resolved_folder(path: Path) -> Path:
@@ -83,11 +88,7 @@ def _require_file(path: Path, suffix: str) -> None:
 
 def is_own_file(about: os.stat_result) -> bool:
     """Whether it is a plain file of this user that has no second name."""
-    return (
-        stat.S_ISREG(about.st_mode)
-        and about.st_nlink == 1
-        and about.st_uid == os.geteuid()
-    )
+    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1 and is_own(about)
 
 
 def require_new(path: Path) -> None:
@@ -137,42 +138,6 @@ def require_local(folder: Path) -> None:
         raise NetworkFilesystemError(msg)
 
 
-def filesystem_of(folder: Path) -> str | None:
-    """Return the type of a folder's file system, such as "ext4"; None if unknown."""
-    if sys.platform == "darwin":
-        return _filesystem_of_mac(folder)
-    try:
-        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    return filesystem_in(mounts, folder.resolve())
-
-
-def filesystem_in(mounts: str, folder: Path) -> str | None:
-    """Find a folder's file system in the text of /proc/self/mountinfo (proc(5))."""
-    found: str | None = None
-    inside = f"{folder}/".replace("//", "/")
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) < 5 or not after:
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-        # In the order of mounting: a later mount hides what is below it.
-        if inside.startswith(point if point == "/" else f"{point}/"):
-            found = after.split(" ")[0]
-    return found
-
-
-def _filesystem_of_mac(folder: Path) -> str | None:
-    """Ask statfs(2); its struct holds the type at byte 72, the flags at byte 64."""
-    buffer = ctypes.create_string_buffer(4096)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.statfs(os.fsencode(folder), buffer) != 0:
-        return None
-    return buffer.raw[72:88].split(b"\0")[0].decode("ascii", "replace")
-
-
 def free_bytes(folder: Path) -> int:
     """Return the bytes that this user may still write on a folder's disk.
 
@@ -180,11 +145,10 @@ def free_bytes(folder: Path) -> int:
         StorageError: The size is not available, for example without the folder.
     """
     try:
-        facts = os.statvfs(folder)
+        return shutil.disk_usage(folder).free
     except OSError as error:
         msg = f"the free space of the file's folder cannot be read: {error.strerror}"
         raise StorageError(msg) from None
-    return facts.f_bavail * facts.f_frsize
 
 
 def create_private(path: Path) -> None:
@@ -197,21 +161,12 @@ def create_private(path: Path) -> None:
         StorageError: It cannot be made.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(open_private(path, os.O_RDWR | os.O_EXCL))
     except FileExistsError:
         return
     except OSError as error:
         msg = f"path: the file cannot be created: {error.strerror}"
         raise StorageError(msg) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder: creations, renames and removals then survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # Reserves disk space, so that deleting works when the disk is full.
@@ -251,18 +206,17 @@ class Reserve:
 
     def fill(self, size: int) -> None:
         """Reserve so many bytes more, as far as the disk has room."""
-        # Without O_NONBLOCK, opening a FIFO of that name would block forever.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            handle = os.open(self._path, flags, 0o600)
+            handle = open_private(self._path, os.O_WRONLY)
         except OSError:
             return
         try:
             about = os.fstat(handle)
             if is_own_file(about):
                 end = about.st_size + size
+                os.lseek(handle, about.st_size, os.SEEK_SET)
                 for at in range(about.st_size, end, _STEP):
-                    os.pwrite(handle, bytes(min(_STEP, end - at)), at)
+                    os.write(handle, bytes(min(_STEP, end - at)))
         except OSError:
             return  # the disk is full
         finally:
@@ -306,9 +260,8 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         """Open the lock file; create it with mode 0600 if it does not exist."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._file = open_private(path, os.O_RDWR)
         except OSError as error:
             msg = f"path: the lock file cannot be opened: {error.strerror}"
             raise StorageError(msg) from error
@@ -331,7 +284,7 @@ class FileLock:
             try:
                 yield
             finally:
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _GATE)
+                unlock_byte(self._file, _GATE)
         finally:
             self._mutex.release()
 
@@ -349,17 +302,14 @@ class FileLock:
                 time.sleep(pause)
                 pause = min(1.1 * pause, _LONG_S)
         finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _HEAD)
+            unlock_byte(self._file, _HEAD)
 
     def _lock(self, byte: int) -> bool:
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            return lock_byte(self._file, byte)
         except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                msg = f"the lock file cannot be locked: {error.strerror}"
-                raise StorageError(msg) from error
-            return False
-        return True
+            msg = f"the lock file cannot be locked: {error.strerror}"
+            raise StorageError(msg) from error
 
     def close(self) -> None:
         """Close the lock file."""
@@ -411,7 +361,7 @@ def _begin_again() -> None:
     _gates_mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_begin_again)
+at_fork(after_in_child=_begin_again)
 
 
 # The folder of snapshots next to a database file.
@@ -456,10 +406,9 @@ class SnapshotFolder:
 
     def read(self, part: int) -> bytes | None:
         """Return a partition's snapshot; None if it is missing or unreadable."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            with self._opened() as folder:
-                handle = os.open(f"{part}.vs", flags, dir_fd=folder)
+            with OpenFolder(self.path) as folder:
+                handle = folder.open_to_read(f"{part}.vs")
         except OSError:
             return None
         try:
@@ -479,9 +428,8 @@ class SnapshotFolder:
 
     def header(self, part: int) -> bytes:
         """Return the first bytes of a partition's snapshot; none if it is missing."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        with suppress(OSError), self._opened() as folder:
-            handle = os.open(f"{part}.vs", flags, dir_fd=folder)
+        with suppress(OSError), OpenFolder(self.path) as folder:
+            handle = folder.open_to_read(f"{part}.vs")
             try:
                 if stat.S_ISREG(os.fstat(handle).st_mode):
                     return os.read(handle, _TABLE)
@@ -498,23 +446,22 @@ class SnapshotFolder:
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
         passing = f"{part}.{os.getpid()}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        with self._opened() as folder:
+        with OpenFolder(self.path) as folder:
             try:
-                handle = os.open(passing, flags, 0o600, dir_fd=folder)
+                handle = folder.open_private(passing, os.O_WRONLY | os.O_TRUNC)
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(handle)
-                os.rename(passing, f"{part}.vs", src_dir_fd=folder, dst_dir_fd=folder)
+                folder.replace(passing, f"{part}.vs")
             except OSError:
                 _unlink_if_possible(passing, folder)
                 raise
-            os.fsync(folder)
+            folder.sync()
 
     def remove(self, part: int) -> None:
         """Remove a partition's snapshot, if there is one."""
-        with suppress(OSError), self._opened() as folder:
+        with suppress(OSError), OpenFolder(self.path) as folder:
             _unlink_if_possible(f"{part}.vs", folder)
 
     def clear(self, *, unfinished_only: bool = False) -> int:
@@ -524,8 +471,8 @@ class SnapshotFolder:
             The number of removed files.
         """
         count = 0
-        with suppress(OSError), self._opened() as folder:
-            for name in os.listdir(folder):  # noqa: PTH208
+        with suppress(OSError), OpenFolder(self.path) as folder:
+            for name in folder.names():
                 if _NAMES.fullmatch(name) and not (
                     unfinished_only and name.endswith(".vs")
                 ):
@@ -535,31 +482,21 @@ class SnapshotFolder:
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each file."""
         found = {}
-        with suppress(OSError), self._opened() as folder:
-            for name in sorted(os.listdir(folder)):  # noqa: PTH208
+        with suppress(OSError), OpenFolder(self.path) as folder:
+            for name in sorted(folder.names()):
                 if _NAMES.fullmatch(name):
                     with suppress(OSError):
-                        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                        found[name] = about.st_size
+                        found[name] = folder.size(name)
         return found
 
     def nbytes(self) -> int:
         """Return the bytes of all files."""
         return sum(self.sizes().values())
 
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(self.path, flags)
-        try:
-            yield folder
-        finally:
-            os.close(folder)
 
-
-def _unlink_if_possible(name: str, folder: int) -> bool:
+def _unlink_if_possible(name: str, folder: OpenFolder) -> bool:
     try:
-        os.unlink(name, dir_fd=folder)
+        folder.unlink(name)
     except OSError:
         return False
     return True

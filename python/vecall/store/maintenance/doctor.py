@@ -25,7 +25,6 @@ from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
 from vecall.store.file.filesystem import (
     MAGIC,
     SnapshotFolder,
-    filesystem_of,
     free_bytes,
     require_local,
     require_plain,
@@ -51,6 +50,7 @@ from vecall.store.values import decode_namespace
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.system import filesystem_of, rights_of_others
 
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
@@ -87,8 +87,9 @@ def _environment_findings(path: Path) -> Iterator[Finding]:
             yield Finding("error", "path", str(error))
     kind = filesystem_of(path.parent) or "unknown"
     yield Finding("ok", "file system", kind)
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
+    about = path.stat()
+    mode = stat.S_IMODE(about.st_mode)
+    if rights_of_others(about):
         advice = f"others may read the file (mode {mode:o}); chmod 600 ends that"
         yield Finding("warning", "permissions", advice)
     else:
@@ -257,7 +258,7 @@ def repair(path: Path) -> list[str]:
     unfinished = SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+    if rights_of_others(path.stat()):
         os.chmod(path, 0o600)  # noqa: PTH101
         done.append("the file is now for its owner alone")
     return done

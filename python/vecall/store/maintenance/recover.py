@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import sqlite3
 import time
@@ -30,7 +29,6 @@ from vecall.store.file.filesystem import (
     create_private,
     free_bytes,
     require_new,
-    sync_folder,
 )
 from vecall.store.file.schema import require_plain_tables
 from vecall.store.names import copy_secret, partition_names
@@ -48,6 +46,7 @@ from vecall.store.writes.idempotency import drop_digests
 from vecall.store.writes.imports import ImportLines
 from vecall.store.writes.items import move_expiries
 from vecall.store.writes.partition_writer import PartitionWriter, rewrite
+from vecall.system import replace, sync_file, sync_folder
 
 _AT_ONCE = 500
 _NAMELESS = "vecall-recovered"
@@ -312,12 +311,8 @@ def backup(database: Database, target: Path) -> None:
             uuid = secrets.token_hex(16)
             copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
             copy.execute("UPDATE part SET snap = NULL")
-        handle = os.open(passing, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        passing.rename(target)
+        sync_file(passing)
+        replace(passing, target)
     except BaseException:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):

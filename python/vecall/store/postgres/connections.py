@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import queue
-import select
 import time
 import weakref
 from collections import deque
@@ -42,6 +41,7 @@ from vecall.store.postgres.url import (
 )
 from vecall.store.rows import Change
 from vecall.store.transaction import WriteJob
+from vecall.system import at_fork, has_input
 from vecall.telemetry import warn_caller
 
 # A connection whose waits end, also if the server acknowledges and never answers.
@@ -94,9 +94,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         if monotonic() - self._opened_at > _MOST_AGE_S:
             return False
         # An idle connection has nothing to read but its end.
-        asked = select.poll()
-        asked.register(self.pgconn.socket, select.POLLIN)
-        return not asked.poll(0)
+        return not has_input(self.pgconn.socket)
 
     def wait(
         self,
@@ -573,8 +571,7 @@ def _after_fork() -> None:
         connections.drop()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)
 
 
 # One attempt to commit a job, and the outcome if the connection was lost meanwhile.
