@@ -54,7 +54,13 @@ from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_s
 from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import check_share
-from vecall.validation import check_name, check_storage_path, check_top_k, checked_owner
+from vecall.validation import (
+    check_name,
+    check_storage_path,
+    check_time_zone,
+    check_top_k,
+    checked_owner,
+)
 
 # Helpers for a forked child that reopens the file of its parent's service.
 
@@ -303,6 +309,7 @@ class Runtime:
         self.min_similarity = search.min_similarity
         self.ranking = search.ranking or Ranking()
         self.authors = favoured_authors(search)
+        self.time_zone = check_time_zone(search.time_zone)
         self.read_only = read_only
         self.ttl = ttl
         self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")

@@ -65,6 +65,7 @@ from vecall.validation import (
     check_name,
     check_offset,
     check_query,
+    check_time_zone,
     check_top_k,
     check_turns,
     checked_bool,
@@ -90,6 +91,7 @@ class SearchArguments(NamedTuple):
     scopes: object = None
     vector: object = None
     offset: int = 0
+    time_zone: object = None
 
 
 def _found(response: SearchMemoryResponse) -> int:
@@ -178,6 +180,9 @@ class Searches(Runtime):
             if arguments.vector is None
             else checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
+            time_zone=self.time_zone
+            if arguments.time_zone is None
+            else check_time_zone(arguments.time_zone),
         )
 
     async def _merged(

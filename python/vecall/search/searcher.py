@@ -65,7 +65,7 @@ from vecall.types import (
     check_share,
     several,
 )
-from vecall.validation import check_min_similarity
+from vecall.validation import check_min_similarity, check_time_zone
 
 # The default search options of a service: floor, ranking, scoring.
 
@@ -98,6 +98,9 @@ class SearchOptions:
             searches by words, the local embedder, and, without their cosines, other
             embedders.
         scorer: Post-processes the confidence and importance of a memory.
+        time_zone: Where users are: an IANA name such as "Europe/Berlin", an offset such
+            as "+02:00", or a tzinfo. None is UTC. The days that a query names, as in
+            "yesterday", begin and end there.
 
     Raises:
         ConfigError: A value is not allowed, or `authors` is set although the ranking
@@ -109,6 +112,7 @@ class SearchOptions:
     authors: Sequence[str] | None = None
     calibration: Calibration | str | Path | None = None
     scorer: Scorer | None = None
+    time_zone: str | tzinfo | None = None
 
     __repr__ = short_repr
 
@@ -143,6 +147,11 @@ class SearchOptions:
         if scorer is not None and not callable(scorer):
             msg = "search.scorer: expected a function"
             raise ConfigError(msg)
+        try:
+            zone = check_time_zone(self.time_zone, "search.time_zone")
+        except InvalidArgumentError as error:
+            raise ConfigError(str(error)) from None
+        object.__setattr__(self, "time_zone", zone)
 
 
 def favoured_authors(options: SearchOptions) -> Sequence[str]:

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from itertools import chain
 from types import NoneType, UnionType
 from typing import (
@@ -436,6 +436,7 @@ _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset(get_args(Content)): _NEW_CONTENT,
     frozenset({Mapping[str, Any]}): _META,
     frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
+    frozenset({str, tzinfo}): NAME,
     frozenset({float, timedelta, str}): {
         "anyOf": [{"type": "number"}, {"type": "string"}, _NULL]
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             `Inactivity`, `MessageCount`, `Compaction`, or their names.
         ttl: Default TTL of memories: seconds, a timedelta or "30d".
         read_only: Refuse every write.
-        search: Minimum similarity, ranking, authors, calibration, scorer.
+        search: Minimum similarity, ranking, authors, calibration, scorer, time zone.
         storage: Durability, cache, free disk space, maintenance, clock.
         writes: Write hook, history TTL, quota per user, scopes, inner parts.
         limits: Maximum sizes of requests.
@@ -490,6 +490,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         offset: Offset = 0,
+        time_zone: str | tzinfo | None = None,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -516,6 +517,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 that of the same search with `top_k + offset`, without its first
                 `offset` memories. A ranking that reorders more than `depth` results
                 may order them differently for another offset.
+            time_zone: Where the user is: an IANA name such as "Europe/Berlin", an
+                offset such as "+02:00", or a tzinfo; default: the service's. The days
+                that the query names, as in "yesterday", begin and end there.
 
         Returns:
             The memories, best first; none for an unknown user.
@@ -544,6 +548,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scopes,
             vector,
             offset,
+            time_zone,
         )
         return await run_async(self._memory.search(arguments))
 
