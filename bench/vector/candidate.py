@@ -114,7 +114,9 @@ class Vecall(Candidate):
         self.ef = ef
 
     def row_bytes(self, dim: int) -> float:
-        return dim / 2  # the first plane holds four bits a coordinate
+        if dim >= 128 and len(self.index) >= 4_096:
+            return dim / 8 + 4  # signs and a factor
+        return dim / 2  # the high plane holds four bits a coordinate
 
     @property
     def nbytes(self) -> int:
