@@ -9,7 +9,7 @@ from vecall.store import examine_database
 psycopg = pytest.importorskip("psycopg")
 
 TABLES = ("part", "mem", "vec_next", "chg", "tomb", "hist", "idem", "trig", "replaced",
-          "told", "snap", "item")  # fmt: skip
+          "told", "snap", "item", "fig")  # fmt: skip
 DOORS = ("enter", "look", "heads")
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from helpers.counted import wrong_counters
 from helpers.postgres_server import MISSING, Schema, is_available
 from vecall import BusyError, ConfigError, IncompatibleFileError, MemoryService, Put
 from vecall.store import examine_database
@@ -45,12 +46,17 @@ def next_version(monkeypatch):
     return become
 
 
+def parsed(schema):
+    from vecall.store.postgres.url import parse_url
+
+    return parse_url(schema.server.url(schema=schema.name))
+
+
 def migrate(schema):
     """`vecall pg migrate`; returns the number before."""
     from vecall.store.postgres.schema import migrate
-    from vecall.store.postgres.url import parse_url
 
-    return migrate(parse_url(schema.server.url(schema=schema.name)))
+    return migrate(parsed(schema))
 
 
 def used(service, user, stop, written, errors):
@@ -192,6 +198,56 @@ def test_servers_of_schema_1_go_on_after_a_migration_to_schema_2(
         assert [found[each] for each in about] == ["ok"] * 4
     finally:
         schema.drop()
+
+
+def test_what_servers_of_schema_2_write_is_counted_after_the_migration(
+    open_service, next_version
+):
+    """Users are counted while servers write, also after a migration that was killed."""
+    if not is_available():
+        pytest.skip(MISSING)
+    from vecall.store.postgres import schema as module
+
+    next_version(2)
+    schema = Schema()
+    try:
+        older = open_service(schema.url, embedder=None)
+        turn = {"id": "t", "author": "user", "content": "okapi", "timestamp": 5.0}
+        for n in range(5):
+            me = {"app_name": f"app{n % 2}", "user_id": f"u{n}"}
+            older.sync.add_events_to_memory(**me, session_id="s", events=[turn])
+            older.sync.add_memory(
+                **me, memories=["a fact", {"id": "f", "content": "é"}]
+            )
+            older.sync.delete_memory(**me, memory_id="f")
+            older.items.sync.write([Put(("n",), "k", 1)], **me)
+        listed = counts_of(older)
+        next_version(3)
+        with psycopg.connect(schema.server.url(), autocommit=True) as connection:
+            module._migrate_schema(connection, parsed(schema))
+            assert module._count_users(connection, parsed(schema), 3) == 5
+        assert counts_of(older) == listed  # no counter is read before all are right
+        assert migrate(schema) == 3
+        assert counts_of(older) == listed
+        me = {"app_name": "app0", "user_id": "u0"}
+        older.sync.add_events_to_memory(**me, session_id="s2", events=[turn])
+        older.sync.delete_session(**me, session_id="s")
+        assert wrong_counters(older) == {}
+        assert [each.session_id for each in older.sync.list_sessions(**me)] == ["s2"]
+        found = {each.about: each.level for each in examine_database(schema.url)}
+        assert (found["counts"], found["tables"]) == ("ok", "ok")
+    finally:
+        schema.drop()
+
+
+def counts_of(service):
+    """Everything that counters know."""
+    admin = service.sync.admin
+    apps = admin.list_apps()
+    users = [admin.list_users(app_name=each.app_name) for each in apps]
+    stats = {name: admin.stats()[name] for name in ("sessions", "items", "deleted_ids")}
+    me = {"app_name": "app0", "user_id": "u0"}
+    return apps, users, stats, service.sync.list_sessions(**me)
 
 
 @pytest.mark.parametrize("command", ["initialize", "migrate"])

@@ -199,10 +199,41 @@ def test_wrong_counts_are_noticed_and_counted_again(open_service, path, wrong):
     made(open_service, path, 10)
     changed(path, f"UPDATE part SET {wrong} WHERE id = 2")
     assert levels(path)["counts"] == "warning"
-    assert repair(path) == ["1 users were counted again"]
+    assert repair(path) == ["1 users, 1 apps were counted again"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
     assert service.sync.admin.stats()["memories"] == 27
+
+
+@pytest.mark.parametrize(
+    ("statement", "wrong"),
+    [
+        ("UPDATE part SET n = n + 1 WHERE id = 2", "1 users, 1 apps"),
+        ("UPDATE part SET lo = lo + 1 WHERE id = 2", "1 users"),
+        ("UPDATE part SET hi = hi - 1, hi_x = hi WHERE id = 2", "1 users"),
+        ("UPDATE fig SET live = 9 WHERE name = 'of dora'", "1 sessions"),
+        ("DELETE FROM fig WHERE name = 'of dora'", "1 sessions"),
+        ("INSERT INTO fig (part, name, n) VALUES (2, 'gone', 1)", "1 ended sessions"),
+        ("UPDATE fig SET users = 9 WHERE part = 0", "1 apps"),
+        ("DELETE FROM fig WHERE part = 0", "1 missing apps"),
+    ],
+)
+def test_each_wrong_counter_is_noticed_and_counted_again(
+    open_service, path, statement, wrong
+):
+    made(open_service, path, 3)
+    with open_service(path, embedder=EMBEDDER) as service:
+        fact = {"content": "zebra", "session_id": "of dora"}
+        service.sync.add_memory(app_name="app", user_id="dora", memories=[fact])
+        before = service.sync.admin.list_apps(), service.sync.admin.stats()["sessions"]
+    assert levels(path)["counts"] == "ok"
+    changed(path, statement)
+    assert levels(path)["counts"] == "warning"
+    assert repair(path) == [f"{wrong} were counted again"]
+    assert levels(path)["counts"] == "ok"
+    service = open_service(path, embedder=EMBEDDER)
+    after = service.sync.admin.list_apps(), service.sync.admin.stats()["sessions"]
+    assert after == before
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o620, 0o610, 0o604, 0o602, 0o601])

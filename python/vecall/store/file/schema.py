@@ -302,6 +302,7 @@ def _create_newest_schema(connection: sqlite3.Connection) -> None:
         if sql is not None:
             connection.execute(sql)
     _write_facts(connection, NEWEST)
+    connection.execute("INSERT INTO meta VALUES ('counts', '1')")
 
 
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (

@@ -204,17 +204,19 @@ def list_apps(
         "GROUP BY name HAVING sum(users) > 0 ORDER BY name LIMIT ?",
         (_FIRST, *values, limit),
     ).fetchall()
-    of_app = f"FROM {source.users} AS p WHERE p.app = ? AND p.user <> ? AND p.n > 0"
+    of_app = "p.app = ? AND p.user <> ? AND p.n > 0"
     apps = []
     for name, users, live, nbytes, items, hi, hi_x in found:
         one = (name, APP_WIDE)
         (made,) = connection.execute(
-            f"SELECT p.created_at {of_app} ORDER BY p.created_at LIMIT 1", one
+            f"SELECT p.created_at FROM {source.users} AS p INDEXED BY part_age "
+            f"WHERE {of_app} ORDER BY p.created_at LIMIT 1",
+            one,
         ).fetchone()
         newest = hi
         if hi <= hi_x:
             (newest,) = connection.execute(
-                f"SELECT max({_NEWEST}) {of_app}", one
+                f"SELECT max({_NEWEST}) FROM {source.users} AS p WHERE {of_app}", one
             ).fetchone()
         apps.append(
             AppSummary(
@@ -231,7 +233,8 @@ def list_users(
     condition, values = _names("p.user", prefix, after)
     found = connection.execute(
         f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs "
-        f"FROM {_source(connection).users} AS p WHERE p.app = ? AND p.user <> ? "
+        f"FROM {_source(connection).users} AS p INDEXED BY sqlite_autoindex_part_1 "
+        "WHERE p.app = ? AND p.user <> ? "
         f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
         (app, APP_WIDE, *values, limit),
     )
