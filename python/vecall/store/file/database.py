@@ -193,7 +193,7 @@ class Database:
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
-                self._prepare()
+                self._prepare_file()
                 if self.path is not None:
                     self._peek = LockedConnection(self._connect())
                 with self.read_transaction() as connection:
@@ -202,7 +202,7 @@ class Database:
                 if self._checks_file:
                     about = os.stat(self._name)  # noqa: PTH116
                     self._file = about.st_dev, about.st_ino
-                with self._passing(), suppress(sqlite3.Error):
+                with self._pass_gate(), suppress(sqlite3.Error):
                     save_boot(self._writer.connection, self.expiry_clock)
             except BaseException:
                 for connection in (
@@ -218,12 +218,12 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, self.expiry_clock)
 
-    def _prepare(self) -> None:
+    def _prepare_file(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
-            with self._passing():
+            with self._pass_gate():
                 self._set_up_writer()
-        with self._passing():
+        with self._pass_gate():
             schema.migrate(self._writer.connection)
         self.has_room(0)
 
@@ -269,8 +269,8 @@ class Database:
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Hold the file lock and the writing connection, without a transaction."""
-        with self._writer.lock, self._passing(), storage_errors():
-            connection = self._usable(self._writer)
+        with self._writer.lock, self._pass_gate(), storage_errors():
+            connection = self._usable_connection(self._writer)
             try:
                 yield connection
             except BaseException as error:
@@ -287,7 +287,7 @@ class Database:
         """Read one consistent state during the block."""
         if self.path is None:
             with self._writer.lock, storage_errors():
-                yield from reading(self._usable(self._writer))
+                yield from reading(self._usable_connection(self._writer))
             return
         with storage_errors(), self._reader_connections() as connection:
             yield from reading(connection)
@@ -297,7 +297,7 @@ class Database:
         """Hold a connection without a transaction, to copy the file from."""
         if self.path is None:
             with self._writer.lock:
-                yield self._usable(self._writer)
+                yield self._usable_connection(self._writer)
             return
         with self._reader_connections() as connection:
             yield connection
@@ -379,7 +379,7 @@ class Database:
         It never waits for a writer, unless the database is in memory.
         """
         with self._peek.lock, storage_errors():
-            connection = self._usable(self._peek)
+            connection = self._usable_connection(self._peek)
             try:
                 return read(connection, *values)
             except sqlite3.Error as error:
@@ -436,7 +436,7 @@ class Database:
         if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.
-        with self._passing(), storage_errors():
+        with self._pass_gate(), storage_errors():
             with self._readers:
                 self._closed = True
                 idle, self._idle = self._idle, []
@@ -453,7 +453,7 @@ class Database:
             msg = "the memory service is closed"
             raise ClosedError(msg)
 
-    def _usable(self, channel: LockedConnection) -> sqlite3.Connection:
+    def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         self._check_open()
         if channel.broken:
             with suppress(sqlite3.Error):
@@ -473,7 +473,7 @@ class Database:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
-    def _passing(self) -> AbstractContextManager[None]:
+    def _pass_gate(self) -> AbstractContextManager[None]:
         gate = self._gate
         return gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext()
 
@@ -545,7 +545,7 @@ class UnwritableDatabase(Database):
 
     _peeked: _State = None
 
-    def _prepare(self) -> None:
+    def _prepare_file(self) -> None:
         version = schema.check_origin(self._writer.connection)
         if version < schema.NEWEST:
             msg = (

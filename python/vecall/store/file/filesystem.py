@@ -331,7 +331,7 @@ class FileLock:
             try:
                 yield
             finally:
-                self._unlock(_GATE)
+                self._unlock_byte(_GATE)
         finally:
             self._mutex.release()
 
@@ -349,7 +349,7 @@ class FileLock:
                 time.sleep(pause)
                 pause = min(1.1 * pause, _LONG_S)
         finally:
-            self._unlock(_HEAD)
+            self._unlock_byte(_HEAD)
 
     def _lock(self, byte: int) -> bool:
         try:
@@ -361,7 +361,7 @@ class FileLock:
             return False
         return True
 
-    def _unlock(self, byte: int) -> None:
+    def _unlock_byte(self, byte: int) -> None:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def close(self) -> None:
