@@ -118,7 +118,7 @@ class VecallContextProvider(ContextProvider):
         """Add the block of memories for the input to the context; store the input."""
         del session, state
         await self._recall(agent, context)
-        stored = await self._remember(context, context.input_messages)
+        stored = await self._remember_messages(context, context.input_messages)
         if stored:
             self._stored[context] = stored
 
@@ -133,7 +133,7 @@ class VecallContextProvider(ContextProvider):
             *(response.messages if response is not None else ()),
         ]
         stored = self._stored.pop(context, ())
-        await self._remember(
+        await self._remember_messages(
             context, [each for each in messages if _key_of(each) not in stored]
         )
 
@@ -151,7 +151,7 @@ class VecallContextProvider(ContextProvider):
             preload = PreloadMemory(
                 self._memory,
                 *self._owner.of(context.session_id),
-                filter=self._filter(agent, context),
+                filter=self._recall_filter(agent, context),
                 **self._options,
             )
             block = await preload.block("\n".join(texts))
@@ -161,7 +161,9 @@ class VecallContextProvider(ContextProvider):
         if block:
             context.extend_messages(self, [Message("user", [block])])
 
-    async def _remember(self, context: Any, messages: Iterable[Any]) -> set[Any]:
+    async def _remember_messages(
+        self, context: Any, messages: Iterable[Any]
+    ) -> set[Any]:
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
@@ -192,7 +194,7 @@ class VecallContextProvider(ContextProvider):
             return set()
         return {_key_of(message) for message in said}
 
-    def _filter(self, agent: Any, context: Any) -> Filter | None:
+    def _recall_filter(self, agent: Any, context: Any) -> Filter | None:
         session_id = context.session_id
         if self._search == "session":
             return Filter(session_id=session_id)

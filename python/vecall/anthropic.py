@@ -98,25 +98,29 @@ class Files:
             raise FileError(msg)
         _check_fields(command)
         if name == "view":
-            return self._view(command.path, command.view_range)
+            return self._view_path(command.path, command.view_range)
         if name == "create":
-            return self._repeated(self._create, command.path, command.file_text)
+            return self._repeat_on_conflict(
+                self._create_file, command.path, command.file_text
+            )
         if name == "str_replace":
             old, new = command.old_str, command.new_str
-            return self._repeated(self._replace, command.path, old, new)
+            return self._repeat_on_conflict(self._replace, command.path, old, new)
         if name == "insert":
             line, text = command.insert_line, command.insert_text
-            return self._repeated(self._insert, command.path, line, text)
+            return self._repeat_on_conflict(self._insert, command.path, line, text)
         if name == "delete":
-            return self._repeated(self._delete, command.path)
-        return self._repeated(self._rename, command.old_path, command.new_path)
+            return self._repeat_on_conflict(self._delete, command.path)
+        return self._repeat_on_conflict(
+            self._rename, command.old_path, command.new_path
+        )
 
     def clear(self) -> str:
         """Delete all files."""
         self._items.delete(_FILES, **self._whose)
         return "All memory cleared"
 
-    def _repeated(self, work: Callable[..., T], *arguments: Any) -> T:
+    def _repeat_on_conflict(self, work: Callable[..., T], *arguments: Any) -> T:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return work(*arguments)
@@ -124,7 +128,7 @@ class Files:
                 continue
         return work(*arguments)
 
-    def _view(self, path: str, lines: Sequence[int] | None) -> str:
+    def _view_path(self, path: str, lines: Sequence[int] | None) -> str:
         names = _names(path)
         file = self._file(names) if names else None
         if file is not None:
@@ -135,19 +139,21 @@ class Files:
             raise FileError(msg)
         return _listed(path, len(_FILES) + len(names), found)
 
-    def _create(self, path: str, text: str) -> str:
+    def _create_file(self, path: str, text: str) -> str:
         names = _names(path)
         tree = self._tree_version()
-        if not names or self._exists(names):
+        if not names or self._path_exists(names):
             msg = f"File {path} already exists"
             raise FileError(msg)
         self._require_directories(names, path)
         _check_text(text)
-        self._change([Put(_file_namespace(names), names[-1], text, if_version=0)], tree)
+        self._change_tree(
+            [Put(_file_namespace(names), names[-1], text, if_version=0)], tree
+        )
         return f"File created successfully at: {path}"
 
     def _replace(self, path: str, old: str, new: str) -> str:
-        file = self._existing(path)
+        file = self._existing_file(path)
         text: str = file.value
         count = text.count(old) if old else 0
         if not count:
@@ -175,7 +181,7 @@ class Files:
         )
 
     def _insert(self, path: str, line: int, text: str) -> str:
-        file = self._existing(path)
+        file = self._existing_file(path)
         lines = file.value.split("\n")
         if lines[-1] == "":
             lines.pop()
@@ -197,7 +203,7 @@ class Files:
             raise FileError(msg)
         tree = self._tree_version()
         found = self._files_at(names, path)
-        self._change([Drop(item.namespace, item.key) for item in found], tree)
+        self._change_tree([Drop(item.namespace, item.key) for item in found], tree)
         return f"Successfully deleted {path}"
 
     def _rename(self, old_path: str, new_path: str) -> str:
@@ -206,7 +212,7 @@ class Files:
             msg = "Cannot rename the /memories directory itself"
             raise FileError(msg)
         tree = self._tree_version()
-        if not new or self._exists(new):
+        if not new or self._path_exists(new):
             msg = f"The destination {new_path} already exists"
             raise FileError(msg)
         found = self._files_at(old, old_path)
@@ -221,7 +227,7 @@ class Files:
             # An edit since then is moved too, by another attempt.
             operations.append(Drop(item.namespace, item.key, if_version=item.version))
             operations.append(Put(_file_namespace(moved), moved[-1], item.value))
-        self._change(operations, tree)
+        self._change_tree(operations, tree)
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _write(self, file: Item, text: str) -> None:
@@ -229,7 +235,7 @@ class Files:
         put = Put(file.namespace, file.key, text, if_version=file.version)
         self._items.write([put], **self._whose)
 
-    def _change(self, operations: Sequence[Put | Drop], tree: int) -> None:
+    def _change_tree(self, operations: Sequence[Put | Drop], tree: int) -> None:
         """Change the tree, if nobody else has changed it since `tree` was read."""
         guard = Put(_TREE, "tree", None, if_version=tree)
         self._items.write([guard, *operations], **self._whose)
@@ -251,17 +257,17 @@ class Files:
             raise FileError(msg)
         return found
 
-    def _exists(self, names: Sequence[str]) -> bool:
+    def _path_exists(self, names: Sequence[str]) -> bool:
         if self._file(names) is not None:
             return True
         return bool(self._items.find((*_FILES, *names), limit=1, **self._whose))
 
-    def _existing(self, path: str) -> Item:
+    def _existing_file(self, path: str) -> Item:
         names = _names(path)
         file = self._file(names) if names else None
         if file is not None:
             return file
-        if not names or self._exists(names):
+        if not names or self._path_exists(names):
             msg = f"The path {path} is not a file."
         else:
             msg = f"The path {path} does not exist. Please provide a valid path."

@@ -217,7 +217,7 @@ class VecallStorage(LazyItems):
         self._check_dimensions(new.values())
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
         for batch in in_batches(rows):
-            self._repeated(partial(self._replace, rows, batch), new.values())
+            self._repeat_on_conflict(partial(self._replace, rows, batch), new.values())
 
     def update(self, record: MemoryRecord) -> None:
         """Store a record, in place of the one with its id. Raises as `save`."""
@@ -238,7 +238,7 @@ class VecallStorage(LazyItems):
             operations.append(Drop(TOUCHED, id_))
         self._items.write(operations, **self._whose)
 
-    def _repeated(
+    def _repeat_on_conflict(
         self, work: Callable[[], T], records: Iterable[MemoryRecord] = ()
     ) -> T:
         """Do work again if it met another write; translate an error of dimensions."""
@@ -252,10 +252,10 @@ class VecallStorage(LazyItems):
                 raise InvalidTypeError(msg) from error
             except DimensionError as error:
                 new = max(len(record.embedding or ()) for record in records)
-                raise self._mismatch(new) from error
+                raise self._dimension_mismatch(new) from error
         return work()
 
-    def _mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
+    def _dimension_mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
         stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1, **self._whose)
         dim = len(embedding_of(stored[0]) or ()) if stored else 0
         return EmbeddingDimensionMismatchError(dim, new)
@@ -306,7 +306,7 @@ class VecallStorage(LazyItems):
                     **self._whose,
                 )
             except DimensionError as error:
-                mismatch = self._mismatch(len(query_embedding))
+                mismatch = self._dimension_mismatch(len(query_embedding))
                 if not mismatch.stored_dim:  # they were all deleted
                     return []
                 raise mismatch from error
@@ -316,12 +316,12 @@ class VecallStorage(LazyItems):
             if len(found) >= limit or len(good) < size:
                 break
         best = found[:limit]
-        records = self._records([item for item, _ in best])
+        records = self._records_of_items([item for item, _ in best])
         return list(zip(records, [score for _, score in best], strict=True))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record; None if there is none with this id."""
-        return next(iter(self._records(self._by_id([record_id]))), None)
+        return next(iter(self._records_of_items(self._by_id([record_id]))), None)
 
     def list_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
@@ -330,9 +330,10 @@ class VecallStorage(LazyItems):
         if limit <= 0 or offset < 0:
             return []
         items = sorted(
-            self._scan(scope_prefix), key=lambda item: -float(item.value["created"])
+            self._items_below(scope_prefix),
+            key=lambda item: -float(item.value["created"]),
         )
-        return self._records(items[offset : offset + limit])
+        return self._records_of_items(items[offset : offset + limit])
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and below it."""
@@ -348,14 +349,14 @@ class VecallStorage(LazyItems):
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the number of records of each category in a scope and below it."""
-        found = self._scan(scope_prefix)
+        found = self._items_below(scope_prefix)
         return dict(
             Counter(each for item in found for each in item.value["categories"])
         )
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return the number, the categories and the times of the records in a scope."""
-        found = self._scan(scope)
+        found = self._items_below(scope)
         times = sorted(
             (item.value["created"], item.value["created_at"]) for item in found
         )
@@ -388,7 +389,7 @@ class VecallStorage(LazyItems):
         condition = Condition(categories, metadata_filter)
         space = (*RECORDS, *labels_of(scope_prefix))
         if record_ids is None:
-            found = self._scan(scope_prefix)
+            found = self._items_below(scope_prefix)
         else:
             found = self._by_id(record_ids)
         before = _UNTIL if older_than is None else seconds(older_than)
@@ -418,7 +419,7 @@ class VecallStorage(LazyItems):
                 operations += [Drop(SCOPES, item.key), Drop(TOUCHED, item.key)]
             return len(self._items.write(operations, **self._whose)) // 3
 
-        return self._repeated(drop)
+        return self._repeat_on_conflict(drop)
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Delete the records in a scope and below it; None or "/": all records.
@@ -477,12 +478,12 @@ class VecallStorage(LazyItems):
                 seen |= gone
         return found
 
-    def _scan(self, scope: str | None) -> list[Item]:
+    def _items_below(self, scope: str | None) -> list[Item]:
         """Return all records in a scope and below it."""
         space = (*RECORDS, *labels_of(scope))
         return self._items.find_all(space, **self._whose)
 
-    def _records(self, items: Sequence[Item]) -> list[MemoryRecord]:
+    def _records_of_items(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []
         for batch in in_batches([item.key for item in items]):
             touched += self._get(TOUCHED, batch)

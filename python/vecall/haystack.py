@@ -410,7 +410,9 @@ class VecallDocumentStore(MetadataQueries):
             raise ValueError(msg)
         with _translated_errors():
             if policy == DuplicatePolicy.OVERWRITE:
-                self._documents.write([self._put(each) for each in documents])
+                self._documents.write(
+                    [self._put_of_document(each) for each in documents]
+                )
                 return len(documents)
             if policy == DuplicatePolicy.SKIP:
                 return self._write_new(documents)
@@ -418,7 +420,9 @@ class VecallDocumentStore(MetadataQueries):
             try:
                 if any(known):
                     raise ConflictError(_DUPLICATE)
-                self._documents.write([self._put(each, 0) for each in documents])
+                self._documents.write(
+                    [self._put_of_document(each, 0) for each in documents]
+                )
             except ConflictError as error:
                 raise DuplicateDocumentError(_DUPLICATE) from error
             return len(documents)
@@ -435,7 +439,7 @@ class VecallDocumentStore(MetadataQueries):
             ]
             new.reverse()
             try:
-                self._documents.write([self._put(each, 0) for each in new])
+                self._documents.write([self._put_of_document(each, 0) for each in new])
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -444,7 +448,9 @@ class VecallDocumentStore(MetadataQueries):
                 break
         return written
 
-    def _put(self, document: Document, if_version: int | None = None) -> Put:
+    def _put_of_document(
+        self, document: Document, if_version: int | None = None
+    ) -> Put:
         value = document.to_dict(flatten=False)
         embedding = value.pop("embedding", None)
         times: list[Any] = []
@@ -481,7 +487,7 @@ class VecallDocumentStore(MetadataQueries):
         def changed(item: Item) -> Put:
             document = document_of(item)
             new = replace(document, meta={**document.meta, **meta})
-            return self._put(new, item.version)
+            return self._put_of_document(new, item.version)
 
         with _translated_errors():
             return self._documents.change(*_condition_and_test(filters), changed)

@@ -177,9 +177,9 @@ class ItemCollection(LazyItems):
             found += [item for item in page if test is None or test(item)]
             if len(found) >= limit or len(page) < size:
                 return [(item, item.score or 0.0) for item in found[:limit]]
-        return self._ranked(vector, limit, self.scan(where, test))
+        return self._rank_last_documents(vector, limit, self.scan(where, test))
 
-    def _ranked(
+    def _rank_last_documents(
         self, vector: Sequence[float], limit: int, items: Iterable[Item]
     ) -> list[tuple[Item, float]]:
         """Rank documents that lie behind the last page of the search."""
@@ -344,8 +344,8 @@ class ItemLog:
             last: Only the last ones, at most so many; None or below 0 is all.
         """
         while True:
-            state = yield from self._state()
-            found = yield from self._last(state, last)
+            state = yield from self._log_state()
+            found = yield from self._last_values(state, last)
             if found is not None:
                 return found
 
@@ -370,13 +370,13 @@ class ItemLog:
         """
         failure: LimitExceededError | None = None
         while True:
-            state = yield from self._state()
+            state = yield from self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
                 yield from self._drop(state)
                 continue
             added = values
             if new is not None:
-                stored = yield from self._last(state, window)
+                stored = yield from self._last_values(state, window)
                 if stored is None:
                     continue
                 added = new(stored)
@@ -409,10 +409,10 @@ class ItemLog:
     def pop(self) -> Steps[Any]:
         """Remove the last value and return it; None if there is none."""
         while True:
-            state = yield from self._state()
+            state = yield from self._log_state()
             if state.first == state.next:
                 return None
-            found = yield from self._last(state, 1)
+            found = yield from self._last_values(state, 1)
             last = state.next - 1
             if found and (
                 yield from self._write(
@@ -425,7 +425,7 @@ class ItemLog:
         """Remove all values, and delete their items."""
         is_empty = False
         while True:
-            state = yield from self._state()
+            state = yield from self._log_state()
             if not is_empty:
                 # The numbers are not used again: a reader never mixes old and new
                 # values. Those that others add meanwhile stay.
@@ -438,11 +438,11 @@ class ItemLog:
     def _call(self, method: str, argument: Any) -> Call:
         return lambda items: getattr(items, method)(argument, **self._owner)
 
-    def _state(self) -> Steps[_State]:
+    def _log_state(self) -> Steps[_State]:
         (item,) = yield self._call("get", [(self._place, _STATE)])
         return _state_of(item)
 
-    def _last(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
+    def _last_values(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:

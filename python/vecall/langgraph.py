@@ -583,7 +583,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             EmbedderError: The embedding function failed. Nothing was written.
         """
         return finished(
-            self._execute(
+            self._execute_operations(
                 list(ops),
                 Blocking(self._memory.items.sync, self._owner, self.embeddings),
             )
@@ -591,11 +591,11 @@ class VecallStore(BaseStore, ClosesOnExit):
 
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations without blocking the event loop; as `batch`."""
-        return await self._execute(
+        return await self._execute_operations(
             list(ops), Awaiting(self._memory.items, self._owner, self.embeddings)
         )
 
-    async def _execute(self, ops: list[Any], through: Any) -> list[Any]:
+    async def _execute_operations(self, ops: list[Any], through: Any) -> list[Any]:
         for op in ops:
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
@@ -606,7 +606,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
         vectors = await self._vectors(ops, through)
         puts = self._puts(ops, vectors)
-        queries = await self._queries(ops, through)
+        queries = await self._embed_queries(ops, through)
         results: list[Any] = [None] * len(ops)
         gets: dict[bool, list[int]] = {True: [], False: []}
         for at, op in enumerate(ops):
@@ -641,7 +641,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             names = await through.items("namespaces", known_prefix(op))
             return listed(names, op)
         where = where_of(op)
-        vectors = await self._queries([op], through)
+        vectors = await self._embed_queries([op], through)
         return await self._search(op, where, vectors.get(op.query or ""), through)
 
     async def _search(
@@ -683,7 +683,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         checked = self._embedding.checked(found, len(texts))
         return dict(zip(texts, checked, strict=True))
 
-    async def _queries(self, ops: list[Any], through: Any) -> dict[str, Any]:
+    async def _embed_queries(self, ops: list[Any], through: Any) -> dict[str, Any]:
         if self._embedding is None:
             return {}
         asked = [op.query for op in ops if isinstance(op, SearchOp) and op.query]

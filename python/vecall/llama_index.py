@@ -406,9 +406,9 @@ class VecallVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
     ) -> list[BaseNode]:
         """Return the nodes with some ids, or all, that meet filters."""
-        return [_node(item) for item in self._chosen(node_ids, filters)]
+        return [_node(item) for item in self._chosen_items(node_ids, filters)]
 
-    def _chosen(
+    def _chosen_items(
         self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
     ) -> list[Item]:
         test = _test_of(filters)
@@ -435,7 +435,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             test = _test_of(filters)
             self._documents.change(where_of(filters), test, self._documents.drop_of)
         else:
-            chosen = self._chosen(node_ids, filters)
+            chosen = self._chosen_items(node_ids, filters)
             self._documents.delete([item.key for item in chosen])
 
     def clear(self) -> None:

@@ -60,7 +60,7 @@ class BaseMemoryService(ABC):
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> Any:
         """Store turns of a session."""
-        raise self._lacks(self.add_events_to_memory)
+        raise self._lacks_method(self.add_events_to_memory)
 
     async def add_memory(
         self,
@@ -71,17 +71,17 @@ class BaseMemoryService(ABC):
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> Any:
         """Store facts and decisions."""
-        raise self._lacks(self.add_memory)
+        raise self._lacks_method(self.add_memory)
 
     async def get_memory(self, *, app_name: str, user_id: str, memory_id: str) -> Any:
         """Return one memory by its id."""
-        raise self._lacks(self.get_memory)
+        raise self._lacks_method(self.get_memory)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> bool | None:
         """Delete one memory of this user permanently."""
-        raise self._lacks(self.delete_memory)
+        raise self._lacks_method(self.delete_memory)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -92,5 +92,5 @@ class BaseMemoryService(ABC):
             if getattr(type(self), name) is not getattr(BaseMemoryService, name)
         )
 
-    def _lacks(self, method: Callable[..., Any]) -> NotImplementedError:
+    def _lacks_method(self, method: Callable[..., Any]) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} has no {method.__name__}")

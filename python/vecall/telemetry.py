@@ -209,7 +209,7 @@ class Telemetry:
         try:
             watch.span = instruments.start(operation)
         except Exception as error:
-            self._complain(error)
+            self._complain_once(error)
         return watch
 
     def succeeded(self, operation: str) -> None:
@@ -239,7 +239,7 @@ class Telemetry:
             try:
                 watch.instruments.record(watch.span, ended, seconds, counted)
             except Exception as error:
-                self._complain(error)
+                self._complain_once(error)
         fields = {**ended, **counted, "seconds": seconds}
         _log.debug("%s: %s", watch.operation, outcome, extra=fields)
 
@@ -259,9 +259,9 @@ class Telemetry:
             self._next_look = math.inf
         except Exception as error:
             self._next_look = math.inf
-            self._complain(error)
+            self._complain_once(error)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain_once(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
             _log.warning("OpenTelemetry failed: %s", type(error).__name__)

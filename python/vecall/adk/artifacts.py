@@ -241,7 +241,7 @@ class SavedArtifacts:
         if name not in self._due:
             return
         try:
-            await self._index(service, memory, name, self._due[name])
+            await self._index_version(service, memory, name, self._due[name])
         except (InvalidArgumentError, WriteRejectedError) as error:
             _log.warning("an artifact was left out: %s", type(error).__name__)
         except Exception as error:
@@ -253,7 +253,7 @@ class SavedArtifacts:
             return
         del self._due[name]
 
-    async def _index(
+    async def _index_version(
         self,
         service: BaseArtifactService,
         memory: MemoryService,

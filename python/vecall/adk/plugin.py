@@ -89,7 +89,7 @@ class SessionTracker:
             VecallError: The memory service failed; the next call retries the events.
         """
         count = len(self._copies)
-        copies = self._uncovered(self._copies[:count])
+        copies = self._copies_not_covered(self._copies[:count])
         self._copies[:count] = copies
         for copy in copies or [self.session]:
             events = list(copy.events)
@@ -114,7 +114,7 @@ class SessionTracker:
             memory = self.service.memory
             await self._saved.index(name, self.artifact_service, memory)
 
-    def _uncovered(self, copies: list[Session]) -> list[Session]:
+    def _copies_not_covered(self, copies: list[Session]) -> list[Session]:
         """Return the copies with new events that no later copy has."""
         uncovered: list[Session] = []
         known: set[str] = set()
@@ -386,9 +386,9 @@ class VecallMemoryPlugin(BasePlugin):
             is_queued = place in self._waiting
             self._waiting[place] = followed
         if not is_queued:
-            self._worker.submit(self._remember, place)
+            self._worker.submit(self._remember_artifacts, place)
 
-    def _remember(self, place: _Place) -> None:
+    def _remember_artifacts(self, place: _Place) -> None:
         with self._lock:
             followed = self._waiting.pop(place)
         try:
@@ -400,7 +400,7 @@ class VecallMemoryPlugin(BasePlugin):
             )
         # One artifact at a time, so that a new turn waits for at most one of them.
         for name in followed.artifacts():
-            self._worker.submit(self._index, followed, name)
+            self._worker.submit(self._index_artifact, followed, name)
 
-    def _index(self, followed: SessionTracker, name: str) -> None:
+    def _index_artifact(self, followed: SessionTracker, name: str) -> None:
         asyncio.run(followed.index(name))

@@ -274,7 +274,7 @@ class PreloadMemoryTool(VecallTool):
         """
         asking = self.asking(tool_context)
         if asking.memory is None:
-            self._warn()
+            self._warn_of_other_tool()
             return
         wanted = asking.filter if self._filter is None else self._filter
         preload = tools.PreloadMemory(
@@ -309,7 +309,7 @@ class PreloadMemoryTool(VecallTool):
         """Return an error: models cannot call it."""
         return {"status": "passive_only"}
 
-    def _warn(self) -> None:
+    def _warn_of_other_tool(self) -> None:
         if not self._warned:
             self._warned = True
             _log.warning("preload_memory has no memory service and finds nothing")

@@ -253,7 +253,11 @@ class PluginExecutor:
             if not concurrent:
                 return self._pool.submit(context.run, self._call, function)
             running: list[Future[Any]] = []
-            running.append(context.run(self._schedule, self._await(function, running)))
+            running.append(
+                context.run(
+                    self._schedule_on_loop, self._await_in_slot(function, running)
+                )
+            )
             return running[0]
         except RuntimeError:
             msg = "the memory service is closed"
@@ -287,10 +291,10 @@ class PluginExecutor:
             # cancelled.
             raise RuntimeError(type(error).__name__) from None
         if isinstance(result, Awaitable):
-            result = self._schedule(finished(result)).result()
+            result = self._schedule_on_loop(finished(result)).result()
         return result
 
-    async def _await(
+    async def _await_in_slot(
         self, function: Callable[[], Awaitable[Any]], running: list[Future[Any]]
     ) -> Any:
         if self._slots is None:
@@ -299,7 +303,7 @@ class PluginExecutor:
         async with self._slots:
             return await finished(function())
 
-    def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def _schedule_on_loop(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the event loop; the first call starts the loop."""
         with self._lock:  # so that `close` waits for every coroutine accepted here
             if self._closed:

@@ -38,7 +38,7 @@ class KeyLocks(Generic[Key]):
             with counted.lock:
                 yield
         finally:
-            self._leave(key, counted)
+            self._leave_lock(key, counted)
 
     @contextmanager
     def held_if_free(self, key: Key) -> Iterator[bool]:
@@ -56,7 +56,7 @@ class KeyLocks(Generic[Key]):
                 if free:
                     counted.lock.release()
         finally:
-            self._leave(key, counted)
+            self._leave_lock(key, counted)
 
     def __len__(self) -> int:
         """Return the number of keys that have a lock now."""
@@ -71,7 +71,7 @@ class KeyLocks(Generic[Key]):
             counted.users += 1
             return counted
 
-    def _leave(self, key: Key, counted: _Counted) -> None:
+    def _leave_lock(self, key: Key, counted: _Counted) -> None:
         with self._mutex:
             counted.users -= 1
             if not counted.users:
@@ -158,7 +158,7 @@ class SingleFlight:
             batch: The future of the vectors, one for each key; None for a zero vector,
                 which has no direction.
         """
-        batch.add_done_callback(lambda done: self._arrived(keys, done))
+        batch.add_done_callback(lambda done: self._resolve_promises(keys, done))
 
     def dropped(self, keys: Sequence[FlightKey]) -> None:
         """Give up claims: the futures of these keys fail with `EmbedderError`."""
@@ -184,7 +184,7 @@ class SingleFlight:
             if promise is not None and not promise.done():
                 promise.set_exception(_shared_call_error())
 
-    def _arrived(
+    def _resolve_promises(
         self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
     ) -> None:
         if done.cancelled() or done.exception() is not None:

@@ -242,12 +242,12 @@ class SystemUnderTest:
         """
         results = []
         for user, question in questions:
-            results.append(self._result(user, question, mode, fully))
+            results.append(self._ask_question(user, question, mode, fully))
             progress.add(1)
         progress.finish()
         return results
 
-    def _result(
+    def _ask_question(
         self, user: str, question: Question, mode: Mode, fully: bool
     ) -> QuestionResult:
         found = self._search(user, question.text, mode, explain=fully)

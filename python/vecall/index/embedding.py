@@ -272,14 +272,14 @@ class _UserLru(Generic[K, V]):
             self._of_user.setdefault((app, user), set()).add(key)
             while len(self._values) > self._limit:
                 (*owner, oldest), _ = self._values.popitem(last=False)
-                self._discard((owner[0], owner[1]), oldest)
+                self._discard_key((owner[0], owner[1]), oldest)
 
     def drop(self, app: str, user: str) -> None:
         with self._lock:
             for key in self._of_user.pop((app, user), ()):
                 del self._values[app, user, key]
 
-    def _discard(self, user: tuple[str, str], key: K) -> None:
+    def _discard_key(self, user: tuple[str, str], key: K) -> None:
         keys = self._of_user[user]
         keys.discard(key)
         if not keys:
@@ -442,9 +442,9 @@ class Backfill:
         with self._storage.read() as reads:
             if reads.unmoved_vectors():
                 return True
-        return self._embedding is not None and bool(self._next(0, 1))
+        return self._embedding is not None and bool(self._next_rows(0, 1))
 
-    def _next(self, after: int, limit: int) -> list[RowWithVector]:
+    def _next_rows(self, after: int, limit: int) -> list[RowWithVector]:
         with self._storage.read() as reads:
             return reads.without_vector(after, limit)
 
@@ -453,7 +453,7 @@ class Backfill:
         try:
             self._move()
             while self._embedding is not None and not self._stopping.is_set():
-                rows = self._next(last, _BATCH)
+                rows = self._next_rows(last, _BATCH)
                 if not rows:
                     return
                 last = rows[-1].row.rid

@@ -432,7 +432,7 @@ class PartitionCache:
         key = (change.app, change.user)
         with self._locks.held_if_free(key) as free:
             if free:
-                self._follow(key, change)
+                self._apply_change(key, change)
         if not free and (self._residents.get(key) or self._work.runs(key)):
             with suppress(ClosedError):
                 self._work.ask(key, afresh=True)
@@ -462,7 +462,7 @@ class PartitionCache:
         with self._locks.held(key):
             yield self._residents.get(key)
 
-    def _follow(self, key: Key, change: Change) -> None:
+    def _apply_change(self, key: Key, change: Change) -> None:
         """Apply a change of this process; the partition's lock is held."""
         if change.forgotten:
             self._drop(key)
@@ -536,7 +536,7 @@ class PartitionCache:
             entry = self._residents.get(key)
             if entry is None or not entry.sound or entry.part != found[0]:
                 doubted = entry is not None and not entry.sound
-                self._load(key, found[0], from_rows=doubted)
+                self._load_partition(key, found[0], from_rows=doubted)
                 return
             try:
                 replayed = self._filling.replay(key, entry)
@@ -544,11 +544,11 @@ class PartitionCache:
                 self._drop(key)
                 raise
             if replayed is None:
-                self._load(key, found[0])
+                self._load_partition(key, found[0])
             elif replayed:
                 self._count(key, entry, replayed)
 
-    def _load(self, key: Key, part: int, *, from_rows: bool = False) -> None:
+    def _load_partition(self, key: Key, part: int, *, from_rows: bool = False) -> None:
         self._drop(key)
         entry = LoadedPartition(part, 0)
         try:
@@ -596,7 +596,7 @@ class PartitionCache:
 
         Of the two, the one that takes more memory is evicted first.
         """
-        while (excess := self._spent - self._budget) > 0:
+        while (excess := self._freeable_bytes - self._budget) > 0:
             first, then = self._evict_items, self._evict_some
             if self.nbytes > self._item_bytes:
                 first, then = then, first
@@ -611,7 +611,7 @@ class PartitionCache:
         return 0 if self._items is None or self.retired else self._items.nbytes
 
     @property
-    def _spent(self) -> int:
+    def _freeable_bytes(self) -> int:
         """Bytes that could be freed."""
         if self._newest is not None:
             return self._item_bytes  # a database in memory is memory as well

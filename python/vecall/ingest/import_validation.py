@@ -49,12 +49,12 @@ class LineReader:
         self._now = now
         self._dim: int | None = None
         self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "part": self._part,
+            "part": self._checked_part,
             "mem": self._memory,
-            "tomb": self._tombstone,
-            "hist": self._past,
-            "replaced": self._replacement,
-            "trig": self._trigger,
+            "tomb": self._checked_tombstone,
+            "hist": self._checked_past,
+            "replaced": self._checked_replacement,
+            "trig": self._checked_trigger,
             "told": self._turn,
             "item": self._item,
         }
@@ -82,9 +82,9 @@ class LineReader:
             msg = "expected a line of an export"
             raise InvalidArgumentError(msg)
         read = self._kinds[kind](values)
-        return kind, self._passages(read) if kind == "mem" else [read]
+        return kind, self._passages_of_memory(read) if kind == "mem" else [read]
 
-    def _part(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_part(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "app": check_name(values.get("app"), "part.app", self._limits),
             "user": check_name(values.get("user"), "part.user", self._limits),
@@ -124,7 +124,7 @@ class LineReader:
             read["vec"] = self._vector(values["vec"])
         return {name: value for name, value in read.items() if value is not None}
 
-    def _passages(self, memory: dict[str, Any]) -> list[dict[str, Any]]:
+    def _passages_of_memory(self, memory: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a memory, or its passages, which have no vectors yet."""
         texts = texts_of(memory["text"], self._limits)
         if len(texts) == 1:
@@ -187,14 +187,14 @@ class LineReader:
             raise InvalidArgumentError(msg)
         return data
 
-    def _tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
         id_ = self._name_of_gone(values, "tomb", "id")
         why = values.get("why")
         if why is not None:
             why = _one_of(values, "why", get_args(Why))
         return {"id": id_, "at": self._past_time(values, "at"), "why": why}
 
-    def _past(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_past(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": self._past_time(values, "at"),
@@ -203,7 +203,7 @@ class LineReader:
             "expires_at": _optional(values, "expires_at", _time),
         }
 
-    def _replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
             "by": _optional(values, "by", _checked_string),
@@ -211,7 +211,7 @@ class LineReader:
             "at": self._past_time(values, "at"),
         }
 
-    def _trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": check_name(values.get("session"), "trig.session", self._limits),
             "kind": _one_of(values, "kind", ("make",)),

@@ -248,15 +248,17 @@ class VecallVectorStore(VectorStore):
             **options: `filter`, conditions on the metadata as in `Items.find`.
         """
         vector = self._embedding.embed_query(query)
-        return self._nearest(vector, k, **options)
+        return self._nearest_documents(vector, k, **options)
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
         """Return the nearest documents to a vector."""
-        return [document for document, _ in self._nearest(embedding, k, **options)]
+        return [
+            document for document, _ in self._nearest_documents(embedding, k, **options)
+        ]
 
-    def _nearest(
+    def _nearest_documents(
         self,
         vector: Sequence[float],
         k: int,

@@ -101,9 +101,11 @@ class Resources:
         not stored.
         """
         if uri == RECENT:
-            return await self._block(uri, await self._newest({}))
+            return await self._block_content(uri, await self._newest_memories({}))
         if uri == PROFILE:
-            return await self._block(uri, await self._newest(_OF_PROFILE))
+            return await self._block_content(
+                uri, await self._newest_memories(_OF_PROFILE)
+            )
         if not uri.startswith(ONE):
             return None
         try:
@@ -111,13 +113,15 @@ class Resources:
             entry = await self._desk.get(id_)
         except (InvalidArgumentError, UnicodeDecodeError):
             return None
-        return await self._block(uri, [entry])
+        return await self._block_content(uri, [entry])
 
-    async def _block(self, uri: str, entries: Iterable[MemoryEntry]) -> dict[str, Any]:
-        text = await asyncio.to_thread(self._rendered, list(entries))
+    async def _block_content(
+        self, uri: str, entries: Iterable[MemoryEntry]
+    ) -> dict[str, Any]:
+        text = await asyncio.to_thread(self._render_fitting, list(entries))
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
-    def _rendered(self, entries: list[MemoryEntry]) -> str:
+    def _render_fitting(self, entries: list[MemoryEntry]) -> str:
         """Return the first memories that fit as one block; long texts are cut."""
         if not entries:
             return _NOTHING
@@ -132,7 +136,7 @@ class Resources:
             shown.append(marked(piece))
         return render(shown, "secure", scores=False)
 
-    async def _newest(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
+    async def _newest_memories(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
         """Return the newest memories that pass a filter."""
         desk = self._desk
 
@@ -269,7 +273,7 @@ class Answers:
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
         except asyncio.TimeoutError:
-            raise ProtocolError(INTERNAL_ERROR, self._late) from None
+            raise ProtocolError(INTERNAL_ERROR, self._late_message) from None
         except Exception as error:
             _log_failure(error)
             raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
@@ -315,7 +319,7 @@ class Answers:
         except VecallError as error:
             return _error_result(str(error))
         except asyncio.TimeoutError:
-            return _error_result(self._late)
+            return _error_result(self._late_message)
         except Exception as error:
             _log_failure(error)
             return _error_result(_FAILED)
@@ -337,7 +341,7 @@ class Answers:
             return await asyncio.wait_for(work(), self._seconds)
 
     @property
-    def _late(self) -> str:
+    def _late_message(self) -> str:
         return _LATE.format(self._seconds)
 
 

@@ -327,14 +327,14 @@ class LineReader:
     def _read(self) -> None:
         held = bytearray()
         is_too_long = False
-        while piece := self._piece():
+        while piece := self._read_piece():
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 held += line
                 if is_too_long or len(held) > self._max_bytes:
-                    self._put(TooLong())
+                    self._put_line(TooLong())
                 elif held.strip():
-                    self._put(bytes(held))
+                    self._put_line(bytes(held))
                 held.clear()
                 is_too_long = False
             held += rest
@@ -342,16 +342,16 @@ class LineReader:
                 held.clear()
                 is_too_long = True
         if held.strip():
-            self._put(bytes(held))  # the last line may lack its end
-        self._put(None)
+            self._put_line(bytes(held))  # the last line may lack its end
+        self._put_line(None)
 
-    def _piece(self) -> bytes:
+    def _read_piece(self) -> bytes:
         try:
             return os.read(self._descriptor, _PIECE)
         except OSError:
             return b""
 
-    def _put(self, line: Line) -> None:
+    def _put_line(self, line: Line) -> None:
         self._room.acquire()
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._take, line)
@@ -460,8 +460,8 @@ class _Connection:
         to_server, incoming = anyio.create_memory_object_stream[Any](0)
         outgoing, from_server = anyio.create_memory_object_stream[Any](0)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._receive, to_server)
-            tasks.start_soon(self._send, from_server)
+            tasks.start_soon(self._receive_messages, to_server)
+            tasks.start_soon(self._send_messages, from_server)
             tasks.start_soon(self._stop_late, tasks.cancel_scope)
             options = server.create_initialization_options()
             await server.run(incoming, outgoing, options)
@@ -477,7 +477,7 @@ class _Connection:
         await anyio.sleep(_GRACE_S + 2 * _FLUSH_S)
         scope.cancel()
 
-    async def _receive(self, to_server: Any) -> None:
+    async def _receive_messages(self, to_server: Any) -> None:
         async with to_server:
             while (line := await self._reader.line()) is not None:
                 if isinstance(line, TooLong):
@@ -497,14 +497,14 @@ class _Connection:
             with anyio.move_on_after(_GRACE_S):
                 await self._idle.wait()
 
-    async def _send(self, from_server: Any) -> None:
+    async def _send_messages(self, from_server: Any) -> None:
         async with from_server:
             async for session_message in from_server:
                 message = session_message.message
                 await self._writer.write(encoded(message))
                 answered = parts(message)
                 if not hasattr(answered, "method"):
-                    self._close(answered.id)
+                    self._close_request(answered.id)
         self._sent.set()
 
     def _note(self, message: Any) -> None:
@@ -516,9 +516,9 @@ class _Connection:
             self._open.add(id_)
             self._idle.clear()
         elif method == "notifications/cancelled":
-            self._close((message.params or {}).get("requestId"))
+            self._close_request((message.params or {}).get("requestId"))
 
-    def _close(self, id_: Any) -> None:
+    def _close_request(self, id_: Any) -> None:
         self._open.discard(id_)
         if not self._open:
             self._idle.set()

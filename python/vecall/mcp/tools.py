@@ -498,11 +498,11 @@ class AddMemory(Remember):
     ) -> dict[str, Any]:
         text = checked_text(given)
         known = self._desk.shown.id_of(text)
-        if known is not None and await self._says(known, text):
+        if known is not None and await self._still_says(known, text):
             return {"status": "already_remembered", "id": known}
         return await super()._answer(memory, given, turn)
 
-    async def _says(self, id_: str, text: str) -> bool:
+    async def _still_says(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""
         try:
             entry = await self._desk.get(id_)
@@ -570,7 +570,7 @@ class DeleteMemory(MemoryTool):
             msg = "token: expected a string"
             raise InvalidTypeError(msg)
         entry = await self._desk.get(given.get("id"))
-        expected = self._token(entry)
+        expected = self._deletion_token(entry)
         if token is None or not hmac.compare_digest(
             token.encode(errors="surrogatepass"), expected.encode()
         ):
@@ -583,6 +583,6 @@ class DeleteMemory(MemoryTool):
         was_there = await memory.delete_memory(**self._desk.owner, memory_id=entry.id)
         return {"status": "not_found" if was_there is False else "deleted"}
 
-    def _token(self, entry: MemoryEntry) -> str:
+    def _deletion_token(self, entry: MemoryEntry) -> str:
         parts = [self.app_name, self.user_id, str(entry.id), entry.text]
         return digest("".join(f"{len(part)}:{part}" for part in parts)).hex()

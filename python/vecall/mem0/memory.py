@@ -139,7 +139,7 @@ class AsyncMemory(ClosesOnExit):
         expires = entries.expiration(expiration_date)
         given = entries.messages_of(messages)
         if infer or (infer is None and self._extract is not None):
-            given = await self._facts(given)
+            given = await self._fact_messages(given)
         own = {} if metadata is None else metadata
         made = [
             entries.entry_of(each, scope, own, timestamp, expires) for each in given
@@ -235,7 +235,7 @@ class AsyncMemory(ClosesOnExit):
         """
         refuse_unsupported(names, False, None, show_expired)
         scope, wanted = scope_and_filter(filters)
-        found = await self._matching(scope.owner, wanted, checked_count(top_k))
+        found = await self._matching_memories(scope.owner, wanted, checked_count(top_k))
         return {"results": [entries.shown(each, scope.owner) for each in found]}
 
     async def update(
@@ -354,7 +354,7 @@ class AsyncMemory(ClosesOnExit):
             app_name=self._app, confirm=True, forget=True
         )
 
-    async def _extracted(self, messages: list[dict[str, Any]]) -> object:
+    async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         extract = cast("Extract", self._extract)
         if inspect.iscoroutinefunction(extract):
             return await extract(messages)
@@ -366,7 +366,7 @@ class AsyncMemory(ClosesOnExit):
         (found,) = await call
         return cast("MemoryEntry | None", found)
 
-    async def _matching(
+    async def _matching_memories(
         self, owner: Owner, wanted: Filter | None, most: int
     ) -> list[MemoryEntry]:
         def page(cursor: str | None, limit: int) -> Awaitable[Page[MemoryEntry]]:
@@ -380,11 +380,13 @@ class AsyncMemory(ClosesOnExit):
 
         return [each async for new in in_pages(page, _PAGE, most) for each in new]
 
-    async def _facts(self, given: list[entries.Message]) -> list[entries.Message]:
+    async def _fact_messages(
+        self, given: list[entries.Message]
+    ) -> list[entries.Message]:
         check_infer(self._extract)
         messages = [{"role": each.role, "content": each.text} for each in given]
         role = given[0].role if given else "user"
-        found = checked_facts(await self._extracted(messages))
+        found = checked_facts(await self._extract_facts(messages))
         return [entries.Message(role, fact) for fact in found]
 
 
@@ -402,7 +404,7 @@ class _Blocking(AsyncMemory):
             app_name=self._app, confirm=True, forget=True
         )
 
-    async def _extracted(self, messages: list[dict[str, Any]]) -> object:
+    async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         found = cast("Extract", self._extract)(messages)
         if inspect.isawaitable(found):
             return asyncio.run(_await_facts(found))

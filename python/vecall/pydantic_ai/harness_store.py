@@ -243,7 +243,7 @@ class VecallMemoryStore:
             "operation": None if operation is None else operation.id,
             "metadata": _checked_metadata(metadata),
         }
-        return await self._change(path, value, expected_version, operation)
+        return await self._change_file(path, value, expected_version, operation)
 
     async def delete(
         self,
@@ -258,7 +258,7 @@ class VecallMemoryStore:
             ChangedError: The file is in another version.
             ReusedOperationError: The operation had other arguments.
         """
-        return await self._change(path, None, expected_version, operation)
+        return await self._change_file(path, None, expected_version, operation)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """Return the first paths that start with a prefix, sorted.
@@ -311,7 +311,7 @@ class VecallMemoryStore:
             max_file_chars=max_file_chars,
         )
 
-    async def _change(
+    async def _change_file(
         self,
         path: str,
         value: dict[str, Any] | None,
@@ -350,10 +350,10 @@ class VecallMemoryStore:
             msg = "the file was changed by another call"
             raise ChangedError(msg) from None
         if operation is not None:
-            await self._prune(operation)
+            await self._prune_receipts(operation)
         return MemoryMutation(version=version, replayed=False, existed=file is not None)
 
-    async def _prune(self, operation: MemoryOperation) -> None:
+    async def _prune_receipts(self, operation: MemoryOperation) -> None:
         """Delete old receipts, after one in 64 operations."""
         if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
             return

@@ -70,7 +70,7 @@ class MemoryConfig:
         """Check every part, and that the parts are compatible."""
         make_exact(self)
         checked_trigger(self.trigger)
-        summarizer = self._summarizer()
+        summarizer = self._make_summarizer()
         if summarizer is not None and not hasattr(summarizer, "get_summaries"):
             msg = "summarization: expected an object with get_summaries"
             raise ConfigError(msg)
@@ -113,7 +113,7 @@ class MemoryConfig:
             return VectorStoreMemoryService(
                 store,
                 self._embedder(),
-                summarizer=self._summarizer(),
+                summarizer=self._make_summarizer(),
                 trigger=self.trigger,
                 top_k=top_k,
                 **rest,
@@ -121,13 +121,13 @@ class MemoryConfig:
         return MemoryService(
             store,
             embedder=self._embedder(),
-            summarizer=self._summarizer(),
+            summarizer=self._make_summarizer(),
             trigger=self.trigger,
             top_k=top_k,
             **rest,
         )
 
-    def _summarizer(self) -> SummaryProvider | None:
+    def _make_summarizer(self) -> SummaryProvider | None:
         provider, _ = _provider_and_model(
             self.summarization, "summarization", {"provider"}
         )

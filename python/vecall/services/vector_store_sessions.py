@@ -320,7 +320,7 @@ class VectorStoreSessions:
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        due = await self._buffer(session, delay, count)
+        due = await self._buffer_turns(session, delay, count)
         self.on_buffered()
         if isinstance(self.trigger, Compaction):
             return await self._made(due, compactions_only=True)
@@ -335,7 +335,7 @@ class VectorStoreSessions:
     ) -> list[str]:
         """Make memories of all buffered turns of a session; return their ids."""
         if session is not None:
-            due = await self._buffer(session, None, None)
+            due = await self._buffer_turns(session, None, None)
         else:
             self._memory.check(app_name, user_id)
             id_ = check_name(session_id, "session_id", self._memory.limits)
@@ -388,7 +388,7 @@ class VectorStoreSessions:
                 left,
             )
 
-    async def _buffer(
+    async def _buffer_turns(
         self, session: object, delay: float | None, count: int | None
     ) -> DueSession:
         """Buffer the new turns of a session. Most calls have none."""
@@ -457,7 +457,7 @@ class VectorStoreSessions:
         if promise.done():
             return  # its caller was interrupted
         try:
-            ids = run_sync(self._flush(due, compactions_only))
+            ids = run_sync(self._flush_turns(due, compactions_only))
         except BaseException as error:
             self._end_run(due, promise)
             with suppress(InvalidStateError):
@@ -472,7 +472,7 @@ class VectorStoreSessions:
             if self._runs.get(due) is promise:
                 del self._runs[due]
 
-    async def _flush(self, due: DueSession, compactions_only: bool) -> list[str]:
+    async def _flush_turns(self, due: DueSession, compactions_only: bool) -> list[str]:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
             while found := first_compaction(self.waiting.turns(due)):
@@ -483,17 +483,19 @@ class VectorStoreSessions:
                     source="compaction",
                     trust=None,  # the sources of the summary are unknown
                 )
-                made += await self._remember(
+                made += await self._remember_drafts(
                     due, drafts, [turn.id for turn in found.turns]
                 )
         if compactions_only:
             return made
         while turns := self.waiting.turns(due):
             drafts = await self._summarizing.drafts(self.summarizer, due, turns)
-            made += await self._remember(due, drafts, [turn.id for turn in turns])
+            made += await self._remember_drafts(
+                due, drafts, [turn.id for turn in turns]
+            )
         return made
 
-    async def _remember(
+    async def _remember_drafts(
         self, due: DueSession, drafts: list[Draft], ids: list[str]
     ) -> list[str]:
         """Store drafts made of turns, unless one of the turns was deleted meanwhile."""

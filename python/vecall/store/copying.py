@@ -168,7 +168,7 @@ class _Copier:
     def run(self) -> CopyReport:
         """Copy, then count the users that changed meanwhile."""
         for names in self._users():
-            self._copy(names)
+            self._copy_user(names)
             self.progress(self.report)
         if not self.dry_run:
             current = {names.part: names for names in self._users()}
@@ -192,7 +192,7 @@ class _Copier:
                 if self.app in (None, names.app) and self.user in (None, names.user):
                     yield names
 
-    def _copy(self, names: PartitionNames) -> None:
+    def _copy_user(self, names: PartitionNames) -> None:
         if names.app == HIDDEN_APP and not self.same_secret:
             self.report.hidden += 1
             return

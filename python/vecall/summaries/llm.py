@@ -201,11 +201,11 @@ class LlmSummaryProvider:
         for index, part in enumerate(parts):
             answer = self._ask(part)
             if inspect.isawaitable(answer):
-                return self._awaited(found, answer, parts[index:])
+                return self._continue_awaited(found, answer, parts[index:])
             found += _summaries_in_answer(answer, part)
         return found
 
-    async def _awaited(
+    async def _continue_awaited(
         self,
         found: list[SessionSummary],
         answer: object,

@@ -351,15 +351,15 @@ class MemoryTool(ABC):
                 {**dict(zip(names, values, strict=False)), **arguments}
             )
 
-        signature = self._signature()
+        signature = self._make_signature()
         types = {each.name: each.annotation for each in signature.parameters.values()}
         function.__name__ = function.__qualname__ = self.name
-        function.__doc__ = self._docstring()
+        function.__doc__ = self._make_docstring()
         function.__annotations__ = {**types, "return": signature.return_annotation}
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
-    def _signature(self) -> inspect.Signature:
+    def _make_signature(self) -> inspect.Signature:
         parameters = []
         for name, schema in self._properties.items():
             kind: Any = _TYPES[schema["type"]]
@@ -374,7 +374,7 @@ class MemoryTool(ABC):
             )
         return inspect.Signature(parameters, return_annotation=dict[str, Any])
 
-    def _docstring(self) -> str:
+    def _make_docstring(self) -> str:
         lines = [self.description]
         if self._properties:
             lines += ["", "Args:"]

@@ -260,12 +260,12 @@ class PreloadMemory(MemoryTool):
         found, pieces = list(given), set[int]()
         if self._max_tokens is not None:
             one = MemoryEntry(".")
-            frame = 2 * self._cost([one]) - self._cost([one, one])
+            frame = 2 * self._block_cost([one]) - self._block_cost([one, one])
             cut = bounded(
                 found,
                 query,
                 self._max_tokens - frame,
-                lambda piece: self._cost([marked(piece)]) - frame,
+                lambda piece: self._block_cost([marked(piece)]) - frame,
             )
             found = [
                 each if piece.cut is None else marked(piece)
@@ -274,10 +274,12 @@ class PreloadMemory(MemoryTool):
             pieces = {
                 id(each) for each, (_, cut_at) in zip(found, cut, strict=True) if cut_at
             }
-        shown = [each for each in found if self._fits(render([each], **self._look))]
+        shown = [
+            each for each in found if self._fits_budget(render([each], **self._look))
+        ]
         while shown:
             block = render(shown, **self._look)
-            if self._fits(block):
+            if self._fits_budget(block):
                 return ShownBlock(block, frozenset(map(key_of, shown)))
             # Drop a cut text before a whole one.
             cut_ones = [at for at, each in enumerate(shown) if id(each) in pieces]
@@ -285,10 +287,10 @@ class PreloadMemory(MemoryTool):
             del shown[places[_least_relevant_index([shown[at] for at in places])]]
         return ShownBlock()
 
-    def _cost(self, memories: Sequence[MemoryEntry]) -> int:
+    def _block_cost(self, memories: Sequence[MemoryEntry]) -> int:
         return self._count(render(memories, **self._look))
 
-    def _fits(self, block: str) -> bool:
+    def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
     async def _answer(

@@ -494,11 +494,11 @@ class Partition:
                 self._key, vector, wanted, exact=True, **options
             )
             hits: list[Hit] = list(zip(ids.tolist(), scores.tolist(), strict=True))
-            if len(hits) < wanted or not self._tie(hits[top_k - 1], hits[-1]):
+            if len(hits) < wanted or not self._are_tied(hits[top_k - 1], hits[-1]):
                 return hits
             wanted *= 4
 
-    def _tie(self, first_hit: Hit, second_hit: Hit) -> bool:
+    def _are_tied(self, first_hit: Hit, second_hit: Hit) -> bool:
         """Whether two hits tie; False if one was removed, which the caller detects."""
         first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
         if first is None or second is None:

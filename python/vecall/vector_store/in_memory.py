@@ -204,7 +204,7 @@ class InMemoryVectorStore:
         found = None
         for _ in range(_TRIES):
             with self._lock:
-                part, options, candidates = self._plan(vector, scope)
+                part, options, candidates = self._plan_search(vector, scope)
             if part is None or options is None:
                 return []
             hits = part.find(
@@ -216,7 +216,7 @@ class InMemoryVectorStore:
                 break
         if found is None:
             with self._lock:
-                part, options, candidates = self._plan(vector, scope)
+                part, options, candidates = self._plan_search(vector, scope)
                 if part is None or options is None:
                     return []
                 options |= _only_rows_option(scope, candidates)
@@ -227,7 +227,7 @@ class InMemoryVectorStore:
             for score, row in found[:top_k]
         ]
 
-    def _plan(
+    def _plan_search(
         self, vector: NDArray[np.float32], scope: PartitionScope
     ) -> tuple[Partition | None, dict[str, Any] | None, list[tuple[int, Row]]]:
         """Return the partition, the engine's filter and the rows to test in Python.

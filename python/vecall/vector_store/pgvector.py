@@ -224,18 +224,18 @@ class PgVectorStore(RemoteVectorStore):
             is_known = self._require_length(vector, lambda: self._length(connection))
             values = [*key, *row, _text(vector)]
             if is_known:
-                self._execute(connection, self._insert, values)
+                self._execute_statement(connection, self._insert, values)
             else:
                 with connection.transaction():
-                    self._create(connection, vector)
-                    self._execute(connection, self._insert, values)
+                    self._create_table(connection, vector)
+                    self._execute_statement(connection, self._insert, values)
             self._dimensions = vector.size
 
-    def _create(
+    def _create_table(
         self, connection: BoundedConnection, vector: NDArray[np.float32]
     ) -> None:
         """Create the table unless another process has done so meanwhile."""
-        run = self._execute
+        run = self._execute_statement
         run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self._table])
         if self._require_length(vector, lambda: self._length(connection)):
             return
@@ -259,7 +259,7 @@ class PgVectorStore(RemoteVectorStore):
         """
         length: int | None
         values = [self._table, self._url.schema]
-        length, is_of_service = self._execute(connection, _STATE, values)[0]
+        length, is_of_service = self._execute_statement(connection, _STATE, values)[0]
         if is_of_service:
             msg = (
                 "url: schema: it has the tables of a MemoryService; name another one, "
@@ -279,7 +279,7 @@ class PgVectorStore(RemoteVectorStore):
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
             where, values = _scope_conditions(scope)
-            found = self._execute(
+            found = self._execute_statement(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
@@ -292,7 +292,7 @@ class PgVectorStore(RemoteVectorStore):
             if self._length(connection) is None:
                 return False
             return bool(
-                self._execute(
+                self._execute_statement(
                     connection,
                     f"DELETE FROM {self._table} "
                     "WHERE app = %s AND usr = %s AND id = %s RETURNING 1",
@@ -307,7 +307,7 @@ class PgVectorStore(RemoteVectorStore):
                 return 0
             with connection.transaction():
                 if scope.where is not None:
-                    found = self._execute(
+                    found = self._execute_statement(
                         connection,
                         f"SELECT id, session, micros, metadata FROM {self._table} "
                         f"WHERE {where} FOR UPDATE",
@@ -320,7 +320,7 @@ class PgVectorStore(RemoteVectorStore):
                     f"DELETE FROM {self._table} WHERE {where}".encode(), values
                 ).rowcount
 
-    def _execute(
+    def _execute_statement(
         self, connection: BoundedConnection, statement: str, values: Any = ()
     ) -> list[tuple[Any, ...]]:
         cursor = connection.execute(statement.encode(), values)

@@ -324,7 +324,10 @@ class RedisVectorStore(RemoteVectorStore):
         # before would be too low beside writers.
         ids = self._run("VRANDMEMBER", key, _ALL)
         for piece in _grouped_values(ids or [], _PIECE):
-            with self._errors(), self._client.pipeline(transaction=False) as pipeline:
+            with (
+                self._client_errors(),
+                self._client.pipeline(transaction=False) as pipeline,
+            ):
                 for id in piece:
                     pipeline.execute_command("VGETATTR", key, id)
                 found = pipeline.execute()
@@ -344,11 +347,11 @@ class RedisVectorStore(RemoteVectorStore):
         return b"%s:%d:%s:%s" % (self._prefix.encode(), len(app), app, user)
 
     def _run(self, *command: Any) -> Any:
-        with self._errors():
+        with self._client_errors():
             return self._client.execute_command(*command)
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _client_errors(self) -> Iterator[None]:
         """Raise vecall's errors instead of the client's."""
         import redis
 

@@ -155,7 +155,7 @@ class Database:
         self._closed = False
         self._ended = False  # all connections are closed
         self._gate: FileLock | None = None
-        self._passing: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._pass_gate: Callable[[], AbstractContextManager[None]] = nullcontext
         self.reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
@@ -182,7 +182,7 @@ class Database:
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
-                self._prepare()
+                self._prepare_file()
                 if self.path is not None:
                     self._peek = LockedConnection(self._connect())
                 with self.read_transaction() as connection:
@@ -191,7 +191,7 @@ class Database:
                 if self._checks_file:
                     about = os.stat(self._name)  # noqa: PTH116
                     self._file = about.st_dev, about.st_ino
-                with self._passing(), suppress(sqlite3.Error):
+                with self._pass_gate(), suppress(sqlite3.Error):
                     save_boot(self._writer.connection, self.expiry_clock)
             except BaseException:
                 for connection in (
@@ -207,13 +207,13 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, self.expiry_clock)
 
-    def _prepare(self) -> None:
+    def _prepare_file(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
-            self._passing = partial(self._gate.hold, _GATE_TIMEOUT_S)
-            with self._passing():
+            self._pass_gate = partial(self._gate.hold, _GATE_TIMEOUT_S)
+            with self._pass_gate():
                 self._set_up_writer()
-        with self._passing():
+        with self._pass_gate():
             schema.migrate(self._writer.connection)
         count_writes(self._writer.connection)
         self.has_room(0)
@@ -261,8 +261,8 @@ class Database:
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Hold the file lock and the writing connection, without a transaction."""
-        with self._writer.lock, self._passing(), storage_errors:
-            connection = self._usable(self._writer)
+        with self._writer.lock, self._pass_gate(), storage_errors:
+            connection = self._usable_connection(self._writer)
             try:
                 yield connection
             except BaseException as error:
@@ -279,7 +279,7 @@ class Database:
         """Read one consistent state during the block."""
         if self.path is None:
             with self._writer.lock, storage_errors:
-                yield from reading(self._usable(self._writer))
+                yield from reading(self._usable_connection(self._writer))
             return
         with storage_errors, self._reader_connections() as connection:
             yield from reading(connection)
@@ -289,7 +289,7 @@ class Database:
         """Hold a connection without a transaction, to copy the file from."""
         if self.path is None:
             with self._writer.lock:
-                yield self._usable(self._writer)
+                yield self._usable_connection(self._writer)
             return
         with self._reader_connections() as connection:
             yield connection
@@ -364,7 +364,7 @@ class Database:
         It never waits for a writer, unless the database is in memory.
         """
         with self._peek.lock, storage_errors:
-            connection = self._usable(self._peek)
+            connection = self._usable_connection(self._peek)
             try:
                 return read(connection, *values)
             except sqlite3.Error as error:
@@ -417,7 +417,7 @@ class Database:
         if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.
-        with self._passing(), storage_errors:
+        with self._pass_gate(), storage_errors:
             with self._readers:
                 self._closed = True
                 idle, self._idle = self._idle, []
@@ -434,7 +434,7 @@ class Database:
             msg = "the memory service is closed"
             raise ClosedError(msg)
 
-    def _usable(self, channel: LockedConnection) -> sqlite3.Connection:
+    def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
             self._check_open()
             with suppress(sqlite3.Error):
@@ -456,7 +456,7 @@ class Database:
     def _close_gate(self) -> None:
         if self._gate is not None:
             close_gate(self._gate)
-            self._gate, self._passing = None, nullcontext
+            self._gate, self._pass_gate = None, nullcontext
 
 
 # Reads a file in a place where no lock, WAL or snapshot can be created.
@@ -521,7 +521,7 @@ class UnwritableDatabase(Database):
 
     _peeked: _State = None
 
-    def _prepare(self) -> None:
+    def _prepare_file(self) -> None:
         version = schema.check_origin(self._writer.connection)
         if version < schema.NEWEST:
             msg = (

@@ -236,7 +236,7 @@ class _Copy:
         rids: Sequence[int],
         deleted: Sequence[tuple[str, dict[str, Any]]],
     ) -> None:
-        lines = [*deleted, *self._readable(rids)]
+        lines = [*deleted, *self._readable_rows(rids)]
         for start in range(0, len(lines), _AT_ONCE):
             some = lines[start : start + _AT_ONCE]
             model = next(iter(self._number.values()), None)
@@ -269,7 +269,9 @@ class _Copy:
                 self._write(app, user, [line], None)
                 self.saved_items += 1
 
-    def _readable(self, rids: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _readable_rows(
+        self, rids: Sequence[int]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         for rid in rids:
             with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
                 for stored in load_rows(self._source, [rid], any_state=True):

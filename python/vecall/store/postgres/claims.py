@@ -144,7 +144,7 @@ class PostgresClaims:
             found: _Claimed | None = transaction.execute(_SESSION, given).fetchone()
             return found
 
-        while (claimed := self._claimed(claim)) is not None:
+        while (claimed := self._run_claim(claim)) is not None:
             session, has_turns = DueSession(*claimed[:3]), claimed[3]
             if has_turns:
                 return session
@@ -162,7 +162,7 @@ class PostgresClaims:
             given = {"now": now, "until": now + lease_s, "most": most}
             return [ClaimedUser(*row) for row in transaction.execute(_USERS, given)]
 
-        return self._claimed(claim)
+        return self._run_claim(claim)
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
         """End claims of users.
@@ -180,9 +180,9 @@ class PostgresClaims:
             transaction.execute("SELECT set_config('lock_timeout', ?, true)", (limit,))
             transaction.execute(_RELEASE, (part,))
 
-        for part in self._claimed(release):
+        for part in self._run_claim(release):
             with suppress(BusyError):
-                self._claimed(partial(release_one, part=part))
+                self._run_claim(partial(release_one, part=part))
 
     def rows_to_embed(self, model: int, most: int, lease_s: float) -> ClaimedRows:
         """Claim rows that need a vector; see `Claims.rows_to_embed`."""
@@ -204,7 +204,7 @@ class PostgresClaims:
             others = not rids and transaction.execute(_OTHERS).fetchone() is not None
             return ClaimedRows(rids, rows, is_last=not rids and not others)
 
-        return self._claimed(claim)
+        return self._run_claim(claim)
 
     def release_rows(self, rids: Sequence[int]) -> None:
         """End claims of rows."""
@@ -217,9 +217,9 @@ class PostgresClaims:
                 (list(rids),),
             )
 
-        self._claimed(release)
+        self._run_claim(release)
 
-    def _claimed(self, claim: Callable[[PostgresTransaction], T]) -> T:
+    def _run_claim(self, claim: Callable[[PostgresTransaction], T]) -> T:
         with database_errors():
             pause = _PAUSE_S
             for attempt in range(_TRIES):
@@ -495,12 +495,12 @@ class VersionStatement:
             self._connection.allow(seconds, each=True)
         self.sent += 1
         try:
-            return self._executed(self._connection, (apps, users))
+            return self._fetch_versions(self._connection, (apps, users))
         except BaseException:
             self._connection.close()  # it may be lost, or in a transaction
             raise
 
-    def _executed(
+    def _fetch_versions(
         self, connection: BoundedConnection, names: tuple[list[str], list[str]]
     ) -> list[tuple[int, int, int, int]]:
         if connection.settings is None:
@@ -605,7 +605,7 @@ class VersionChecker:
         """Record a version that this process has just written."""
         if self._max_staleness:
             with self._noting:
-                self._put((app, user), monotonic(), version)
+                self._put_version((app, user), monotonic(), version)
                 self._forget_outdated()
 
     def close(self) -> None:
@@ -677,19 +677,21 @@ class VersionChecker:
         asked = monotonic()
         found = statement.versions(names)
         if self._max_staleness:
-            self._remember(asked, found)
+            self._remember_versions(asked, found)
         return found
 
-    def _remember(self, asked: float, found: dict[Names, Version | None]) -> None:
+    def _remember_versions(
+        self, asked: float, found: dict[Names, Version | None]
+    ) -> None:
         """Keep answers, except those that a write of this process has overtaken."""
         with self._noting:
             for names, version in found.items():
                 known = self._recent.get(names)
                 if known is None or known[0] < asked:
-                    self._put(names, asked, version)
+                    self._put_version(names, asked, version)
             self._forget_outdated()
 
-    def _put(self, names: Names, at: float, version: Version | None) -> None:
+    def _put_version(self, names: Names, at: float, version: Version | None) -> None:
         self._recent[names] = (at, version)
         self._recent.move_to_end(names)  # so that the order is nearly that of time
 

@@ -109,7 +109,9 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         """
         begin = monotonic()
         try:
-            return super().wait(self._until(gen, begin + self._left), *args, **kwargs)
+            return super().wait(
+                self._wait_until(gen, begin + self._left), *args, **kwargs
+            )
         finally:
             if not self._is_each:
                 self._left -= monotonic() - begin
@@ -118,7 +120,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         """Record a warning of the server."""
         self.warned |= notice.severity_nonlocalized == "WARNING"
 
-    def _until(
+    def _wait_until(
         self, gen: Generator[Any, Any, _Result], deadline: float
     ) -> Generator[Any, Any, _Result]:
         """Pass on what psycopg waits for. It resumes at least ten times a second."""
@@ -300,11 +302,11 @@ class Pool:
             raise NoConnectionFreeError(msg) from None
         connection = None
         try:
-            connection = self._taken()
+            connection = self._take_connection()
             yield connection
         finally:
             if connection is not None:
-                self._return(connection)
+                self._return_connection(connection)
             self._places.put(None)
 
     def lose(self, connection: BoundedConnection) -> None:
@@ -329,7 +331,7 @@ class Pool:
         self._abandoned = True
         self._drop_idle()
 
-    def _taken(self) -> BoundedConnection:
+    def _take_connection(self) -> BoundedConnection:
         if self._closed:
             msg = "the memory service is closed"
             raise ClosedError(msg)
@@ -346,7 +348,7 @@ class Pool:
         connection.begin_life(generation)
         return connection
 
-    def _return(self, connection: BoundedConnection) -> None:
+    def _return_connection(self, connection: BoundedConnection) -> None:
         if connection.closed or connection.pgconn.transaction_status:  # not idle
             connection.close()
             return
@@ -649,7 +651,7 @@ class Attempt:
         deadline = monotonic() + self._connections.url.timeout * _OF_THE_TIME
         while (seconds := deadline - monotonic()) > 0:
             try:
-                outcome = self._outcome(transaction, change, seconds)
+                outcome = self._known_outcome(transaction, change, seconds)
             except psycopg.Error as error:
                 free_frames(error)
                 outcome = "in progress"
@@ -667,7 +669,7 @@ class Attempt:
         )
         raise StorageError(msg)
 
-    def _outcome(
+    def _known_outcome(
         self, transaction: PostgresTransaction, change: Change, seconds: float
     ) -> _Outcome:
         with self._connections.transaction(

@@ -334,7 +334,7 @@ class PostgresStorage:
         if clock is not None:
             expiry_clock = ExpiryClock(clock)
         self.expiry_clock = expiry_clock
-        facts = self._facts()
+        facts = self._database_facts()
         self.identity = bytes.fromhex(facts["uuid"])
         self._secret = facts["secret"].encode()
         expiry_clock.advance_to(ClockCheckpoint.parse(facts.get("clock")))
@@ -342,7 +342,7 @@ class PostgresStorage:
         self._writers = Writers(connections, expiry_clock, self._secret)
         self._checker = VersionChecker(connections, max_staleness)
         self.maintenance = PostgresMaintenance(
-            self._reading, self._altering, self._connections.vacuum
+            self._reading, self._begin_altering, self._connections.vacuum
         )
         self.claims: PostgresClaims | None = PostgresClaims(self._claiming, self.submit)
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
@@ -458,7 +458,7 @@ class PostgresStorage:
             connection.execute(b"COMMIT")
 
     @contextmanager
-    def _altering(self) -> Iterator[PostgresTransaction]:
+    def _begin_altering(self) -> Iterator[PostgresTransaction]:
         """Begin a transaction that writes across users while none writes."""
         if self._read_only:
             raise ReadOnlyError(_READ_ONLY)
@@ -478,12 +478,12 @@ class PostgresStorage:
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         """Make `model` the model of the database, if it has none."""
-        with self._altering() as transaction:
+        with self._begin_altering() as transaction:
             return adopt(transaction, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin or resume a migration; None if `model` is the active model."""
-        with self._altering() as transaction:
+        with self._begin_altering() as transaction:
             return begin_migration(transaction, model)
 
     def end_writes(self) -> None:
@@ -548,7 +548,7 @@ class PostgresStorage:
             self._sees_all = has_keeper or may_become_keeper(connection)
             clock.measure(time_of(connection))
 
-    def _facts(self) -> dict[str, str]:
+    def _database_facts(self) -> dict[str, str]:
         with database_errors(), self._reading() as transaction:
             facts = dict(transaction.execute("SELECT key, value FROM meta").fetchall())
         if not {"uuid", "secret"} <= facts.keys():

@@ -333,17 +333,17 @@ class PostgresResult:
         """Return the next row; None after the last."""
         self._count()
         row = self._cursor.fetchone()
-        return None if row is None else self._converted([row])[0]
+        return None if row is None else self._converted_rows([row])[0]
 
     def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
         """Return at most `size` further rows."""
         self._count()
-        return self._converted(self._cursor.fetchmany(size))
+        return self._converted_rows(self._cursor.fetchmany(size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all further rows."""
         self._count()
-        return self._converted(self._cursor.fetchall())
+        return self._converted_rows(self._cursor.fetchall())
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield all further rows."""
@@ -358,7 +358,7 @@ class PostgresResult:
         if self._cursor.pgresult is None:  # it is still on its way
             self._round_trips.count += 1
 
-    def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _converted_rows(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
             columns = self._cursor.description or ()
             self._texts = [i for i, c in enumerate(columns) if c.type_code == _TEXT]

@@ -94,7 +94,10 @@ class Writers:
         works = [(name, self._work) for name in names]
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (*works, ("vecall-writer-blocked", self._repeat))
+            for name, work in (
+                *works,
+                ("vecall-writer-blocked", self._repeat_locked_jobs),
+            )
         ]
         for thread in self._threads:
             thread.start()
@@ -121,7 +124,7 @@ class Writers:
 
     def close(self) -> None:
         """Finish the queued jobs and end the threads."""
-        self._close()
+        self._close_lines()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
@@ -135,7 +138,7 @@ class Writers:
 
         return end
 
-    def _close(self) -> None:
+    def _close_lines(self) -> None:
         with self._lock:
             is_first, self._closed = not self._closed, True
             if is_first and not self._lines:
@@ -154,7 +157,7 @@ class Writers:
             if line is None:
                 if self._closed and not self._lines:
                     return
-                self._close()
+                self._close_lines()
                 continue
             if self._serve(line, _FIRST_WAIT_S):
                 self._go_on(line)
@@ -163,11 +166,11 @@ class Writers:
                 self._blocked.put(line)
             del line  # and its jobs
 
-    def _repeat(self) -> None:
+    def _repeat_locked_jobs(self) -> None:
         """Repeat the jobs of the users whose lock was not free."""
         lines: list[_Line] = []
         while True:
-            line = self._next(lines)
+            line = self._next_line(lines)
             if line is None:
                 return
             wait = max(LOCK_WAIT_S / (len(lines) + 1), _LEAST_WAIT_S)
@@ -179,7 +182,7 @@ class Writers:
                 lines.append(line)
             del line
 
-    def _next(self, lines: list[_Line]) -> _Line | None:
+    def _next_line(self, lines: list[_Line]) -> _Line | None:
         """Wait for the line that is to be repeated first, and remove it from the list.
 
         Returns:
@@ -219,7 +222,7 @@ class Writers:
         """
         pending = line.jobs[0]
         try:
-            change = self._committed(pending, lock_wait)
+            change = self._run_until_committed(pending, lock_wait)
         except psycopg.errors.LockNotAvailable as error:
             free_frames(error)
             if monotonic() < pending.deadline:
@@ -247,7 +250,7 @@ class Writers:
         pending.future.set_result(change)
         return True
 
-    def _committed(self, pending: _Pending, lock_wait: float) -> Change:
+    def _run_until_committed(self, pending: _Pending, lock_wait: float) -> Change:
         """Run a job until it is committed.
 
         Args:
