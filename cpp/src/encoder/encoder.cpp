@@ -314,7 +314,8 @@ void Workspace::add_features(std::span<const Segment> segments) {
     rectify(branch.second_bias);
   }
   const std::size_t modulus = weights_.scale.size();
-  std::array<float, kFeatures> features;  // the piece's own values, then its branches'
+  std::array<float, kFeatures>
+      features{};  // the piece's own values, then its branches'
   std::size_t row = 0;
   for (const Segment& segment : segments) {
     for (std::size_t i = segment.first; i < segment.last; ++i) {

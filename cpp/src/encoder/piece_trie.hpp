@@ -49,7 +49,7 @@ class PieceTrie {
   }
 
   struct Node {
-    std::uint32_t first_child;  // its last one is before the next node's first
+    std::uint32_t first_child = 0;  // its last one is before the next node's first
     std::int32_t piece = kNone;
     float score = 0;
   };

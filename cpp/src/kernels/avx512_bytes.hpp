@@ -195,7 +195,7 @@ void multiply_block(const ByteMatrix& matrix, const Block& block, std::size_t co
 }
 
 void multiply(const ByteMatrix& matrix, const ValueRows& rows, float* out) noexcept {
-  Planes planes;
+  Planes planes;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
   std::size_t at = 0;
   while (at < rows.count) {
     const std::uint32_t base = rows.starts[at];
