@@ -173,6 +173,12 @@ export interface Search {
    * least 0; at most 10000.
    */
   offset?: number;
+  /**
+   * Where the user is: an IANA name such as "Europe/Berlin", an offset such as "+02:00",
+   * or a tzinfo; default: the service's. The days that the query names, as in
+   * "yesterday", begin and end there.
+   */
+  time_zone?: Name;
 }
 
 export interface ListWhere {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from typing import Any
 
 import numpy as np
@@ -288,6 +288,7 @@ class SyncMemoryService(ClosesBlocking):
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         offset: Offset = 0,
+        time_zone: str | tzinfo | None = None,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -314,6 +315,9 @@ class SyncMemoryService(ClosesBlocking):
                 that of the same search with `top_k + offset`, without its first
                 `offset` memories. A ranking that reorders more than `depth` results
                 may order them differently for another offset.
+            time_zone: Where the user is: an IANA name such as "Europe/Berlin", an
+                offset such as "+02:00", or a tzinfo; default: the service's. The days
+                that the query names, as in "yesterday", begin and end there.
 
         Returns:
             The memories, best first; none for an unknown user.
@@ -342,6 +346,7 @@ class SyncMemoryService(ClosesBlocking):
             scopes,
             vector,
             offset,
+            time_zone,
         )
         return run_sync(self._memory.search(arguments))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -215,6 +215,7 @@ class UserMemory:
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         offset: Offset = 0,
+        time_zone: str | tzinfo | None = None,
     ) -> SearchMemoryResponse:
         """Return the user's memories that are relevant to a query.
 
@@ -241,6 +242,9 @@ class UserMemory:
                 that of the same search with `top_k + offset`, without its first
                 `offset` memories. A ranking that reorders more than `depth` results
                 may order them differently for another offset.
+            time_zone: Where the user is: an IANA name such as "Europe/Berlin", an
+                offset such as "+02:00", or a tzinfo; default: the service's. The days
+                that the query names, as in "yesterday", begin and end there.
 
         Returns:
             The memories, best first; none for an unknown user.
@@ -268,6 +272,7 @@ class UserMemory:
             scopes=scopes,
             vector=vector,
             offset=offset,
+            time_zone=time_zone,
         )
 
     async def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
