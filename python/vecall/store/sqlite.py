@@ -32,11 +32,7 @@ from vecall.store.file.database import (
 )
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
-from vecall.store.names import (
-    find_surely,
-    partition_state,
-    require_gone,
-)
+from vecall.store.names import find_surely, partition_state, require_gone
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
 from vecall.store.reads import item_reads, partition_reads
@@ -48,23 +44,13 @@ from vecall.store.results import (
     PartitionState,
     Version,
 )
-from vecall.store.rows import (
-    HEADER_BYTES,
-    NONCE_BYTES,
-    Change,
-    SnapshotTag,
-    recorded,
-)
+from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
 from vecall.store.sql import adopt
 from vecall.store.sql_reads import SqlReads
 from vecall.store.transaction import WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
-from vecall.store.writes.history import (
-    RecordSnapshot,
-    newer_is_recorded,
-    purges,
-)
+from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges
 from vecall.store.writes.model_migration import begin_migration
 
 # The read operations over one connection to a file.
