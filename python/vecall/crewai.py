@@ -29,11 +29,7 @@ import numpy as np
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from vecall.errors import (
-    ConflictError,
-    DimensionError,
-    InvalidTypeError,
-)
+from vecall.errors import ConflictError, DimensionError, InvalidTypeError
 from vecall.item_collections import LazyItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put

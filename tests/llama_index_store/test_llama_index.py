@@ -341,6 +341,23 @@ def test_a_wrong_name_opens_no_file(tmp_path):
     refuses_wrong_names(VecallVectorStore, tmp_path)
 
 
+def test_whoever_speaks_is_remembered_and_no_program(open_service):
+    """Providers of models name the assistant "model" or "chatbot"."""
+    service = open_service()
+    block = VecallMemoryBlock(service, app_name="app", user_id="alice")
+    said = [
+        ChatMessage(role=role, content=f"zebra {role}")
+        for role in ("user", "assistant", "model", "chatbot")
+    ]
+    programs = [
+        ChatMessage(role=role, content=f"zebra {role}")
+        for role in ("system", "developer", "tool", "function")
+    ]
+    asyncio.run(block.aput([*said, *programs]))
+    stored = service.sync.list_memories(app_name="app", user_id="alice")
+    assert [each.author for each in stored] == ["user", "assistant", "model", "chatbot"]
+
+
 def test_an_unrelated_message_gets_no_block():
     def inject(memory: MemoryService, text: str, **options: Any) -> str:
         block = VecallMemoryBlock(memory, "hotel", "alice", **options)

@@ -343,7 +343,14 @@ class SearchMemory(SearchTool):
         return answer
 
 
-class GetMemory(MemoryTool):
+class _DeskTool(MemoryTool):
+    def __init__(self, desk: Desk) -> None:
+        """Bind the tool to one user."""
+        super().__init__(desk.memory, **desk.owner)
+        self._desk = desk
+
+
+class GetMemory(_DeskTool):
     """The tool `get_memory(id, begin)`."""
 
     name = "get_memory"
@@ -363,11 +370,6 @@ class GetMemory(MemoryTool):
     _required = ("id",)
     _without_memory: ClassVar[Answer] = {}
     _needs = ("get_memory",)
-
-    def __init__(self, desk: Desk) -> None:
-        """Bind the tool to one user."""
-        super().__init__(desk.memory, **desk.owner)
-        self._desk = desk
 
     async def _answer(
         self, _memory: Any, given: Mapping[str, Any], _turn: Hashable, /
@@ -389,7 +391,7 @@ class GetMemory(MemoryTool):
         return as_json(from_character(piece, begin, most, cost), look)
 
 
-class ListMemories(MemoryTool):
+class ListMemories(_DeskTool):
     """The tool `list_memories(limit, after, state)`."""
 
     name = "list_memories"
@@ -418,11 +420,6 @@ class ListMemories(MemoryTool):
     }
     _without_memory: ClassVar[Answer] = {"memories": []}
     _needs = ("list_memories",)
-
-    def __init__(self, desk: Desk) -> None:
-        """Bind the tool to one user."""
-        super().__init__(desk.memory, **desk.owner)
-        self._desk = desk
 
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
@@ -528,7 +525,7 @@ class UpdateMemory(PlainUpdateMemory):
         return await super()._answer(memory, given, turn)
 
 
-class DeleteMemory(MemoryTool):
+class DeleteMemory(_DeskTool):
     """The tool `delete_memory(id, token)`, in two steps.
 
     The first call, without a token, deletes nothing. It answers `{"status": "confirm",
@@ -556,11 +553,6 @@ class DeleteMemory(MemoryTool):
     _required = ("id",)
     _without_memory: ClassVar[Answer] = {"status": "not_found"}
     _needs = ("get_memory", "delete_memory")
-
-    def __init__(self, desk: Desk) -> None:
-        """Bind the tool to one user."""
-        super().__init__(desk.memory, **desk.owner)
-        self._desk = desk
 
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /

@@ -18,13 +18,7 @@ from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
 from vecall.ingest.fields import GivenMetadata
 from vecall.ingest.parts import checked_include
-from vecall.limits import (
-    Inactivity,
-    Limits,
-    MessageCount,
-    Trigger,
-    checked_trigger,
-)
+from vecall.limits import Inactivity, Limits, MessageCount, Trigger, checked_trigger
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from vecall.clock import to_seconds, ttl_seconds
 from vecall.errors import CorruptFileError, InvalidArgumentError
@@ -55,16 +55,19 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-T = TypeVar("T")
-
-
 def stored_object(text: str) -> dict[str, Any]:
     """Return a JSON object of the file.
 
     Raises:
         CorruptFileError: The text is not a JSON object.
     """
-    return _stored(text, dict)
+    try:
+        found = finite_json(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise CorruptFileError(NO_VALUE)
+    return found
 
 
 def stored_list(text: str) -> list[Any]:
@@ -73,15 +76,11 @@ def stored_list(text: str) -> list[Any]:
     Raises:
         CorruptFileError: The text is not a JSON array.
     """
-    return _stored(text, list)
-
-
-def _stored(text: str, kind: type[T]) -> T:
     try:
         found = finite_json(text)
     except ValueError:
         found = None
-    if not isinstance(found, kind):
+    if not isinstance(found, list):
         raise CorruptFileError(NO_VALUE)
     return found
 

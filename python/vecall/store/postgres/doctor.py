@@ -34,12 +34,7 @@ from vecall.store.reads.partition_reads import (
     checked_rows,
     lacking_vectors,
 )
-from vecall.store.results import (
-    Finding,
-    clock_finding,
-    old_checksums,
-    vectors_finding,
-)
+from vecall.store.results import Finding, clock_finding, old_checksums, vectors_finding
 from vecall.store.sql import active_model
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests

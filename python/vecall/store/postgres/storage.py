@@ -17,12 +17,7 @@ from psycopg import sql
 
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 from vecall.concurrency.join import in_event_loop
-from vecall.errors import (
-    ConfigError,
-    CorruptFileError,
-    ReadOnlyError,
-    VecallError,
-)
+from vecall.errors import ConfigError, CorruptFileError, ReadOnlyError, VecallError
 from vecall.store.maintenance.doctor import (
     ROWS_REMAIN,
     forms_in_text,
@@ -67,13 +62,7 @@ from vecall.store.results import (
     PartitionState,
     Version,
 )
-from vecall.store.rows import (
-    HEADER_BYTES,
-    NONCE_BYTES,
-    Change,
-    SnapshotTag,
-    recorded,
-)
+from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
 from vecall.store.sql import active_model, adopt
 from vecall.store.sql_reads import SqlReads
 from vecall.store.transaction import Transaction, WriteJob
