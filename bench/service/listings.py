@@ -85,7 +85,7 @@ def fill(
     waiting: list[Any] = []
     for user in range(users):
         waiting.append(storage.submit(user_rows(user, apps, per, sessions)))
-        if len(waiting) == 1_000:
+        if len(waiting) == 64:
             for each in waiting:
                 each.result()
             waiting.clear()

@@ -77,6 +77,7 @@ def test_any_name_is_found_as_a_value_and_not_in_a_longer_name(tmp_path, capsys,
                 "meta of table mem",
                 "ns of table item",
                 "value of table item",
+                "name of table fig",
             )
         ],
     )
