@@ -298,9 +298,9 @@ from vecall import MemoryService
 one, two = MemoryService(embedder="auto"), MemoryService(embedder="auto")
 first, second = (each._memory.search_index.embedding.embedder for each in (one, two))
 model = first._model
-print(model is second._model, model.encoder._backend is None)
+print(model is second._model, model._encoder is None)
 one.sync.add_memory(app_name="a", user_id="u", memories=["a dog"])
-print(model.encoder._backend is not None)
+print(model._encoder is not None)
 model.lock.acquire()  # as a thread that embeds while the process is forked
 child = os.fork()
 if not child:
