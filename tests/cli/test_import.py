@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
 import subprocess
@@ -11,7 +12,8 @@ import sys
 import pytest
 from vecall import MemoryService
 from vecall.cli.main import main
-from vecall.cli.options import Line, OwnerBatches
+from vecall.importing.sources import Record
+from vecall.importing.writing import OwnerBatches
 
 APP = {"app_name": "hotel"}
 ALICE = {**APP, "user_id": "alice"}
@@ -71,10 +73,10 @@ def test_lines_come_from_standard_input_too(run):
     data = _lines({**ALICE, "text": "one"}, {**ALICE, "text": "two"}).encode()
     code, shown, _ = run("import", "-", stdin=data)
     assert code == 0
-    assert shown.startswith("2 new memories, 0 known, from 2 lines in ")
+    assert shown.startswith("2 new memories, 0 known, from 2 records in ")
     code, shown, _ = run("import", "-", "--json", stdin=data)
     facts = json.loads(shown)
-    assert (facts["new"], facts["known"], facts["lines"]) == (0, 2, 2)
+    assert (facts["new"], facts["known"], facts["records"]) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_file_whose_first_line_is_refused_makes_no_database(run, tmp_path):
     (tmp_path / "some.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     code, _, err = run("import", "some.sqlite", "--path", "new.db")
     assert code == 1
-    assert "line 1: expected a JSON object" in err
+    assert "the SQLite file is damaged, or is none" in err
     (tmp_path / "good.jsonl").write_text(_lines({**ALICE, "text": "a"}))
     (tmp_path / "broken.py").write_text("def embed(texts):\n    raise OSError('key')\n")
     code, _, err = run(
@@ -115,19 +117,22 @@ def test_a_file_whose_first_line_is_refused_makes_no_database(run, tmp_path):
     assert not any(name.startswith("new.db") for name in _there(tmp_path))
 
 
-def test_a_line_that_no_memory_can_fill_is_not_read_into_memory(run, tmp_path):
+def test_a_line_that_no_memory_can_fill_is_not_read_into_memory(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("vecall.importing.sources.MOST_CHARACTERS", 4_194_304)
     text = "x" * (16 * 262_144)
     (tmp_path / "in.jsonl").write_text(_lines({**ALICE, "text": text}))
     code, _, err = run("import", "in.jsonl")
     assert code == 1
-    assert "line 1: at most 4,194,304 bytes" in err
+    assert "line 1: at most 4,194,304 characters" in err
     assert _there(tmp_path) == ["in.jsonl"]
 
 
 def test_users_in_turn_cost_as_few_writes_as_users_in_order():
     """Each batch is one synced write; the order within an owner stays."""
     lines = [
-        Line(n + 1, {**APP, "user_id": f"u{n % 20}", "text": str(n)}, 80)
+        Record(f"line {n + 1}", {**APP, "user_id": f"u{n % 20}", "text": str(n)}, 80)
         for n in range(6_000)
     ]
     shuffled = random.Random(7).sample(lines, len(lines))
@@ -138,7 +143,7 @@ def test_users_in_turn_cost_as_few_writes_as_users_in_order():
         made = [batch for line in given for batch in batches.add(line)]
         made += batches.rest()
         counts.append(len(made))
-        assert sorted(line for batch in made for line in batch) == sorted(lines)
+        assert sorted(map(str, itertools.chain(*made))) == sorted(map(str, lines))
         for user in ("u0", "u19"):
             written = [x for b in made for x in b if x.item["user_id"] == user]
             assert written == [x for x in given if x.item["user_id"] == user]
@@ -204,4 +209,4 @@ def test_the_command_itself_takes_a_pipe(tmp_path):
         input=data, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("1 new memory, 0 known, from 1 line in ")
+    assert done.stdout.startswith("1 new memory, 0 known, from 1 record in ")
