@@ -6,8 +6,10 @@ import io
 import itertools
 import json
 import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from vecall import MemoryService
@@ -210,3 +212,67 @@ def test_the_command_itself_takes_a_pipe(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 new memory, 0 known, from 1 record in ")
+
+
+def _chat(path, count):
+    with path.open("w") as out:
+        for n in range(count):
+            out.write(json.dumps({"role": "user", "content": f"said {n}"}) + "\n")
+
+
+def test_a_dry_run_shows_what_would_come_and_no_text(run, tmp_path):
+    _chat(tmp_path / "chat.jsonl", 3)
+    given = ("import", "chat.jsonl", "--app", "a", "--user", "u", "--dry-run")
+    code, shown, _ = run(*given)
+    assert code == 0
+    assert "openai: nothing is written" in shown
+    assert ["turn", "3"] in [line.split() for line in shown.splitlines()]
+    assert "said" not in shown
+    facts = json.loads(run(*given, "--json")[1])
+    assert facts["turn"]["count"] == 3
+    assert _there(tmp_path) == ["chat.jsonl"]
+
+
+def test_columns_and_formats_are_named_on_the_command_line(run, tmp_path):
+    (tmp_path / "a.txt").write_text("who,note\nann,Keeps zebras.\n")
+    named = ("--from", "csv", "--map", "text=note,author=who")
+    code, shown, _ = run("import", "a.txt", *named, "--app", "a", "--user", "u")
+    assert (code, shown[:12]) == (0, "1 new memory")
+    code, _, err = run("import", "a.txt", "--map", "text", "--app", "a", "--user", "u")
+    assert code == 1
+    assert "map: expected FIELD=COLUMN" in err
+
+
+def test_an_import_that_is_interrupted_says_what_was_stored(tmp_path):
+    """The input stays open: the interrupt comes while more is awaited."""
+    command = [sys.executable, "-m", "vecall.cli.main", "import", "-", "--app", "a"]
+    place = ["--user", "u", "--path", tmp_path / "a.db", "--embedder", "none"]
+    with subprocess.Popen(
+        [*command, *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        line = json.dumps({"role": "user", "content": "x" * 900}).encode() + b"\n"
+        process.stdin.write(line * 12_000)  # more than is read at once
+        process.stdin.flush()
+        while not (tmp_path / "a.db").exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        out, err = process.stdout.read(), process.stderr.read()
+        assert time.monotonic() - begin < 30
+    assert process.returncode == 130, err
+    assert b"new memories" in out
+    assert b"interrupted; import again to go on" in err
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "okf"])
+def test_an_export_for_people_says_what_it_cannot_hold(run, tmp_path, form):
+    with MemoryService("memory.db", embedder=None) as memory:
+        memory.sync.add_memory(**ALICE, memories=["Keeps zebras."])
+    target = f"out.{form}" if form != "okf" else "out"
+    code, shown, _ = run("export", target, "--format", form)
+    assert code == 0
+    assert shown.startswith(f"1 memory in {target}, without vectors, TTLs, former")
+    code, shown, _ = run("import", target, "--path", "new.db")
+    assert (code, shown[:12]) == (0, "1 new memory")
+    assert run("export", "-", "--format", form)[0] == 1

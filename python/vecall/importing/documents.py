@@ -70,7 +70,8 @@ def table(source: Source) -> Iterator[Record]:
     )
     names = next(csv.reader([first], rows.dialect), [])
     fields = _fields_of(source, names)
-    chains: dict[object, str] = {}
+    has_ids = "id" in fields or "event_id" in fields
+    chains: dict[object, str] | None = None if has_ids else {}
     number = 1
     try:
         for number, cells in enumerate(rows, 2):
@@ -120,7 +121,7 @@ def _field(name: str) -> str:
 def _row(
     place: str,
     cells: Iterator[tuple[str | None, str, str]],
-    chains: dict[object, str],
+    chains: dict[object, str] | None,
 ) -> Record:
     item: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
@@ -142,7 +143,7 @@ def _row(
     if metadata:
         item["custom_metadata"] = metadata
     session = item.get("session_id")
-    if session is not None and not {"id", "event_id"} & item.keys():
+    if session is not None and chains is not None:
         head = chains.get(session, session)
         item["event_id"] = chained(head, item.get("author"), item.get("content", ""))
         chains[session] = item["event_id"]
