@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
-from vecall.importing.chats import chained
+from vecall.importing.chats import chained, require_mapping
 from vecall.importing.sources import (
     MOST_CHARACTERS,
     Record,
@@ -135,7 +135,7 @@ def _row(
         elif field in ("timestamp", "valid_until"):
             item[field] = seconds_of(cell, place, field)
         elif field == "custom_metadata":
-            metadata |= _json_object(cell, place)
+            metadata |= require_mapping(cell, place)
         elif field == "importance":
             item[field] = _number(cell, place)
         else:
@@ -148,16 +148,6 @@ def _row(
         item["event_id"] = chained(head, item.get("author"), item.get("content", ""))
         chains[session] = item["event_id"]
     return Record(place, item, size)
-
-
-def _json_object(cell: str, place: str) -> dict[str, Any]:
-    try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        expected(place, "custom_metadata as a JSON object")
-    return value
 
 
 def _number(cell: str, place: str) -> float:
@@ -395,7 +385,7 @@ def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         if not line.startswith(MARK):
             continue
         place = f"line {number}"
-        fields = _json_object(
+        fields = require_mapping(
             "{" + line.rstrip()[len(MARK) :].removesuffix("-->"), place
         )
         count = fields.pop("lines", None)

@@ -207,7 +207,7 @@ def mapping_of(value: object, place: str) -> dict[str, Any]:
 
 
 def seconds_of(value: object, place: str, name: str = "timestamp") -> float | None:
-    """Return a time in seconds since 1970, in UTC if it has no offset; None for none.
+    """Return a time in seconds since 1970, in UTC by default; None for none.
 
     Raises:
         InvalidArgumentError: It is no time; the message has the place.
