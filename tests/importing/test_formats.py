@@ -232,6 +232,28 @@ def test_a_text_of_any_length_is_split_and_not_cut(memory, tmp_path):
     assert "".join(found) == text
 
 
+def test_a_transcript_is_known_by_a_line_of_any_length_and_is_not_cut(memory, tmp_path):
+    text = "".join(f"Sentence {n} is not cut. " for n in range(6_000))
+    line = {"type": "user", "uuid": "u1", "sessionId": "s"}
+    line["message"] = {"role": "user", "content": text.strip()}
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(line))
+    report = import_file(memory, path, **OWNER)
+    assert report.formats == {"transcript": 1}
+    found = memory.sync.list_memories(**OWNER)
+    assert "".join(each.text for each in found) == text.strip()
+
+
+def test_a_chat_that_has_grown_adds_its_new_turns_alone(memory, tmp_path):
+    path = tmp_path / "chat.jsonl"
+    lines = ['{"role": "user", "content": "yes"}\n'] * 3
+    for count in (1, 3):
+        path.write_text("".join(lines[:count]))
+        report = import_file(memory, path, **OWNER)
+    assert (report.new, report.known) == (2, 1)
+    assert [text for _, text, _ in stored(memory)] == ["yes"] * 3
+
+
 BROKEN = {
     "empty.json": (b"", "it is empty"),
     "array.json": (b"[]", "line 1: expected a JSON object"),

@@ -111,9 +111,8 @@ def detected(source: Source) -> str:
 
 
 def _is_transcript(head: bytes) -> bool:
-    lines = head.splitlines()
-    whole = lines if head.endswith(b"\n") else lines[:-1]
-    return any(line.strip() and _says_agent(line) for line in whole[:50])
+    lines = head.split(b"\n", 50)[:50]
+    return any(line.strip() and _says_agent(line) for line in lines)
 
 
 def _says_agent(line: bytes) -> bool:

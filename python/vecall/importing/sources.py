@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 from vecall.clock import utc_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, LimitExceededError
 
-HEAD_BYTES = 65_536
-"""Bytes that a format is recognised by."""
+HEAD_BYTES = 4 << 20
+"""Bytes that a format is recognised by: at least one line of most transcripts."""
 
 MOST_CHARACTERS = 64 << 20
 """Of one JSON value: a conversation, or all columns of a collection."""
