@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
 import subprocess
@@ -11,15 +12,19 @@ import sys
 import pytest
 from vecall import MemoryService
 from vecall.cli.main import main
-from vecall.cli.options import Line, OwnerBatches
+from vecall.importing.sources import Record
+from vecall.importing.writing import OwnerBatches
 
 APP = {"app_name": "hotel"}
 ALICE = {**APP, "user_id": "alice"}
 
 
+_stream = io.BytesIO
+
+
 class _Input:
     def __init__(self, data):
-        self.buffer = io.BytesIO(data)
+        self.buffer = _stream(data)
 
 
 @pytest.fixture
@@ -71,10 +76,10 @@ def test_lines_come_from_standard_input_too(run):
     data = _lines({**ALICE, "text": "one"}, {**ALICE, "text": "two"}).encode()
     code, shown, _ = run("import", "-", stdin=data)
     assert code == 0
-    assert shown.startswith("2 new memories, 0 known, from 2 lines in ")
+    assert shown.startswith("2 new memories, 0 known, from 2 records in ")
     code, shown, _ = run("import", "-", "--json", stdin=data)
     facts = json.loads(shown)
-    assert (facts["new"], facts["known"], facts["lines"]) == (0, 2, 2)
+    assert (facts["new"], facts["known"], facts["records"]) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_a_file_whose_first_line_is_refused_makes_no_database(run, tmp_path):
     (tmp_path / "some.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     code, _, err = run("import", "some.sqlite", "--path", "new.db")
     assert code == 1
-    assert "line 1: expected a JSON object" in err
+    assert "the SQLite file is damaged, or is none" in err
     (tmp_path / "good.jsonl").write_text(_lines({**ALICE, "text": "a"}))
     (tmp_path / "broken.py").write_text("def embed(texts):\n    raise OSError('key')\n")
     code, _, err = run(
@@ -115,19 +120,22 @@ def test_a_file_whose_first_line_is_refused_makes_no_database(run, tmp_path):
     assert not any(name.startswith("new.db") for name in _there(tmp_path))
 
 
-def test_a_line_that_no_memory_can_fill_is_not_read_into_memory(run, tmp_path):
+def test_a_line_that_no_memory_can_fill_is_not_read_into_memory(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("vecall.importing.sources.MOST_CHARACTERS", 4_194_304)
     text = "x" * (16 * 262_144)
     (tmp_path / "in.jsonl").write_text(_lines({**ALICE, "text": text}))
     code, _, err = run("import", "in.jsonl")
     assert code == 1
-    assert "line 1: at most 4,194,304 bytes" in err
+    assert "line 1: at most 4,194,304 characters" in err
     assert _there(tmp_path) == ["in.jsonl"]
 
 
 def test_users_in_turn_cost_as_few_writes_as_users_in_order():
     """Each batch is one synced write; the order within an owner stays."""
     lines = [
-        Line(n + 1, {**APP, "user_id": f"u{n % 20}", "text": str(n)}, 80)
+        Record(f"line {n + 1}", {**APP, "user_id": f"u{n % 20}", "text": str(n)}, 80)
         for n in range(6_000)
     ]
     shuffled = random.Random(7).sample(lines, len(lines))
@@ -138,7 +146,7 @@ def test_users_in_turn_cost_as_few_writes_as_users_in_order():
         made = [batch for line in given for batch in batches.add(line)]
         made += batches.rest()
         counts.append(len(made))
-        assert sorted(line for batch in made for line in batch) == sorted(lines)
+        assert sorted(map(str, itertools.chain(*made))) == sorted(map(str, lines))
         for user in ("u0", "u19"):
             written = [x for b in made for x in b if x.item["user_id"] == user]
             assert written == [x for x in given if x.item["user_id"] == user]
@@ -204,4 +212,69 @@ def test_the_command_itself_takes_a_pipe(tmp_path):
         input=data, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("1 new memory, 0 known, from 1 line in ")
+    assert done.stdout.startswith("1 new memory, 0 known, from 1 record in ")
+
+
+def _chat(path, count):
+    with path.open("w") as out:
+        for n in range(count):
+            out.write(json.dumps({"role": "user", "content": f"said {n}"}) + "\n")
+
+
+def test_a_dry_run_shows_what_would_come_and_no_text(run, tmp_path):
+    _chat(tmp_path / "chat.jsonl", 3)
+    given = ("import", "chat.jsonl", "--app", "a", "--user", "u", "--dry-run")
+    code, shown, _ = run(*given)
+    assert code == 0
+    assert "openai: nothing is written" in shown
+    assert ["turn", "3"] in [line.split() for line in shown.splitlines()]
+    assert "said" not in shown
+    facts = json.loads(run(*given, "--json")[1])
+    assert facts["turn"]["count"] == 3
+    assert _there(tmp_path) == ["chat.jsonl"]
+
+
+def test_columns_and_formats_are_named_on_the_command_line(run, tmp_path):
+    (tmp_path / "a.txt").write_text("who,note\nann,Keeps zebras.\n")
+    named = ("--from", "csv", "--map", "text=note,author=who")
+    code, shown, _ = run("import", "a.txt", *named, "--app", "a", "--user", "u")
+    assert (code, shown[:12]) == (0, "1 new memory")
+    code, _, err = run("import", "a.txt", "--map", "text", "--app", "a", "--user", "u")
+    assert code == 1
+    assert "map: expected FIELD=COLUMN" in err
+
+
+class _Interrupted(io.BytesIO):
+    """Input that is interrupted while more of it is awaited."""
+
+    def read(self, size=-1):
+        data = super().read(size)
+        if not data:
+            raise KeyboardInterrupt
+        return data
+
+
+def test_an_import_that_is_interrupted_says_what_was_stored(run, monkeypatch):
+    line = json.dumps({"role": "user", "content": "x" * 300}).encode() + b"\n"
+    monkeypatch.setattr(sys.modules[__name__], "_stream", _Interrupted)
+    given = ("import", "-", "--app", "a", "--user", "u")
+    code, shown, err = run(*given, stdin=line * 12_000)
+    assert code == 130
+    stored = int(shown.partition(" new memories")[0].replace(",", ""))
+    assert 8_000 <= stored < 12_000
+    assert "interrupted; import again to go on" in err
+    with MemoryService("memory.db", embedder=None) as memory:
+        assert memory.sync.admin.stats()["memories"] == stored
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "okf"])
+def test_an_export_for_people_says_what_it_cannot_hold(run, tmp_path, form):
+    with MemoryService("memory.db", embedder=None) as memory:
+        memory.sync.add_memory(**ALICE, memories=["Keeps zebras."])
+    target = f"out.{form}" if form != "okf" else "out"
+    code, shown, _ = run("export", target, "--format", form)
+    assert code == 0
+    assert shown.startswith(f"1 memory in {target}, without vectors, TTLs, former")
+    code, shown, _ = run("import", target, "--path", "new.db")
+    assert (code, shown[:12]) == (0, "1 new memory")
+    assert run("export", "-", "--format", form)[0] == 1

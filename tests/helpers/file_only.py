@@ -56,6 +56,7 @@ _TESTS = {
         adk/test_configuration.py::test_without_agents_dir_a_uri_starts
         adk/test_configuration.py::test_register_makes_the_scheme_known
         cli/test_commands.py::test_what_was_imported_is_found_with_who
+        cli/test_import.py::test_an_export_for_people
         cli/test_commands.py::test_turns_of_one_session_are_neighbours
         cli/test_commands.py::test_importing_twice_adds_nothing
         cli/test_commands.py::test_a_bad_line_is_named_and_the_good_ones

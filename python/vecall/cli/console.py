@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import textwrap
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -253,6 +254,7 @@ class Progress:
         self._total = max(total, 1)
         self._done = 0
         self._shown = -1
+        self._begun = self._drawn = time.monotonic()
 
     def add(self, count: int) -> None:
         """Count `count` more items as done."""
@@ -263,6 +265,26 @@ class Progress:
         self._shown = percent
         bar = ("#" * (percent * 30 // 100)).ljust(30)
         print(f"{RETURN}{self._label} [{bar}] {percent:3d}%", end="", file=sys.stderr)
+
+    def at(self, done: int, total: int, count: int) -> None:
+        """Show how far a work of unknown length is, at most ten times a second.
+
+        Args:
+            done: How much is done.
+            total: Of how much; 0 if that is unknown.
+            count: How many records were done, for the rate.
+        """
+        now = time.monotonic()
+        if now - self._drawn < 0.1 or not sys.stderr.isatty():
+            return
+        self._drawn, passed = now, now - self._begun
+        line = f"{self._label} {count:,}, {count / passed:,.0f}/s"
+        if total and done:
+            left = round(passed * max(total - done, 0) / done)
+            line += (
+                f", {min(100, 100 * done // total)}%, {left // 60}:{left % 60:02} left"
+            )
+        print(f"{RETURN}{line}{ERASE}", end="", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Wipe the bar."""

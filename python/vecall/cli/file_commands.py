@@ -34,6 +34,7 @@ from vecall.cli.options import (
 )
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
+from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
 from vecall.index.partition_cache import examine_storage
 from vecall.service.memory_service import MemoryService
 from vecall.store import (
@@ -102,11 +103,23 @@ def add_commands(commands: Any) -> None:
     _add_path(backup, "the file")
     backup.set_defaults(run=run_backup)
 
-    export = commands.add_parser("export", help="write memories as JSON lines")
+    export = commands.add_parser(
+        "export",
+        help="write memories to a file that `vecall import` reads",
+        description="Write memories to a file that `vecall import` reads. JSON lines "
+        f"have all of them. The other formats have no {NOT_HELD}.",
+    )
     export.add_argument(
         "target",
         type=expanded,
-        help='the new file, or "-" for standard output; `vecall import` reads it',
+        help='the new file, for okf a folder; "-" is standard output, for jsonl',
+    )
+    export.add_argument(
+        "--format",
+        default="jsonl",
+        choices=["jsonl", *EXPORTS],
+        help="JSON lines, one Markdown file, a table, or a folder of the Open "
+        "Knowledge Format (default: %(default)s)",
     )
     export.add_argument("--app", help="only of this app")
     export.add_argument("--user", help="only of this user; needs --app")
@@ -226,6 +239,8 @@ def run_export(options: argparse.Namespace) -> int:
     if options.user is not None and options.app is None:
         msg = "--user: needs --app, the app of the user"
         raise ConfigError(msg)
+    if options.format != "jsonl":
+        return _export_other(options)
     to_output = options.target == "-"
     with _opened(options.path) as memory, naming(options.target):
         count = memory.sync.admin.export_jsonl(
@@ -239,6 +254,24 @@ def run_export(options: argparse.Namespace) -> int:
         print(f"{memories} exported", file=sys.stderr)
     else:
         _print_result(options, {"memories": count}, f"{memories} in {options.target}")
+    return 0
+
+
+def _export_other(options: argparse.Namespace) -> int:
+    if options.target == "-":
+        msg = "--format: this one is written to a file, not to standard output"
+        raise ConfigError(msg)
+    with _opened(options.path) as memory, naming(options.target):
+        count = export_file(
+            memory,
+            options.target,
+            format=options.format,
+            app_name=options.app,
+            user_id=options.user,
+        )
+    memories = counted(count, "memory", "memories")
+    line = f"{memories} in {options.target}, without {NOT_HELD}"
+    _print_result(options, {"memories": count, "without": NOT_HELD}, line)
     return 0
 
 

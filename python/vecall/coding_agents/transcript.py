@@ -16,7 +16,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -135,7 +135,9 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
                 unread += max(about.st_size - at, 0)
                 break
             if len(line) <= MOST_LINE_BYTES and line.strip():
-                _read_line(line, at, turns, spare)
+                found = turns_of_line(line, at)
+                kept = spare if found.is_spare else turns
+                kept += [_with_cut_text(turn) for turn in found.turns]
             at += len(line)
     return Transcript(turns or spare, unread)
 
@@ -149,21 +151,52 @@ def _seek_end(stream: BinaryIO, size: int) -> int:
     return at
 
 
-def _read_line(line: bytes, at: int, turns: list[Turn], spare: list[Turn]) -> None:
-    """Append the turns of a line, whatever agent has written it."""
+class LineTurns(NamedTuple):
+    """What one line of a transcript says.
+
+    Attributes:
+        turns: Its turns, with their whole texts.
+        session_id: The session, if the line names it.
+        is_spare: Whether they count only if the transcript has no other turns: Codex'
+            messages to the model, which it also writes as events.
+        is_known: Whether the line has the form of one of the agents.
+    """
+
+    turns: list[Turn]
+    session_id: str | None = None
+    is_spare: bool = False
+    is_known: bool = True
+
+
+def turns_of_line(line: bytes, at: int) -> LineTurns:
+    """Return the turns of a line, whatever agent has written it.
+
+    Args:
+        line: The line.
+        at: Its offset in the file.
+    """
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        return
+        entry = None
     if not isinstance(entry, dict):
-        return
-    if isinstance(entry.get("payload"), dict):
-        turns += _codex_event(entry)
-        spare += _codex_item(entry)
-    elif entry.get("type") in _SAID:
-        turns += _claude_code(entry)
-    elif is_spoken(entry.get("role")):
-        turns += _cursor_turns(entry, at)
+        return LineTurns([], is_known=False)
+    session, payload = entry.get("sessionId"), entry.get("payload")
+    if isinstance(payload, dict):
+        if entry.get("type") == "session_meta":
+            session = payload.get("id")
+        turns = [*_codex_event(entry)]
+        spare = [] if turns else [*_codex_item(entry)]
+        return LineTurns(turns or spare, _name_or_none(session), bool(spare))
+    if entry.get("type") in _SAID and isinstance(entry.get("message"), dict):
+        return LineTurns([*_claude_code(entry)], _name_or_none(session))
+    if is_spoken(entry.get("role")) and isinstance(entry.get("message"), dict):
+        return LineTurns([*_cursor_turns(entry, at)])
+    return LineTurns([], _name_or_none(session), is_known=session is not None)
+
+
+def _name_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
@@ -229,7 +262,7 @@ def _turn_of_entry(
     return Turn(
         id=to_valid_utf8(named)[:256],
         author=author,
-        text=_cut_long_text(to_valid_utf8(text)),
+        text=to_valid_utf8(text),
         timestamp=moment if isinstance(moment, str) else None,
         metadata=metadata,
     )
@@ -255,12 +288,13 @@ def _hashed_turn_id(*parts: str) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _cut_long_text(text: str) -> str:
-    more = len(text) - MOST_TEXT_CHARACTERS
+def _with_cut_text(turn: Turn) -> Turn:
+    more = len(turn.text) - MOST_TEXT_CHARACTERS
     if more <= 0:
-        return text
+        return turn
     half = MOST_TEXT_CHARACTERS // 2
-    return f"{text[:half]}\n[{more} more characters]\n{text[-half:]}"
+    cut = f"{turn.text[:half]}\n[{more} more characters]\n{turn.text[-half:]}"
+    return replace(turn, text=cut)
 
 
 # Edits a JSON document as text, so that what is not edited keeps its formatting.

@@ -17,6 +17,7 @@ from vecall.store.copying import (
 )
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
+from vecall.store.foreign import ForeignFile
 from vecall.store.maintenance.doctor import examine, file_facts, repair
 from vecall.store.maintenance.recover import Salvage, recover, reset_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
@@ -131,6 +132,7 @@ __all__ = [
     "EmbeddingModel",
     "ExistingMemories",
     "Finding",
+    "ForeignFile",
     "ForgetUser",
     "ForgottenKeyError",
     "ImportLines",

@@ -1,0 +1,484 @@
+"""Readers of JSON: chats, exports of assistants, dumps of other memories.
+
+Each reader is a generator of records. What a role, a length or a time means is decided
+by the intake of memories; a reader only finds the fields, and counts those it leaves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+from vecall.coding_agents.transcript import LineTurns, turns_of_line
+from vecall.errors import InvalidArgumentError
+from vecall.importing.sources import (
+    MOST_CHARACTERS,
+    JsonValue,
+    Record,
+    Source,
+    expected,
+    given,
+    mapping_of,
+    seconds_of,
+)
+from vecall.ingest.parts import unwrapped
+from vecall.store import memory_id
+
+_ROW = 200  # bytes of the fields of a turn besides its text, about
+
+
+def turn(
+    place: str,
+    *,
+    session: str,
+    event: str,
+    role: object,
+    content: object,
+    timestamp: object = None,
+    **metadata: Any,
+) -> Record:
+    """Return the record of a turn of a conversation."""
+    item = {
+        "session_id": session,
+        "event_id": event,
+        "role": role,
+        "content": content,
+        "timestamp": seconds_of(timestamp, place),
+        "custom_metadata": given(**metadata) or None,
+    }
+    return Record(place, item, _ROW + _length(content))
+
+
+def _length(content: object) -> int:
+    return len(content) if isinstance(content, str) else len(str(content))
+
+
+def chained(previous: str, role: object, content: object) -> str:
+    """Return the id of a turn that has none: of all that was said up to it.
+
+    A conversation that has grown keeps the ids of its turns; the same answer twice is
+    two turns.
+    """
+    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
+    return memory_id(previous, str(role), text)
+
+
+def own(source: Source) -> Iterator[Record]:
+    """Read vecall's own lines, or an array of the same objects."""
+    for place, value, _, size in source.json:
+        yield Record(place, mapping_of(value, place), size)
+
+
+# Chats of OpenAI's API, and of all that use its form.
+
+
+_MESSAGE = "role content name timestamp created_at created metadata id".split()
+
+
+def openai(source: Source) -> Iterator[Record]:
+    """Read chat messages: lines, arrays, and the lines of a training file.
+
+    Messages by themselves, and those of one array, are one conversation, with the name
+    of the file. {"messages": [...]}, and arrays in arrays, are one conversation each.
+    """
+    heads: dict[int, str] = {}
+    for place, value, array, _ in source.json:
+        if isinstance(value, list):
+            yield from _conversation(source, value, place)
+        elif isinstance(value, dict) and isinstance(value.get("messages"), list):
+            source.tally.rest(value, ("messages",))
+            yield from _conversation(source, value["messages"], place)
+        else:
+            name = source.session if array < 2 else f"{source.session}-{array}"
+            before = heads.get(array, name)
+            record = _message(source, mapping_of(value, place), place, name, before)
+            heads = {array: record.item["event_id"]}
+            yield record
+
+
+def _conversation(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
+    session = head = memory_id(json.dumps(messages, sort_keys=True))
+    for number, value in enumerate(messages, 1):
+        where = f"{place}, message {number}"
+        record = _message(source, mapping_of(value, where), where, session, head)
+        head = record.item["event_id"]
+        yield record
+
+
+def _message(
+    source: Source, message: dict[str, Any], place: str, session: str, before: str
+) -> Record:
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        expected(place, 'a chat message with a "role"')
+    source.tally.rest(message, _MESSAGE)
+    times = (message.get(name) for name in ("timestamp", "created_at", "created"))
+    metadata = message.get("metadata")
+    return turn(
+        place,
+        session=session,
+        event=chained(before, role, content),
+        role=role,
+        content=content,
+        timestamp=next((time for time in times if time is not None), None),
+        name=message.get("name"),
+        message_id=message.get("id"),
+        **(metadata if isinstance(metadata, dict) else {}),
+    )
+
+
+# What ChatGPT and Claude export.
+
+
+_CHATGPT = (
+    "title create_time mapping current_node conversation_id id update_time".split()
+)
+_CHATGPT_MESSAGE = "id author create_time content metadata recipient".split()
+_HIDDEN = "is_visually_hidden_from_conversation"
+
+
+def chatgpt(source: Source) -> Iterator[Record]:
+    """Read conversations.json: the branch of each conversation that was shown last."""
+    for place, value, _, _ in source.json:
+        conversation = mapping_of(value, place)
+        nodes = mapping_of(conversation.get("mapping"), f"{place}, mapping")
+        session = conversation.get("conversation_id") or conversation.get("id")
+        if not isinstance(session, str):
+            expected(place, "a conversation with an id")
+        source.tally.rest(conversation, _CHATGPT)
+        path = _branch(nodes, conversation.get("current_node"), place)
+        spoken = sum(map(_is_said, nodes.values()))
+        shown = 0
+        for number, node in enumerate(path, 1):
+            message = node.get("message")
+            if not isinstance(message, dict):
+                continue
+            shown += _is_said(node)
+            record = _chatgpt_message(
+                source, message, f"{place}, message {number}", session, conversation
+            )
+            if record is not None:
+                yield record
+        if spoken > shown:
+            source.tally.left_out["other_branch"] += spoken - shown
+
+
+def _is_said(node: object) -> bool:
+    return isinstance(node, dict) and isinstance(node.get("message"), dict)
+
+
+def _branch(
+    nodes: dict[Any, Any], current: object, place: str
+) -> list[Mapping[str, Any]]:
+    """Return the nodes from the root to the current one, or to the last leaf."""
+    if current not in nodes:
+        leaves = [
+            name
+            for name, node in nodes.items()
+            if isinstance(node, dict) and not node.get("children")
+        ]
+        current = leaves[-1] if leaves else None
+    path: list[Mapping[str, Any]] = []
+    seen: set[object] = set()
+    while current is not None and current in nodes:
+        if current in seen:
+            expected(place, "a tree of messages; a message is its own parent")
+        seen.add(current)
+        node = mapping_of(nodes[current], f"{place}, a node of its mapping")
+        path.append(node)
+        current = node.get("parent")
+    return path[::-1]
+
+
+def _chatgpt_message(
+    source: Source,
+    message: dict[str, Any],
+    place: str,
+    session: str,
+    conversation: Mapping[str, Any],
+) -> Record | None:
+    author = mapping_of(message.get("author"), f"{place}, author")
+    content = mapping_of(message.get("content"), f"{place}, content")
+    metadata = message.get("metadata") or {}
+    kind = content.get("content_type")
+    parts = content.get("parts")
+    if metadata.get(_HIDDEN) or author.get("role") == "system":
+        source.tally.left_out["hidden"] += 1
+        return None
+    if kind not in ("text", "multimodal_text") or not isinstance(parts, list):
+        source.tally.left_out[str(kind)] += 1  # thoughts, code, results of tools
+        return None
+    if message.get("recipient") not in (None, "all"):
+        source.tally.left_out["call"] += 1
+        return None
+    for part in parts:
+        if isinstance(part, dict) and not part.get("text"):
+            source.tally.fields[str(part.get("content_type"))] += 1
+    source.tally.rest(message, _CHATGPT_MESSAGE)
+    source.tally.rest(metadata, ("model_slug",), "metadata.")
+    event = message.get("id")
+    if not isinstance(event, str):
+        expected(place, "a message with an id")
+    return turn(
+        place,
+        session=session,
+        event=event,
+        role=author.get("role"),
+        content={"parts": parts},
+        timestamp=message.get("create_time"),
+        name=author.get("name"),
+        title=conversation.get("title"),
+        model=metadata.get("model_slug"),
+    )
+
+
+_CLAUDE = "uuid name created_at updated_at chat_messages".split()
+_CLAUDE_MESSAGE = "uuid text content sender created_at updated_at".split()
+
+
+def claude(source: Source) -> Iterator[Record]:
+    """Read the conversations.json of Claude's export."""
+    for place, value, _, _ in source.json:
+        conversation = mapping_of(value, place)
+        session, messages = conversation.get("uuid"), conversation.get("chat_messages")
+        if not isinstance(session, str) or not isinstance(messages, list):
+            expected(place, 'a conversation with "uuid" and "chat_messages"')
+        source.tally.rest(conversation, _CLAUDE)
+        for number, each in enumerate(messages, 1):
+            where = f"{place}, message {number}"
+            message = mapping_of(each, where)
+            event, sender = message.get("uuid"), message.get("sender")
+            if not isinstance(event, str) or not isinstance(sender, str):
+                expected(where, 'a message with "uuid" and "sender"')
+            source.tally.rest(message, _CLAUDE_MESSAGE)
+            content = message.get("content") or message.get("text")
+            if isinstance(content, list):
+                for part in content:
+                    if isinstance(part, dict) and part.get("type") != "text":
+                        source.tally.fields[f"content.{part.get('type')}"] += 1
+            yield turn(
+                where,
+                session=session,
+                event=event,
+                role="user" if sender == "human" else sender,
+                content=content,
+                timestamp=message.get("created_at"),
+                title=conversation.get("name"),
+            )
+
+
+# Transcripts of coding agents.
+
+
+def transcript(source: Source) -> Iterator[Record]:
+    """Read a transcript of Claude Code, Codex or Cursor, with its whole texts."""
+    session = source.session
+    has_others = source.path is not None and _has_events(source.path)
+    spare: list[Record] = []
+    at = number = 0
+    while line := source.stream.readline(MOST_CHARACTERS + 1):
+        number += 1
+        place = f"line {number}"
+        if len(line) > MOST_CHARACTERS:
+            expected(place, f"at most {MOST_CHARACTERS:,} bytes")
+        found = turns_of_line(line, at) if line.strip() else LineTurns([])
+        at += len(line)
+        if not found.is_known and not _is_object(line):
+            expected(place, "a JSON object, as the line of a transcript")
+        session = found.session_id or session
+        if not found.turns and line.strip():
+            source.tally.left_out["not_said"] += 1
+        for each in found.turns:
+            record = turn(
+                place,
+                session=session,
+                event=each.id,
+                role=each.author,
+                content=each.text,
+                timestamp=each.timestamp,
+                **each.metadata,
+            )
+            if not found.is_spare:
+                has_others, spare = True, []
+                yield record
+            elif not has_others:
+                spare.append(record)
+                if source.path is not None:  # no event follows
+                    yield spare.pop()
+    yield from spare
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_events(path: Any) -> bool:
+    """Whether Codex wrote events, so that its messages to the model are no turns."""
+    marks = (b'"user_message"', b'"agent_message"')
+    with path.open("rb") as stream:
+        return any(
+            b'"event_msg"' in line and any(mark in line for mark in marks)
+            for line in _lines(stream)
+        )
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    while line := stream.readline(MOST_CHARACTERS):
+        yield line
+
+
+# LangChain, mem0, Chroma.
+
+
+def langchain(source: Source) -> Iterator[Record]:
+    """Read what `messages_to_dict` or `FileChatMessageHistory` wrote."""
+    head = source.session
+    for place, value, _, _ in source.json:
+        record = langchain_message(source, value, place, source.session, head)
+        head = record.item["event_id"]
+        yield record
+
+
+def langchain_message(
+    source: Source,
+    value: object,
+    place: str,
+    session: str,
+    before: str,
+    event: str = "",
+) -> Record:
+    """Return the turn of a message of LangChain's, of which it may be an envelope."""
+    message = unwrapped(mapping_of(value, place))
+    if not isinstance(message.get("type"), str):
+        expected(place, 'a message of LangChain with a "type"')
+    content = message.get("content")
+    source.tally.rest(message, ("type", "content", "name", "id", "example"))
+    record = turn(
+        place,
+        session=session,
+        event=event or chained(before, message["type"], content),
+        role=None,
+        content=content,
+        name=message.get("name"),
+        message_id=message.get("id"),
+    )
+    record.item["type"] = message["type"]  # the intake knows who says what
+    return record
+
+
+_MEM0 = (
+    "id memory metadata created_at updated_at user_id agent_id run_id actor_id role "
+    "categories expiration_date hash score"
+).split()
+
+
+def mem0(source: Source) -> Iterator[Record]:
+    """Read what mem0's `get_all`, `search` or its platform returned."""
+    for value in source.json:
+        for place, entry in _of_lists(source, value, ("results", "memories")):
+            text = entry.get("memory")
+            if not isinstance(text, str) or not isinstance(entry.get("id"), str):
+                expected(place, 'a memory with "id" and "memory"')
+            if not text.strip():
+                source.tally.left_out["no_text"] += 1
+                continue
+            source.tally.rest(entry, _MEM0)
+            metadata = entry.get("metadata")
+            item = {
+                "id": entry["id"],
+                "text": text,
+                "user_id": entry.get("user_id"),
+                "session_id": entry.get("run_id"),
+                "author": entry.get("actor_id") or entry.get("role"),
+                "timestamp": seconds_of(entry.get("created_at"), place),
+                "valid_until": seconds_of(entry.get("expiration_date"), place),
+                "custom_metadata": {
+                    **(metadata if isinstance(metadata, dict) else {}),
+                    **given(
+                        agent_id=entry.get("agent_id"),
+                        updated_at=entry.get("updated_at"),
+                        categories=entry.get("categories"),
+                    ),
+                },
+            }
+            yield Record(place, item, _ROW + len(text))
+
+
+def _of_lists(
+    source: Source, value: JsonValue, names: Iterable[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the entries of a page of results, or the value if it is an entry itself."""
+    page = mapping_of(value.value, value.place)
+    for name in names:
+        if isinstance(page.get(name), list):
+            source.tally.rest(page, (name, "count", "next", "previous"))
+            for number, entry in enumerate(page[name], 1):
+                place = f"{value.place}, record {number}"
+                yield place, mapping_of(entry, place)
+            return
+    yield value.place, page
+
+
+def chroma(source: Source) -> Iterator[Record]:
+    """Read what `collection.get()` of Chroma returned."""
+    for place, value, _, _ in source.json:
+        columns = mapping_of(value, place)
+        ids = columns.get("ids")
+        if not isinstance(ids, list):
+            expected(place, 'a JSON object with "ids", as collection.get() returns it')
+        none = [None] * len(ids)
+        documents = columns.get("documents") or none
+        metadatas = columns.get("metadatas") or none
+        if not len(ids) == len(documents) == len(metadatas):
+            expected(place, "as many documents and metadatas as ids")
+        known = ("ids", "documents", "metadatas", "included")
+        source.tally.rest(columns, known)
+        for number, row in enumerate(zip(ids, documents, metadatas, strict=True), 1):
+            where = f"{place}, record {number}"
+            if (record := chroma_entry(source, where, *row)) is not None:
+                yield record
+
+
+def chroma_entry(
+    source: Source,
+    place: str,
+    id_: object,
+    document: object,
+    metadata: object,
+    timestamp: object = None,
+) -> Record | None:
+    """Return the memory of a document of Chroma's; None for one without text."""
+    if not isinstance(id_, str) or not isinstance(document, str | None):
+        expected(place, "an id and a document that are texts")
+    if not isinstance(metadata, dict | None):
+        expected(place, "metadata as a JSON object")
+    if document is None or not document.strip():
+        source.tally.left_out["no_text"] += 1
+        return None
+    item = {
+        "id": id_,
+        "text": document,
+        "timestamp": seconds_of(timestamp, place),
+        "custom_metadata": metadata,
+    }
+    return Record(place, item, _ROW + len(document))
+
+
+def require_mapping(text: object, place: str) -> dict[str, Any]:
+    """Return the JSON object in a column of a table.
+
+    Raises:
+        InvalidArgumentError: It has none; the message has the place.
+    """
+    try:
+        value = json.loads(text) if isinstance(text, str | bytes) else text
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        msg = f"{place}: expected a JSON object"
+        raise InvalidArgumentError(msg)
+    return value

@@ -1,0 +1,400 @@
+"""Readers of documents: tables, Markdown with or without front matter, plain text.
+
+A document becomes memories of its sections, split after a paragraph, a line, a sentence
+or a word. The metadata of each one says where in the document it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from vecall.errors import InvalidArgumentError
+from vecall.importing.chats import chained, require_mapping
+from vecall.importing.sources import (
+    MOST_CHARACTERS,
+    Record,
+    Source,
+    expected,
+    given,
+    not_text,
+    seconds_of,
+)
+from vecall.ingest.fields import ENTRY
+from vecall.ingest.passages import split
+from vecall.store import memory_id
+
+PASSAGE_BYTES = 2_000
+"""Bytes in UTF-8 of one memory of a document: what a small embedding model reads."""
+
+TITLE = "<!-- vecall export -->"
+"""The first line of the Markdown of `vecall export`."""
+
+MARK = "<!-- vecall {"
+"""The beginning of the line before a memory in the Markdown of `vecall export`."""
+
+_BLOCK = 1 << 20  # characters of a section that are held
+_ROW = 200
+
+
+def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their numbers; a very long one in pieces."""
+    number = 1
+    text = source.text()
+    try:
+        while line := text.readline(most):
+            yield number, line
+            number += line.endswith("\n")
+    except UnicodeError:
+        not_text(f"after line {number}")
+
+
+# Tables: CSV and TSV.
+
+
+_COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts": None}
+
+
+def table(source: Source) -> Iterator[Record]:
+    """Read a table with a line of names: "a,b", "a;b", or tabs."""
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
+    lines = (line for _, line in _text_lines(source, MOST_CHARACTERS))
+    first = next(lines, "")
+    marks = {mark: first.count(mark) for mark in "\t,;"}
+    rows = csv.reader(
+        lines, delimiter=max(marks, key=lambda mark: marks[mark]), strict=True
+    )
+    names = next(csv.reader([first], rows.dialect), [])
+    fields = _fields_of(source, names)
+    has_ids = "id" in fields or "event_id" in fields
+    chains: dict[object, str] | None = None if has_ids else {}
+    number = 1
+    try:
+        for number, cells in enumerate(rows, 2):
+            if not any(cells):
+                continue
+            place = f"record {number - 1} (line {rows.line_num + 1})"
+            if len(cells) > len(names):
+                expected(place, f"at most {len(names)} cells, as in the first line")
+            yield _row(place, zip(fields, names, cells, strict=False), chains)
+    except csv.Error as error:
+        msg = f"line {rows.line_num + 1}: not a row of a table: {error}"
+        raise InvalidArgumentError(msg) from None
+
+
+def _fields_of(source: Source, names: list[str]) -> list[str | None]:
+    """Return the field of each column; None for one that is metadata."""
+    if source.columns is None:
+        spelled = [name.strip().lower() for name in names]
+        fields = [_COLUMNS.get(name) for name in spelled]
+        remedy = ""
+    else:
+        unknown = sorted(set(source.columns.values()) - set(names))
+        if unknown:
+            msg = f"map: {len(unknown)} of its columns are not in the first line"
+            raise InvalidArgumentError(msg)
+        of = {column: _field(name) for name, column in source.columns.items()}
+        fields = [of.get(name) for name in names]
+        remedy = " as the field text"
+    # Of two columns for one field, the second one is metadata.
+    fields = [
+        None if field in fields[:at] else field for at, field in enumerate(fields)
+    ]
+    if "content" not in fields:
+        msg = f"line 1: expected a column{remedy or ' named text'}; use --map text=NAME"
+        raise InvalidArgumentError(msg)
+    return fields
+
+
+def _field(name: str) -> str:
+    field = ENTRY.spellings.get(name)
+    if field is None:
+        msg = f"map: expected fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}"
+        raise InvalidArgumentError(msg)
+    return field
+
+
+def _row(
+    place: str,
+    cells: Iterator[tuple[str | None, str, str]],
+    chains: dict[object, str] | None,
+) -> Record:
+    item: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    size = _ROW
+    for field, name, cell in cells:
+        size += len(cell)
+        if cell == "":
+            continue
+        if field is None:
+            metadata[name] = cell
+        elif field in ("timestamp", "valid_until"):
+            item[field] = seconds_of(cell, place, field)
+        elif field == "custom_metadata":
+            metadata |= require_mapping(cell, place)
+        elif field == "importance":
+            item[field] = _number(cell, place)
+        else:
+            item[field] = cell
+    if metadata:
+        item["custom_metadata"] = metadata
+    session = item.get("session_id")
+    if session is not None and chains is not None:
+        head = chains.get(session, session)
+        item["event_id"] = chained(head, item.get("author"), item.get("content", ""))
+        chains[session] = item["event_id"]
+    return Record(place, item, size)
+
+
+def _number(cell: str, place: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        expected(place, "importance as a number from 0 to 1")
+
+
+# Text and Markdown.
+
+
+def text(source: Source) -> Iterator[Record]:
+    """Read plain text as passages."""
+    start = 0
+    for block in _blocks(line for _, line in _text_lines(source)):
+        yield from _passages(source, block, start, "", {})
+        start += len(block)
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[str]:
+    """Yield consecutive lines together, a bounded number of characters at once."""
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= _BLOCK and line.endswith("\n"):
+            yield "".join(held)
+            held, size = [], 0
+    yield "".join(held)
+
+
+def _passages(
+    source: Source, block: str, start: int, heading: str, front: Mapping[str, Any]
+) -> Iterator[Record]:
+    """Yield the passages of a block that begins at a character of the document."""
+    at = 0
+    for passage in split(block, PASSAGE_BYTES):
+        at = block.index(passage, at)
+        begin = start + at
+        at += len(passage)
+        place = {
+            "document": source.document,
+            **given(heading=heading),
+            "start": begin,
+            "end": start + at,
+        }
+        for name in front.keys() & place.keys():
+            source.tally.fields[f"front matter {name}"] += 1
+        item: dict[str, Any] = {
+            "id": memory_id(source.document, heading, passage),
+            "text": passage,
+            "kind": "document",
+            "source": source.document,
+            "custom_metadata": {**front, **place},
+        }
+        if isinstance(front.get("timestamp"), str):
+            item["timestamp"] = _date_of(front["timestamp"])
+        yield Record(f"character {begin}", item, _ROW + len(passage))
+
+
+def _date_of(value: str) -> float | None:
+    """Return a time of the front matter; None for none, which is metadata only."""
+    try:
+        return seconds_of(value, "")
+    except InvalidArgumentError:
+        return None
+
+
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def markdown(source: Source) -> Iterator[Record]:
+    """Read Markdown by its headings; what `vecall export` wrote, as the memories."""
+    lines = _text_lines(source)
+    front: dict[str, Any] = {}
+    start = 0
+    held: list[str] = []
+    size = 0
+    headings: list[tuple[int, str]] = []
+    fence = ""
+    first = next(lines, (1, ""))[1]
+    if first.rstrip() == TITLE:
+        yield from _exported_memories(lines)
+        return
+    whole = list(_front_matter(lines)) if first.rstrip() == "---" else []
+    if whole and whole[-1].rstrip() == "---":
+        front = front_values("".join(whole[:-1]))
+        if "vecall" in front:
+            body = (line for _, line in lines)
+            yield _exported(front["vecall"], body, "front matter")
+            return
+        start = len(first) + sum(map(len, whole))
+        yield from _summary(source, front)
+        whole = []
+    else:
+        whole.insert(0, first)
+    for line in chain(whole, (line for _, line in lines)):
+        opening = _FENCE.match(line)
+        if opening and (not fence or opening[1].startswith(fence)):
+            fence = "" if fence else opening[1]
+        heading = None if fence else _HEADING.match(line)
+        if heading or (size >= _BLOCK and line.endswith("\n")):
+            block = "".join(held)
+            yield from _section(source, block, start, headings, front, heading)
+            start += len(block)
+            held, size = [], 0
+        if heading:
+            level = len(heading[1])
+            headings = [*(each for each in headings if each[0] < level)]
+            headings.append((level, heading[2]))
+        held.append(line)
+        size += len(line)
+    yield from _section(source, "".join(held), start, headings, front, None)
+
+
+def _section(
+    source: Source,
+    block: str,
+    start: int,
+    headings: list[tuple[int, str]],
+    front: Mapping[str, Any],
+    following: re.Match[str] | None,
+) -> Iterator[Record]:
+    """Yield a section; a heading with only deeper headings below is their path."""
+    own_line, _, rest = block.partition("\n")
+    is_bare = not rest.strip() and _HEADING.match(own_line) is not None
+    if following and headings and is_bare and len(following[1]) > headings[-1][0]:
+        return
+    path = " > ".join(title for _, title in headings)
+    yield from _passages(source, block, start, path, front)
+
+
+def _summary(source: Source, front: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield the title and the description of the front matter, to be found by them."""
+    about = [front.get(name) for name in ("title", "name", "description")]
+    texts = [each for each in about if isinstance(each, str) and each]
+    if texts:
+        for record in _passages(source, "\n".join(texts), 0, "", front):
+            place = {"start": 0, "end": 0}  # of the front matter, not of the body
+            record.item["custom_metadata"] |= place
+            yield record._replace(place="front matter")
+
+
+def _front_matter(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Yield the lines up to the second "---", or a bounded number of characters."""
+    taken = 0
+    for _, line in lines:
+        taken += len(line)
+        yield line
+        if line.rstrip() == "---" or taken > _BLOCK:
+            return
+
+
+_PAIR = re.compile(r"([\w.\-]+):(?:\s+(.*))?$")
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
+
+
+def front_values(text: str) -> dict[str, Any]:
+    """Return the values of YAML front matter: scalars, lists and blocks of text.
+
+    Of other YAML, all of the front matter is kept as the text "front_matter".
+    """
+    found: dict[str, Any] = {}
+    lines = [line.rstrip() for line in text.split("\n")]
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not line or line.startswith("#"):
+            continue
+        pair = _PAIR.match(line)
+        below = at
+        while below < len(lines) and (not lines[below] or lines[below][0] in " -"):
+            below += 1
+        raw = [each for each in lines[at:below] if each]
+        inner = [each.strip() for each in raw]
+        value = (pair[2] or "") if pair else ""
+        if pair is None or (inner and value not in ("", "|", ">", "|-", ">-")):
+            return {**found, "front_matter": text}
+        at = below
+        if value[:1] in ("|", ">"):
+            found[pair[1]] = ("\n" if value[0] == "|" else " ").join(inner)
+        elif inner and all(each.startswith("- ") for each in inner):
+            found[pair[1]] = [_scalar(each[2:].strip()) for each in inner]
+        elif inner:
+            nested = front_values("\n".join(inner))
+            if "front_matter" in nested or any(each[:3] == "   " for each in raw):
+                return {**found, "front_matter": text}
+            found[pair[1]] = nested
+        else:
+            found[pair[1]] = _scalar(value)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _scalar(value: str) -> Any:
+    if value[:1] in ('"', "{", "["):
+        try:
+            return json.loads(value)  # what YAML and JSON write alike
+        except (ValueError, RecursionError):
+            pass
+    if value.startswith("[") and value.endswith("]"):
+        return [
+            _scalar(each.strip()) for each in value[1:-1].split(",") if each.strip()
+        ]
+    if value.startswith("'") and value.endswith("'") and len(value) > 1:
+        return value[1:-1].replace("''", "'")
+    value = value.partition(" #")[0].strip()
+    if value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    if _NUMBER.fullmatch(value):
+        return float(value) if "." in value else int(value)
+    return value
+
+
+# What `vecall export` wrote: a memory with all its fields.
+
+
+def _exported(fields: object, body: Iterator[str], place: str) -> Record:
+    if not isinstance(fields, dict):
+        expected(place, "the fields of a memory after vecall:")
+    item = {**fields, "text": "".join(body).removesuffix("\n")}
+    return Record(place, item, _ROW + len(item["text"]))
+
+
+def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    """Yield the memories below their marks, which say how many lines a text has.
+
+    All other lines are headings of the export.
+    """
+    for number, line in lines:
+        if not line.startswith(MARK):
+            continue
+        place = f"line {number}"
+        fields = require_mapping(
+            "{" + line.rstrip()[len(MARK) :].removesuffix("-->"), place
+        )
+        count = fields.pop("lines", None)
+        if type(count) is not int or count < 1:
+            expected(place, "the number of lines of the memory")
+        body: list[str] = []
+        while count and (found := next(lines, None)) is not None:
+            body.append(found[1])
+            count -= found[1].endswith("\n")
+        if count:
+            expected(place, "a memory of as many lines as its mark says")
+        yield _exported(fields, iter(body), place)

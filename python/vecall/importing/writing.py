@@ -1,0 +1,481 @@
+"""Writes what the readers found, in few large writes, and reports it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vecall.content import get_field
+from vecall.errors import InvalidArgumentError, VecallError, WriteRejectedError
+from vecall.importing.formats import (
+    EXPORT_HEADER,
+    FORMATS,
+    checked_format,
+    detected,
+    records,
+    sources,
+)
+from vecall.importing.sources import Record, Source, Tally
+from vecall.ingest.drafts import Given, entry_drafts, event_drafts
+from vecall.ingest.fields import CallMetadata
+from vecall.limits import Limits
+from vecall.service.memory_service import MemoryService
+from vecall.store import Draft
+from vecall.types import AddedIds
+
+RECORDS_AT_ONCE = 500  # the maximum for one write
+_WRITES_AT_ONCE = 16  # which share one transaction of the storage
+_RECORDS_HELD = 50_000
+_BYTES_HELD = 32 * 1024 * 1024
+_EXAMPLES = 3
+
+_Group = tuple[object, ...]
+
+
+def is_session(item: Mapping[str, Any]) -> bool:
+    """Whether a record holds a whole session."""
+    return "events" in item or "messages" in item
+
+
+def is_entry(item: Mapping[str, Any]) -> bool:
+    """Whether a record holds a memory, not a turn of a session."""
+    return get_field(item, "id") is not None or get_field(item, "session_id") is None
+
+
+class OwnerBatches:
+    """Groups records by owner and session.
+
+    Each write costs a sync of the disk. If only neighbouring records were grouped, a
+    file with alternating users would cost a sync for each record.
+
+    Records of one group keep their order. A whole session, and a memory that supersedes
+    another one, are written after all earlier records of the same owner.
+    """
+
+    def __init__(self) -> None:
+        """Create an empty batch."""
+        self._groups: dict[_Group, list[Record]] = {}
+        self._records = 0
+        self._bytes = 0
+
+    def add(self, record: Record) -> Iterator[list[Record]]:
+        """Add a record; yield the groups of records to write now, in this order."""
+        item = record.item
+        owner = (get_field(item, "app_name"), get_field(item, "user_id"))
+        if is_session(item) or get_field(item, "supersedes") is not None:
+            yield from self._take([key for key in self._groups if key[:2] == owner])
+        if is_session(item):
+            yield [record]
+            return
+        key: _Group = owner
+        if "item" in item:
+            key = (*owner, "item", None)
+        elif not is_entry(item):
+            key = (*owner, get_field(item, "session_id"))
+        group = self._groups.setdefault(key, [])
+        group.append(record)
+        self._records += 1
+        self._bytes += record.size
+        if len(group) == RECORDS_AT_ONCE:
+            yield from self._take([key])
+        elif self._records >= _RECORDS_HELD or self._bytes >= _BYTES_HELD:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[list[Record]]:
+        """Yield the remaining groups of records."""
+        yield from self._take(list(self._groups))
+
+    def _take(self, keys: list[_Group]) -> Iterator[list[Record]]:
+        for key in keys:
+            group = self._groups.pop(key)
+            self._records -= len(group)
+            self._bytes -= sum(record.size for record in group)
+            yield group
+
+
+@dataclass(slots=True)
+class Found:
+    """What a dry run found of one kind.
+
+    Attributes:
+        count: How many there are.
+        first: The first timestamp in seconds since 1970; None without times.
+        last: The last one.
+        fields: The names of their fields and of their metadata.
+    """
+
+    count: int = 0
+    first: float | None = None
+    last: float | None = None
+    fields: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import did, up to now or up to an error.
+
+    Attributes:
+        formats: How many files had each format.
+        records: How many records were read: lines, messages, rows, passages.
+        memories: How many memories are stored now that are of these records.
+        new: How many of them were not stored before.
+        items: How many items of a store were written.
+        left_out: How many records are not stored, by reason.
+        fields: How many values of records are not stored, by the name of the field.
+        examples: Places and reasons of the first records with an invalid field.
+        kinds: What a dry run found: "turn", "memory" and "item".
+        seconds: How long it took.
+    """
+
+    formats: Counter[str] = field(default_factory=Counter)
+    records: int = 0
+    memories: int = 0
+    new: int = 0
+    items: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+    kinds: dict[str, Found] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def known(self) -> int:
+        """How many memories were stored before."""
+        return max(0, self.memories - self.new)
+
+
+def import_file(
+    memory: MemoryService | None,
+    path: str | Path,
+    *,
+    format: str = "auto",
+    app_name: str | None = None,
+    user_id: str | None = None,
+    session_id: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    report: ImportReport | None = None,
+) -> ImportReport:
+    """Import a file or a folder of another program; a second time adds nothing.
+
+    It blocks: with an event loop, call it by `asyncio.to_thread`.
+
+    Args:
+        memory: The service; None for a dry run, which reads and checks everything.
+        path: The file or folder.
+        format: A key of `FORMATS`; "auto" recognises it by the content.
+        app_name: The app of records without one.
+        user_id: The user of records without one.
+        session_id: The session of turns without one; default: the name of the file.
+        columns: Of a table, the column of each field; others become metadata.
+        report: Is filled meanwhile, so that it is complete after an error, too.
+
+    Returns:
+        What was stored, and what was left out.
+
+    Raises:
+        VecallError: A record or the file is invalid; the message has the place. All
+            records before it are stored.
+    """
+    more = {"columns": columns, "session": session_id}
+    opening = None if memory is None else lambda: memory
+    job = ImportJob(opening, app_name, user_id, report or ImportReport())
+    path = Path(path)
+    return job.run(sources(path, path.name, format, tally=job.tally, **more), format)
+
+
+class ImportJob:
+    """One import, of one or several sources."""
+
+    def __init__(
+        self,
+        opening: Callable[[], MemoryService] | None,
+        app: str | None,
+        user: str | None,
+        report: ImportReport,
+        progress: Callable[[int, int, int], None] | None = None,
+    ) -> None:
+        """Read and write nothing yet.
+
+        Args:
+            opening: Opens the service, before the first write; None for a dry run.
+            app: The app of records without one.
+            user: The user of records without one.
+            report: What was done.
+            progress: Called after each write with how much of a source was read, of how
+                much, and the number of records of the import.
+        """
+        self._opening = opening
+        self._memory: MemoryService | None = None
+        self._before = 0
+        self._names = (("app_name", "app", app), ("user_id", "user", user))
+        self.report = report
+        self.tally = Tally(report.left_out, report.fields)
+        self._progress = progress
+        self._is_verbatim = True
+        self._lock = threading.Lock()  # of the report; writes go on in threads
+
+    def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
+        """Import all sources.
+
+        Args:
+            given: The sources.
+            wanted: The name of the format, or "auto".
+        """
+        checked_format(wanted)
+        begin = time.perf_counter()
+        try:
+            for source in given:
+                with naming_source(source):
+                    self._import(source, wanted)
+        finally:
+            if self._memory is not None:
+                self.report.new = max(0, _memory_count(self._memory) - self._before)
+            self.report.seconds = time.perf_counter() - begin
+        return self.report
+
+    def _open(self) -> None:
+        if self._memory is None and self._opening is not None:
+            self._memory = self._opening()
+            self._before = _memory_count(self._memory)
+
+    def _import(self, source: Source, wanted: str) -> None:
+        name = detected(source) if wanted == "auto" else wanted
+        self.report.formats[name] += 1
+        self._is_verbatim = FORMATS[name].is_verbatim
+        if name == "vecall" and source.head.startswith(EXPORT_HEADER):
+            self._import_export(source.stream)
+            return
+        with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as pool:
+            self._write_all(source, records(source, name), pool)
+
+    def _import_export(self, stream: Any) -> None:
+        self._open()
+        if self._memory is None:
+            found = self.report.kinds.setdefault("memory", Found())
+            found.count += sum(line.startswith(b'{"mem":') for line in stream)
+            return
+        (_, _, app), (_, _, user) = self._names
+        done = self._memory.sync.admin.import_jsonl(stream, app_name=app, user_id=user)
+        self.report.memories += done
+
+    def _write_all(
+        self, source: Source, found: Iterator[Record], pool: ThreadPoolExecutor
+    ) -> None:
+        """Write all records before the first bad one, then raise the error of it."""
+        batches = OwnerBatches()
+        bad: VecallError | None = None
+        window: list[list[Record]] = []
+        try:
+            for record in found:
+                self.report.records += 1
+                for batch in batches.add(self._owned(record)):
+                    self._put(source, window, batch, pool)
+        except VecallError as error:
+            bad = error
+        for batch in batches.rest():
+            try:
+                self._put(source, window, batch, pool)
+            except VecallError as error:
+                bad = bad or error
+        try:
+            self._flush(source, window, pool)
+        except VecallError as error:
+            bad = bad or error
+        if bad is not None:
+            raise bad
+
+    def _owned(self, record: Record) -> Record:
+        """Return a record with an app and a user."""
+        for name, option, value in self._names:
+            if get_field(record.item, name) is None:
+                if value is None:
+                    msg = f"{record.place} has no {name}; give --{option}"
+                    raise InvalidArgumentError(msg)
+                record.item[name] = value
+        return record
+
+    def _put(
+        self,
+        source: Source,
+        window: list[list[Record]],
+        batch: list[Record],
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        """Add a batch to those that are written together, each by its own thread."""
+        first = batch[0].item
+        alone = any(get_field(record.item, "supersedes") for record in batch)
+        if alone or any(
+            _session_key(each[0].item) == _session_key(first) for each in window
+        ):
+            self._flush(source, window, pool)
+        window.append(batch)
+        if alone or len(window) == _WRITES_AT_ONCE:
+            self._flush(source, window, pool)
+
+    def _flush(
+        self, source: Source, window: list[list[Record]], pool: ThreadPoolExecutor
+    ) -> None:
+        batches, window[:] = list(window), []
+        if batches:
+            self._open()
+        if len(batches) < 2:
+            errors = [self._write(batch) for batch in batches]
+        else:
+            errors = list(pool.map(self._write, batches))
+        if self._progress is not None and batches:
+            self._progress(source.done, source.total, self.report.records)
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def _write(self, batch: list[Record]) -> VecallError | None:
+        """Write a batch, or the records before a bad one; return the error of that."""
+        try:
+            ids = self._added(batch)
+        except VecallError as error:
+            refused = isinstance(error, WriteRejectedError)
+            if len(batch) > 1 and (refused or isinstance(error, InvalidArgumentError)):
+                return next(filter(None, (self._write([each]) for each in batch)), None)
+            if refused:
+                with self._lock:
+                    self.report.left_out["rejected"] += 1
+                return None
+            first, last = batch[0].place, batch[-1].place
+            where = first if first == last else f"{first} to {last}"
+            error.args = (f"{where}: {error}",)
+            return error
+        with self._lock:
+            self.report.memories += sum(id_ is not None for id_ in ids)
+            self.report.left_out.update(one.reason for one in ids.left_out)
+            for one in ids.left_out:
+                if one.reason == "invalid" and len(self.report.examples) < _EXAMPLES:
+                    at = batch[one.index if len(batch) > one.index else 0].place
+                    self.report.examples.append(f"{at}: {one.detail}")
+        return None
+
+    def _added(self, batch: list[Record]) -> AddedIds:
+        first = batch[0].item
+        app, user = get_field(first, "app_name"), get_field(first, "user_id")
+        if self._memory is None:
+            return self._checked(batch, app, user)
+        memory = self._memory.sync
+        if "item" in first:
+            memory.admin.import_jsonl(_ItemLines(app, user, batch))
+            with self._lock:
+                self.report.items += len(batch)
+            return AddedIds([], [])
+        if is_session(first):
+            return memory.add_session_to_memory(first)
+        if is_entry(first):
+            # Memories deleted since an earlier import stay deleted.
+            return memory.add_memory(
+                app_name=app,
+                user_id=user,
+                memories=[record.item for record in batch],
+                restore=False,
+                verbatim=self._is_verbatim,
+            )
+        return memory.add_events_to_memory(
+            app_name=app,
+            user_id=user,
+            events=_events(batch),
+            session_id=get_field(first, "session_id"),
+            verbatim=self._is_verbatim,
+        )
+
+    def _checked(self, batch: list[Record], app: str, user: str) -> AddedIds:
+        """Read a batch as the intake does, without storing it; count what it has."""
+        first, limits = batch[0].item, Limits()
+        if "item" in first:
+            self._count("item", batch, [])
+            return AddedIds([], [])
+        scope = CallMetadata({}, app=app, user=user, verbatim=self._is_verbatim)
+        if not is_session(first) and is_entry(first):
+            items = [record.item for record in batch]
+            given = entry_drafts(items, scope, limits)
+            self._count("memory", batch, given)
+            return AddedIds([], [])
+        session = get_field(first, "session_id") or get_field(first, "id")
+        events: Any = _events(batch)
+        if is_session(first):
+            events = get_field(first, "events") or get_field(first, "messages") or []
+        given = event_drafts(events, session, scope, limits)
+        self._count("turn", batch, given)
+        reasons = (each if isinstance(each, str) else "invalid" for each in given
+                   if isinstance(each, str | InvalidArgumentError))  # fmt: skip
+        self.report.left_out.update(reasons)
+        return AddedIds([], [])
+
+    def _count(self, kind: str, batch: list[Record], given: list[Given]) -> None:
+        found = self.report.kinds.setdefault(kind, Found())
+        drafts = [each[0] if isinstance(each, list) else each for each in given]
+        kept = [each for each in drafts if isinstance(each, Draft)]
+        found.count += len(kept) if given else len(batch)
+        times = [each.ts for each in kept if each.ts is not None]
+        if times:
+            found.first = min([*times, *([] if found.first is None else [found.first])])
+            found.last = max([*times, *([] if found.last is None else [found.last])])
+        items = [record.item.get("item", record.item) for record in batch]
+        if is_session(items[0]):
+            items = items[0].get("events") or items[0].get("messages") or []
+        for item in items:
+            inner = item.get("custom_metadata") or {}
+            found.fields.update(
+                name for name, value in [*item.items(), *inner.items()]
+                if value is not None and name != "custom_metadata"
+            )  # fmt: skip
+
+
+def _memory_count(memory: MemoryService) -> int:
+    """Return the number of memories in all states."""
+    facts = memory.sync.admin.stats()
+    return sum(int(facts[name]) for name in ("memories", "archived", "quarantined"))
+
+
+@contextmanager
+def naming_source(source: Source) -> Iterator[None]:
+    """Add the name of a source to an error that has none."""
+    try:
+        yield
+    except VecallError as error:
+        message = str(error).removeprefix("path: ")
+        if not message.startswith(source.name):
+            error.args = (f"{source.name}, {message}",)
+        raise
+
+
+def _session_key(item: Mapping[str, Any]) -> _Group:
+    session = get_field(item, "id" if is_session(item) else "session_id")
+    return (
+        get_field(item, "app_name"),
+        get_field(item, "user_id"),
+        session if is_session(item) or not is_entry(item) else None,
+    )
+
+
+def _events(batch: list[Record]) -> list[dict[str, Any]]:
+    return [{**each.item, "id": get_field(each.item, "event_id")} for each in batch]
+
+
+class _ItemLines:
+    """Items as the lines of an export, which keep their times."""
+
+    def __init__(self, app: str, user: str, batch: list[Record]) -> None:
+        begun = min(each.item["item"]["created_at"] for each in batch)
+        header = {"vecall": "export", "format": 1, "model": None}
+        part = {"part": {"app": app, "user": user, "created_at": begun}}
+        items = ({"item": each.item["item"]} for each in batch)
+        self._lines = iter([header, part, *items])
+
+    def readline(self, limit: int, /) -> bytes:  # noqa: ARG002
+        """Return the next line."""
+        line = next(self._lines, None)
+        return b"" if line is None else json.dumps(line).encode() + b"\n"
