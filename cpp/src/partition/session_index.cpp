@@ -5,7 +5,7 @@
 #include <iterator>
 #include <span>
 
-#include "rows/sorted_block.hpp"
+#include "terms/sorted_block.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rows/sorted_block.hpp"
+#include "terms/sorted_block.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
