@@ -1,11 +1,18 @@
+#if defined(_WIN32)
+#include <windows.h>
+
+#include <fstream>
+#else
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -34,12 +41,45 @@ Clock::time_point after(double seconds) {
                             std::chrono::duration<double>(bounded));
 }
 
+// Of the whole process, without any clean-up.
+[[noreturn]] void end_process() {
+#if defined(_WIN32)
+  ::TerminateProcess(::GetCurrentProcess(), 0);
+  std::abort();  // never reached
+#else
+  ::_exit(0);
+#endif
+}
+
+std::filesystem::path file_path(const Path& path) {
+#if defined(_WIN32)  // Python's encoding of file names there is UTF-8
+  return {std::u8string(path.value.begin(), path.value.end())};
+#else
+  return path.value;
+#endif
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm split{};
+#if defined(_WIN32)
+  const bool failed = ::gmtime_s(&split, &now) != 0;
+#else
+  const bool failed = ::gmtime_r(&now, &split) == nullptr;
+#endif
+  std::array<char, 32> moment{};
+  if (failed) return "";
+  std::strftime(moment.data(), moment.size(), "%Y-%m-%dT%H:%M:%SZ ", &split);
+  return moment.data();
+}
+
 // Ends the process from a thread that never takes the interpreter lock, so that Python
 // code which keeps the lock cannot put the end off.
 class ProcessEnd {
  public:
   ProcessEnd(double seconds, const Path& log, std::string line)
-      : shared_(std::make_shared<Shared>(after(seconds), log.value, std::move(line))) {
+      : shared_(
+            std::make_shared<Shared>(after(seconds), file_path(log), std::move(line))) {
     std::thread([shared = shared_] { shared->wait(); }).detach();
   }
 
@@ -57,7 +97,7 @@ class ProcessEnd {
       while (!cancelled_ && Clock::now() < end_) changed_.wait_until(lock, end_);
       if (cancelled_) return;
       write_line();
-      ::_exit(0);  // of the whole process, without any clean-up
+      end_process();
     }
 
     void put_off(double seconds) {
@@ -76,18 +116,18 @@ class ProcessEnd {
       std::error_code failed;
       const std::filesystem::path folder = log_.parent_path();
       std::filesystem::create_directories(folder.parent_path(), failed);
+      const std::string line = time_now() + line_ + "\n";
+#if defined(_WIN32)
+      std::filesystem::create_directory(folder, failed);
+      std::ofstream(log_, std::ios::app | std::ios::binary) << line;
+#else
       ::mkdir(folder.c_str(), 0700);
       constexpr int kFlags =
           O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
       const int file = ::open(log_.c_str(), kFlags, 0600);
       if (file < 0) return;
-      const std::time_t now = std::time(nullptr);
-      std::tm split{};
-      std::array<char, 32> moment{};
-      if (::gmtime_r(&now, &split) == nullptr) return;
-      std::strftime(moment.data(), moment.size(), "%Y-%m-%dT%H:%M:%SZ ", &split);
-      const std::string line = moment.data() + line_ + "\n";
       [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
+#endif
     }
 
     std::mutex mutex_;

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <utility>
 
-#if defined(__GLIBCXX__)
+#if defined(__GLIBCXX__) && !defined(_WIN32)
 #include <cxxabi.h>
 #include <unistd.h>
 #endif
@@ -37,7 +37,7 @@ class GilRelease {
  protected:
   void take_back() {
     PyThreadState* const state = std::exchange(state_, nullptr);
-#if defined(__GLIBCXX__)
+#if defined(__GLIBCXX__) && !defined(_WIN32)
     try {
       PyEval_RestoreThread(state);
     } catch (const abi::__forced_unwind&) {

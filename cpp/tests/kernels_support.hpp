@@ -3,8 +3,12 @@
 // What the kernel tests share: buffers that cannot be overrun in silence, the tiers of
 // this machine, and codes read value by value from the description of their layout.
 
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -21,6 +25,40 @@
 #include "kernels/dispatch.hpp"
 
 namespace vecall::testing {
+
+#if defined(_WIN32)
+inline std::size_t page_size() {
+  SYSTEM_INFO about;
+  ::GetSystemInfo(&about);
+  return about.dwPageSize;
+}
+// Pages that must not be touched; null if there are none.
+inline void* map_pages(std::size_t bytes) {
+  return ::VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_NOACCESS);
+}
+inline bool open_pages(void* begin, std::size_t bytes) {
+  DWORD before = 0;
+  return ::VirtualProtect(begin, bytes, PAGE_READWRITE, &before) != 0;
+}
+inline void unmap_pages(void* begin, std::size_t) {
+  ::VirtualFree(begin, 0, MEM_RELEASE);
+}
+#else
+inline std::size_t page_size() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+// Pages that must not be touched; null if there are none.
+inline void* map_pages(std::size_t bytes) {
+  void* begin = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return begin == MAP_FAILED ? nullptr : begin;
+}
+inline bool open_pages(void* begin, std::size_t bytes) {
+  return ::mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+inline void unmap_pages(void* begin, std::size_t bytes) {
+  ::munmap(begin, bytes);
+}
+#endif
 
 // Where a buffer lies between its two untouchable pages: it ends `slack` elements
 // before the second, which takes away its alignment, or it begins right after the
@@ -40,17 +78,16 @@ class Guarded {
   static_assert(std::is_trivially_copyable_v<T>);
 
   explicit Guarded(std::size_t count, Place place = {}) : count_(count), place_(place) {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t page = page_size();
     const std::size_t bytes = (count + place.slack) * sizeof(T);
     const std::size_t inner = (bytes + page - 1) / page * page;
     mapped_bytes_ = inner + 2 * page;
-    mapped_ =
-        ::mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped_ == MAP_FAILED) throw std::runtime_error("mmap failed");
+    mapped_ = map_pages(mapped_bytes_);
+    if (mapped_ == nullptr) throw std::runtime_error("no pages");
     std::byte* begin = static_cast<std::byte*>(mapped_) + page;
-    if (inner > 0 && ::mprotect(begin, inner, PROT_READ | PROT_WRITE) != 0) {
-      ::munmap(mapped_, mapped_bytes_);
-      throw std::runtime_error("mprotect failed");
+    if (inner > 0 && !open_pages(begin, inner)) {
+      unmap_pages(mapped_, mapped_bytes_);
+      throw std::runtime_error("the pages cannot be opened");
     }
     data_ = reinterpret_cast<T*>(place.at_begin ? begin : begin + inner - bytes);
   }
@@ -60,7 +97,7 @@ class Guarded {
   }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
-  ~Guarded() { ::munmap(mapped_, mapped_bytes_); }
+  ~Guarded() { unmap_pages(mapped_, mapped_bytes_); }
 
   [[nodiscard]] T* data() const noexcept { return data_; }
   [[nodiscard]] std::span<T> all() const noexcept { return {data_, count_}; }

@@ -19,7 +19,7 @@ constexpr std::size_t kBlockChunks = 4;
 }  // namespace
 
 void Graph::FreeLinks::operator()(Link* links) const noexcept {
-  std::free(links);
+  free_pages(links);
 }
 
 Graph::Links Graph::make_links(std::size_t count) {

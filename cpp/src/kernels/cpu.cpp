@@ -9,6 +9,8 @@
 #include <sys/sysctl.h>
 
 #include <cstddef>
+#elif defined(__aarch64__) && defined(_WIN32)
+#include <windows.h>
 #endif
 
 namespace vecall::kernels {
@@ -82,6 +84,9 @@ bool has_dotprod() noexcept {
   std::size_t size = sizeof(value);
   return sysctlbyname("hw.optional.arm.FEAT_DotProd", &value, &size, nullptr, 0) == 0 &&
          value != 0;
+#elif defined(_WIN32)
+  return IsProcessorFeaturePresent(PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE) != 0 &&
+         IsProcessorFeaturePresent(PF_ARM_V8_CRC32_INSTRUCTIONS_AVAILABLE) != 0;
 #else
   return false;
 #endif

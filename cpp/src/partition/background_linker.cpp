@@ -1,7 +1,5 @@
 #include "partition/background_linker.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
 #include <exception>
 #include <new>
@@ -57,7 +55,7 @@ BackgroundLinker::BackgroundLinker() {
   // First, as at a fork the last to be registered goes first: the linker's thread
   // enters the gate with its own lock held.
   ForkGate::shared();
-  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+  at_fork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
 void BackgroundLinker::request(const Ref<Partition>& partition) noexcept {

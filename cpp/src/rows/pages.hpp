@@ -8,7 +8,14 @@
 
 namespace vecall {
 
-// Aligned to two cache lines at least, to be freed by std::free. Throws std::bad_alloc.
+// Aligned to two cache lines at least, to be freed by `free_pages`. Throws
+// std::bad_alloc.
 void* allocate_pages(std::size_t bytes);
+
+// Less than a page, without that alignment, to be freed by `free_pages`. Throws
+// std::bad_alloc.
+void* allocate_bytes(std::size_t bytes);
+
+void free_pages(void* pages) noexcept;
 
 }  // namespace vecall

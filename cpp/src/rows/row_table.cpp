@@ -16,16 +16,12 @@ namespace {
 constexpr std::size_t kAlignedFrom = 16'384;  // smaller chunks spare the alignment
 
 struct FreeChunk {
-  void operator()(std::byte* chunk) const noexcept { std::free(chunk); }
+  void operator()(std::byte* chunk) const noexcept { free_pages(chunk); }
 };
 using OwnedChunk = std::unique_ptr<std::byte, FreeChunk>;
 
 OwnedChunk allocate_chunk(std::size_t bytes) {
-  if (bytes >= kAlignedFrom) {
-    return OwnedChunk(static_cast<std::byte*>(allocate_pages(bytes)));
-  }
-  void* chunk = std::malloc(std::max<std::size_t>(bytes, 1));
-  if (chunk == nullptr) throw std::bad_alloc();
+  void* chunk = bytes >= kAlignedFrom ? allocate_pages(bytes) : allocate_bytes(bytes);
   return OwnedChunk(static_cast<std::byte*>(chunk));
 }
 
@@ -42,7 +38,7 @@ RowTable::RowTable(const RowSpace& space)
     : space_(&space), layout_(&space.layout(false)) {}
 
 RowTable::~RowTable() {
-  for (std::size_t i = 0; i < chunks_; ++i) std::free(table_[i]);
+  for (std::size_t i = 0; i < chunks_; ++i) free_pages(table_[i]);
   if (table_ != &first_) std::free(static_cast<void*>(table_));
 }
 
@@ -79,7 +75,7 @@ void RowTable::grow_first(std::size_t rows) {
     if (bytes == 0) continue;
     std::memcpy(grown.get() + layout_->begin(which, rows), column(which, 0), bytes);
   }
-  std::free(first_);
+  free_pages(first_);
   first_ = grown.release();
   chunks_ = 1;
   chunk_rows_ = static_cast<std::uint32_t>(rows);
@@ -132,7 +128,7 @@ void RowTable::add_meta() {
         std::memset(to, 0, full.bytes(of) * chunk_rows_);
       }
     }
-    std::free(table_[i]);
+    free_pages(table_[i]);
     table_[i] = chunk;
   }
   layout_ = &full;

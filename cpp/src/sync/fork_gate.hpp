@@ -13,6 +13,9 @@
 
 namespace vecall {
 
+// As pthread_atfork; nothing on Windows, which has no fork.
+void at_fork(void (*before)(), void (*after_in_parent)(), void (*after_in_child)());
+
 class ForkGate {
  public:
   using Pass = std::shared_lock<SharedMutex>;

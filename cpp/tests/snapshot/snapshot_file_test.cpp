@@ -3,10 +3,13 @@
 #include "snapshot/snapshot_file.hpp"
 
 #include <doctest.h>
+
+#if !defined(_WIN32)
 #include <sys/stat.h>
-#include <unistd.h>
+#endif
 
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -19,14 +22,18 @@ namespace {
 class Folder {
  public:
   Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "vecall.XXXXXX";
-    path_ = mkdtemp(name.data());
+    path_ = std::filesystem::temp_directory_path() /
+            ("vecall." + std::to_string(std::random_device()()));
+    std::filesystem::create_directory(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  [[nodiscard]] std::string of(const char* name) const { return path_ / name; }
+  [[nodiscard]] std::string of(const char* name) const {
+    const std::u8string utf8 = (path_ / name).u8string();
+    return {utf8.begin(), utf8.end()};
+  }
   [[nodiscard]] std::size_t files() const {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
@@ -53,9 +60,11 @@ TEST_CASE("a file holds the bytes that were written last, and is the owner's alo
     const auto bytes = bytes_of(count);
     write_snapshot_file(folder.of("a"), bytes);
     CHECK(read_snapshot_file(folder.of("a")) == bytes);
+#if !defined(_WIN32)  // which has no such permissions
     struct stat facts{};
     REQUIRE(stat(folder.of("a").c_str(), &facts) == 0);
     CHECK((facts.st_mode & 0777) == 0600);
+#endif
     CHECK(folder.files() == 1);
   }
 }
@@ -64,8 +73,21 @@ TEST_CASE("what is no file is refused and not waited for") {
   const Folder folder;
   CHECK_THROWS_AS(read_snapshot_file(folder.of("none")), MissingFileError);
   CHECK_THROWS_AS(read_snapshot_file(folder.of(".")), FileError);
+#if !defined(_WIN32)
   REQUIRE(mkfifo(folder.of("fifo").c_str(), 0600) == 0);
   CHECK_THROWS_AS(read_snapshot_file(folder.of("fifo")), FileError);
+#endif
+}
+
+TEST_CASE("a name is UTF-8") {
+  const Folder folder;
+  const std::string name = folder.of("") + "\xC3\xA4\xE6\xBC\xA2 index.vs";
+  write_snapshot_file(name, bytes_of(17));
+  write_snapshot_file(name, bytes_of(9));
+  CHECK(read_snapshot_file(name) == bytes_of(9));
+  CHECK(folder.files() == 1);
+  CHECK(std::filesystem::exists(
+      std::filesystem::path(std::u8string(name.begin(), name.end()))));
 }
 
 TEST_CASE("a file that cannot be written leaves nothing") {
