@@ -26,7 +26,6 @@ EXCEPTIONS = {
         "anthropic.py",
         "length",
     ): "Anthropic's tool defines what it refuses",
-    ("cli/import_command.py", "length"): "a line of a file, before it is parsed",
     ("coding_agents/hook.py", "length"): "the input of a process, before it is parsed",
     ("pydantic_ai/harness_store.py", "length"): "labels of a file, which no memory has",
     ("server/requests.py", "length"): "a request of HTTP, before it is parsed",

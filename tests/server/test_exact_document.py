@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -21,6 +21,7 @@ from helpers.http import Door, load_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, VecallError
+from vecall.errors import Right
 from vecall.filters.metadata import check_conditions
 from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
@@ -217,7 +218,7 @@ def test_the_table_of_codes_is_the_codes_of_the_source():
                 status, code = node.args[0], node.args[1]
                 if isinstance(status, ast.Constant) and isinstance(code, ast.Constant):
                     found.add((status.value, code.value))
-    found |= {(403, "source"), (403, "author")}  # the names that a token is bound to
+    found |= {(403, name) for name in get_args(Right)}  # of a RightsError
     assert found == {
         (status, code) for status, codes in CODES.items() for code in codes
     }

@@ -11,6 +11,7 @@ import pytest
 from vecall import MemoryService, StorageOptions
 from vecall.store import AddMemories, Draft
 from vecall.store.file.connections import connect
+from vecall.store.file.counters import count_writes
 from vecall.store.writes.delete import due_users
 from vecall.store.writes.quota import UserQuota
 
@@ -46,6 +47,7 @@ def steps_of(path: Path, work: Callable[[sqlite3.Connection], object]) -> int:
         return 0
 
     with closing(connect(path)) as connection:
+        count_writes(connection)
         connection.execute("BEGIN IMMEDIATE")
         connection.set_progress_handler(count, 10)
         work(connection)
@@ -160,8 +162,9 @@ def test_eviction_costs_the_same_beside_many(path, eviction, bound):
         repeat(path, count, "mem", f"rid, id, {COLUMNS}", values)
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(
-                "UPDATE part SET (live, bytes) = (SELECT count(*), sum(length(text)) "
-                "FROM mem WHERE part = part.id)"
+                "UPDATE part SET (live, n, bytes) = (SELECT count(*), count(*), "
+                "sum(length(text)) FROM mem WHERE part = part.id), "
+                f"seq = {100 + count}"
             )
             live, size = connection.execute(
                 "SELECT live, bytes FROM part WHERE user = 'u'"

@@ -22,7 +22,7 @@ from vecall.importing.sources import (
     mapping_of,
     seconds_of,
 )
-from vecall.ingest.parts import unwrapped
+from vecall.ingest.parts import is_instruction, unwrapped
 from vecall.store import memory_id
 
 _ROW = 200  # bytes of the fields of a turn besides its text, about
@@ -203,7 +203,7 @@ def _chatgpt_message(
     metadata = message.get("metadata") or {}
     kind = content.get("content_type")
     parts = content.get("parts")
-    if metadata.get(_HIDDEN) or author.get("role") == "system":
+    if metadata.get(_HIDDEN) or is_instruction(author.get("role")):
         source.tally.left_out["hidden"] += 1
         return None
     if kind not in ("text", "multimodal_text") or not isinstance(parts, list):
