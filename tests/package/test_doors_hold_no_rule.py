@@ -41,7 +41,7 @@ def doors() -> list[Path]:
     assert spec is not None
     layers = module_from_spec(spec)
     loader.exec_module(layers)
-    names = set().union(*layers.PYTHON[-4:]) - {"__init__"}
+    names = set().union(*layers.PYTHON[-5:]) - {"__init__"}
     found = [SOURCE / f"{name}.py" for name in names]
     found += [file for name in names for file in (SOURCE / name).rglob("*.py")]
     return sorted(file for file in found if file.is_file())
