@@ -179,8 +179,8 @@ float fuse(std::span<Candidate> candidates, const FusionInput& input,
     ScoreParts& parts = candidate.parts;
     parts.beside = beside(candidates, candidate, ranking, usual);
     if (ranking.session > 0.0F) {
-      const float sum = candidate.session == 0 ? 3.0F * usual
-                                               : sums.of(candidate.session);
+      const float sum =
+          candidate.session == 0 ? 3.0F * usual : sums.of(candidate.session);
       parts.session = ranking.session * sum;
     }
     candidate.score =

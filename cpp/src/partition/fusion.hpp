@@ -62,18 +62,18 @@ struct FusionInput {
 //             and of the rows two positions away
 //   session = share * sum of the three largest contexts of the session's turns
 //   score   = (words + vectors + beside + session) * factor
-// Contexts are what rows give to each other. Half of the range of cosines is chance, and
-// chance adds up over neighbours, so where the words say little only a high cosine
-// counts there. Rows with and without neighbours compete on one scale: a row that stands
-// in no session is its own next row; and the mean context of all candidates stands for
-// a neighbour that the first and the last turn do not have, and for each turn that a
-// session lacks to three. Fewer than 50 candidates count as 50: the others have nothing.
-// The factor of a reply is lowered if the row before it, of a favoured author, scores
-// at least as high: both say it, and the author's own words come first. Without a query
-// vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from doing harm: how
-// many standard deviations the rows that share words with the query stand above the
-// partition's mean cosine (twice that, capped at 1), or (1 - coverage)^2 where the
-// words say little, whichever is more. It is 1 for a known model.
+// Contexts are what rows give to each other. Half of the range of cosines is chance,
+// and chance adds up over neighbours, so where the words say little only a high cosine
+// counts there. Rows with and without neighbours compete on one scale: a row that
+// stands in no session is its own next row; and the mean context of all candidates
+// stands for a neighbour that the first and the last turn do not have, and for each
+// turn that a session lacks to three. Fewer than 50 candidates count as 50: the others
+// have nothing. The factor of a reply is lowered if the row before it, of a favoured
+// author, scores at least as high: both say it, and the author's own words come first.
+// Without a query vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from
+// doing harm: how many standard deviations the rows that share words with the query
+// stand above the partition's mean cosine (twice that, capped at 1), or (1 -
+// coverage)^2 where the words say little, whichever is more. It is 1 for a known model.
 float fuse(std::span<Candidate> candidates, const FusionInput& input,
            SessionSums& sums);
 

@@ -35,7 +35,7 @@ class SignPlane {
   [[nodiscard]] std::uint8_t* groups(Slot slot) const noexcept;
   // Of the rows from `slot` on, likewise.
   [[nodiscard]] float* factors(Slot slot) const noexcept {
-    float* all = reinterpret_cast<float*>(chunks_[slot / kChunkRows].get());
+    auto* all = reinterpret_cast<float*>(chunks_[slot / kChunkRows].get());
     return all + slot % kChunkRows;
   }
   [[nodiscard]] std::size_t nbytes() const noexcept;
