@@ -365,7 +365,7 @@ __m256i entries(const std::uint8_t* table, const std::uint8_t* line) noexcept {
 struct GroupSums {
   template <std::size_t>
   static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
-                 std::size_t) noexcept {
+                 std::size_t /*unused*/) noexcept {
     for (std::size_t row = 0; row < kSignGroup; row += 32) {
       __m256i both = _mm256_setzero_si256();  // of an even row and, 256 times, the next
       __m256i odd = _mm256_setzero_si256();

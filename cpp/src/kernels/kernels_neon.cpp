@@ -148,7 +148,7 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 struct GroupSums {
   template <std::size_t>
   static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
-                 std::size_t) noexcept {
+                 std::size_t /*unused*/) noexcept {
     for (std::size_t row = 0; row < kSignGroup; row += kChunk) {
       uint16x8_t first = vdupq_n_u16(0);
       uint16x8_t last = vdupq_n_u16(0);

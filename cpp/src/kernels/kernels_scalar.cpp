@@ -130,7 +130,7 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 struct GroupSums {
   template <std::size_t>
   static void of(const SignQuery* query, const std::uint8_t* group, std::uint16_t* sums,
-                 std::size_t) noexcept {
+                 std::size_t /*unused*/) noexcept {
     for (std::size_t row = 0; row < kSignGroup; ++row) sums[row] = 0;
     const std::uint8_t* table = query->tables;
     for (std::size_t at = 0; at < query->width; at += 8) {
