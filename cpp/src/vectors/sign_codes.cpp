@@ -41,7 +41,7 @@ EncodedSigns::Table table_of(const std::int8_t* q) noexcept {
     const auto if_negative = static_cast<std::uint8_t>(q[i] >> 7);
     sums += magnitude & (kSet[i] ^ if_negative);
   }
-  EncodedSigns::Table table;
+  EncodedSigns::Table table = {};
   std::memcpy(&table, &sums, sizeof(table));
   return table;
 }
