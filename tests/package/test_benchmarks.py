@@ -90,7 +90,9 @@ def test_a_report_reruns_each_figure_of_readme(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(ROOT))
     report = importlib.import_module("bench.report")
     found = list(report.chosen([ROOT / "README.md"], [], tmp_path / "data", tmp_path))
-    rows = re.findall(r"`python -m (bench\S+)", (ROOT / "README.md").read_text("utf-8"))
+    rows = re.findall(
+        r"`python -m (bench[.\w]+)", (ROOT / "README.md").read_text("utf-8")
+    )
     assert {words[0] for _, words in found} == set(rows)
     assert all(str(tmp_path) in " ".join(words) for _, words in found)
     without = list(report.chosen([ROOT / "README.md"], [], None, tmp_path))
