@@ -52,10 +52,7 @@ std::span<const RowId> resolve(const Only& only, const Index& index,
                                std::vector<RowId>& storage) {
   if (!only.is_mask) return only.ids.values;
   const std::vector<RowId> all = ids_of(index);
-  if (only.mask.size() != all.size()) {
-    throw InvalidArgumentError("only: a mask needs one bool for each of Index.ids, " +
-                               std::to_string(all.size()) + " of them");
-  }
+  if (only.mask.size() != all.size()) refuse_mask(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (only.mask[i] != 0) storage.push_back(all[i]);
   }
@@ -71,6 +68,7 @@ HitArrays search_all(const Index& index, const Vectors& queries, SearchOptions o
   options.k = std::min(options.k, std::max<std::size_t>(1, size));
   Array<std::int64_t> ids({queries.rows, options.k});
   Array<float> scores({queries.rows, options.k});
+  // Writes may come between the queries: a mask is one of the rows that are here now.
   std::vector<RowId> allowed;
   if (only) options.only = resolve(*only, index, allowed);
   const std::size_t count = queries.rows * options.k;
@@ -86,14 +84,14 @@ HitArrays search_all(const Index& index, const Vectors& queries, SearchOptions o
 
 HitArrays search(const Index& index, const VectorsArg<"query">& query, Count k, Ef ef,
                  bool exact, const std::optional<Only>& only) {
-  SearchOptions options{k.value, ef.value, exact, {}};
+  SearchOptions options{k.value, ef.value, exact, {}, {}};
   if (query.is_matrix) {
     return search_all(index, query, options, ThreadCount{1}, only, "query");
   }
   thread_local std::vector<Hit> hits;
   check_dim(query.columns, index.dim(), "query");
-  std::vector<RowId> allowed;
-  if (only) options.only = resolve(*only, index, allowed);
+  if (only && only->is_mask) options.mask = only->mask;
+  if (only && !only->is_mask) options.only = only->ids.values;
   with_wait_hook(
       [&](WaitHook hook) { index.search(query.values, options, hits, hook); });
   return to_arrays(hits);
@@ -102,7 +100,7 @@ HitArrays search(const Index& index, const VectorsArg<"query">& query, Count k, 
 HitArrays search_batch(const Index& index, const VectorsArg<"queries", 2>& queries,
                        Count k, Ef ef, bool exact, ThreadCount threads,
                        const std::optional<Only>& only) {
-  return search_all(index, queries, {k.value, ef.value, exact, {}}, threads, only,
+  return search_all(index, queries, {k.value, ef.value, exact, {}, {}}, threads, only,
                     "queries");
 }
 

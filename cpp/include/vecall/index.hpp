@@ -25,7 +25,12 @@ struct SearchOptions {
   bool exact = false;   // look at every row, score from float32 where it is stored
   // The ids that may be found; nothing means all.
   std::optional<std::span<const RowId>> only = std::nullopt;
+  // Instead: one byte for each of ids(), in their order; 0 = may not be found.
+  std::optional<std::span<const std::uint8_t>> mask = std::nullopt;
 };
+
+// Throws the error for a mask of another length than `wanted`.
+[[noreturn]] void refuse_mask(std::size_t wanted);
 
 class Index {
  public:
@@ -55,7 +60,8 @@ class Index {
   void build(PauseHook pause = {});
 
   // The k nearest vectors, best first; equal cosines by smaller id. A zero vector finds
-  // nothing. Throws DimensionError, and InvalidArgumentError for NaN, Inf or a k of 0.
+  // nothing. Throws DimensionError, and InvalidArgumentError for NaN, Inf, a k of 0 or
+  // a mask of another length.
   void search(std::span<const float> query, const SearchOptions& options,
               std::vector<Hit>& hits, WaitHook before_wait = {}) const;
   [[nodiscard]] std::vector<Hit> search(std::span<const float> query,

@@ -79,9 +79,11 @@ struct Filter {
   std::optional<SessionKey> session;
   std::optional<LabelHash> author;
   std::optional<LabelHash> kind;
-  std::optional<std::span<const RowId>> only;    // borrowed for the call
-  std::span<const RowId> without;                // borrowed for the call
-  std::span<const SessionKey> without_sessions;  // borrowed; kNoSession is ignored
+  std::optional<std::span<const RowId>> only;  // borrowed for the call
+  // One byte for each live row, in the order of their slots; 0 = may not be found.
+  std::optional<std::span<const std::uint8_t>> mask;  // borrowed for the call
+  std::span<const RowId> without;                     // borrowed for the call
+  std::span<const SessionKey> without_sessions;       // borrowed; kNoSession is ignored
   Micros after = kMinTime;
   Micros before = kMaxTime;
   Micros now = kMinTime;

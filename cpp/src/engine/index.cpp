@@ -90,6 +90,7 @@ void Index::search(std::span<const float> query, const SearchOptions& options,
   if (!normalise_query(query, dim(), unit)) return;
   SearchQuery one{unit, options.k, options.ef, options.exact, {}};
   one.filter.only = options.only;
+  one.filter.mask = options.mask;
   const Partition& partition = *state_->partition;
   SharedRead read(partition, before_wait);
   read.expect(partition.search_bytes(options.ef));
@@ -129,6 +130,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
   batch.ef = options.ef;
   batch.exact = options.exact;
   batch.filter.only = options.only;
+  batch.filter.mask = options.mask;
   batch_search(*state_->partition, batch, threads, pause, ids, scores);
 }
 

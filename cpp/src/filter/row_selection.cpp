@@ -1,5 +1,11 @@
 #include "filter/row_selection.hpp"
 
+#include <algorithm>
+#include <string>
+
+#include "vecall/errors.hpp"
+#include "vecall/index.hpp"
+
 namespace vecall {
 
 namespace {
@@ -55,19 +61,26 @@ struct Test {
 
 }  // namespace
 
+void refuse_mask(std::size_t wanted) {
+  throw InvalidArgumentError("only: a mask needs one bool for each of Index.ids, " +
+                             std::to_string(wanted) + " of them");
+}
+
 void RowSelection::select(const Filter& filter, const RowTable& rows,
                           const Labels* labels,
                           const std::vector<Slot>& last_of_session, const IdMap& ids) {
   rows_ = &rows;
   const Test test(filter, rows, labels);
   selects_all_ = !(test.by_time || test.by_expiry || test.by_session ||
-                   test.by_author || test.by_kind || filter.only ||
+                   test.by_author || test.by_kind || filter.only || filter.mask ||
                    !filter.without.empty() || !filter.without_sessions.empty());
   count_ = rows.live();
   if (selects_all_) return;
   count_ = 0;
   bits_.assign((rows.slots() + 63) / 64, 0);
-  if (filter.only) {
+  if (filter.mask) {
+    select_mask(*filter.mask);
+  } else if (filter.only) {
     const std::span<const RowId> only = *filter.only;
     for (std::size_t i = 0; i < only.size(); ++i) {
       if (i + 2 * kAhead < only.size()) ids.prefetch(only[i + 2 * kAhead]);
@@ -87,6 +100,25 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
     }
   }
   leave_out(filter, rows, labels, last_of_session, ids);
+}
+
+void RowSelection::select_mask(std::span<const std::uint8_t> mask) {
+  if (mask.size() != rows_->live()) refuse_mask(rows_->live());
+  const std::uint8_t* next = mask.data();
+  const Slot slots = rows_->slots();
+  for (std::size_t word = 0; word < bits_.size(); ++word) {
+    std::uint64_t bits = 0;
+    const auto first = static_cast<Slot>(word * 64);
+    const Slot end = std::min<Slot>(first + 64, slots);
+    for (Slot slot = first; slot < end; ++slot) {
+      const bool is_live = rows_->is_live(slot);
+      const bool passes = is_live && *next != 0;
+      bits |= static_cast<std::uint64_t>(passes) << (slot - first);
+      next += is_live ? 1 : 0;
+    }
+    bits_[word] = bits;
+    count_ += static_cast<std::size_t>(std::popcount(bits));
+  }
 }
 
 void RowSelection::leave_out(const Filter& filter, const RowTable& rows,

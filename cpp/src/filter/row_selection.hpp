@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "rows/id_map.hpp"
@@ -60,6 +61,7 @@ class RowSelection {
     count_ -= (bits_[slot / 64] & bit) != 0 ? 1 : 0;
     bits_[slot / 64] &= ~bit;
   }
+  void select_mask(std::span<const std::uint8_t> mask);
   void leave_out(const Filter& filter, const RowTable& rows, const Labels* labels,
                  const std::vector<Slot>& last_of_session, const IdMap& ids);
 

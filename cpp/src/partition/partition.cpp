@@ -220,9 +220,10 @@ std::size_t Partition::recall_bytes(const RecallQuery& query) const {
     bytes += rows_.slots() * (kBytesPerTest + kBytesPerPosting);
   }
   const Filter& filter = query.filter;
-  const bool tests_rows = filter.session || filter.author || filter.kind ||
-                          filter.after != kMinTime || filter.before != kMaxTime ||
-                          !filter.without.empty() || !filter.without_sessions.empty() ||
+  const bool tests_rows = filter.mask || filter.session || filter.author ||
+                          filter.kind || filter.after != kMinTime ||
+                          filter.before != kMaxTime || !filter.without.empty() ||
+                          !filter.without_sessions.empty() ||
                           rows_.any_expires_by(filter.now);
   if (filter.only) {
     bytes += filter.only->size() * kBytesPerTest;
