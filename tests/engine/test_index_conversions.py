@@ -175,6 +175,29 @@ def test_an_index_shows_itself() -> None:
     assert all(type(number) is int for number in index)
 
 
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
+@pytest.mark.parametrize("holes", [0, 7])
+def test_a_mask_of_any_length_selects_what_its_ids_select(
+    rows: int, holes: int
+) -> None:
+    """Whole words of 64 rows, the rest of one, and slots that removed rows left."""
+    rng = np.random.default_rng(rows + holes)
+    vectors = rng.standard_normal((rows + holes, DIM)).astype(np.float32)
+    index = Index(DIM, kind="flat")
+    index.add(np.arange(rows + holes), vectors)
+    index.remove(rng.permutation(rows + holes)[:holes])
+    for share in (0.0, 0.1, 0.5, 1.0):
+        mask = rng.random(rows) < share
+        found = index.search(QUERY, rows, only=mask)
+        assert sorted(found[0].tolist()) == index.ids[mask].tolist()
+        wanted = index.search(QUERY, rows, only=index.ids[mask])
+        assert [each.tolist() for each in found] == [each.tolist() for each in wanted]
+    odd = mask.view(np.uint8) * np.uint8(254)  # bytes that are true, and not 1
+    assert sorted(index.search(QUERY, rows, only=odd.view(bool))[0].tolist()) == sorted(
+        index.ids.tolist()
+    )
+
+
 @pytest.mark.parametrize("kind", ["auto", "flat", "hnsw"])
 def test_an_index_is_pickled_and_copied_whole(kind: str) -> None:
     index = Index(DIM, kind, 4, codec="int4+8+4", keep_float32=True, seed=9)

@@ -59,6 +59,15 @@ struct Test {
   }
 };
 
+// The bits of eight bytes: whether each is not 0, the first byte as the lowest bit.
+std::uint64_t bits_of(const std::uint8_t* bytes) noexcept {
+  std::uint64_t eight = 0;
+  for (int i = 0; i < 8; ++i) eight |= std::uint64_t{bytes[i]} << (8 * i);
+  constexpr std::uint64_t kLow = 0x7f7f'7f7f'7f7f'7f7f;
+  eight = (((eight & kLow) + kLow) | eight) >> 7 & 0x0101'0101'0101'0101;
+  return eight * 0x0102'0408'1020'4080 >> 56;
+}
+
 }  // namespace
 
 void refuse_mask(std::size_t wanted) {
@@ -106,15 +115,21 @@ void RowSelection::select_mask(std::span<const std::uint8_t> mask) {
   if (mask.size() != rows_->live()) refuse_mask(rows_->live());
   const std::uint8_t* next = mask.data();
   const Slot slots = rows_->slots();
+  const bool all_live = mask.size() == slots;
   for (std::size_t word = 0; word < bits_.size(); ++word) {
-    std::uint64_t bits = 0;
     const auto first = static_cast<Slot>(word * 64);
     const Slot end = std::min<Slot>(first + 64, slots);
-    for (Slot slot = first; slot < end; ++slot) {
-      const bool is_live = rows_->is_live(slot);
-      const bool passes = is_live && *next != 0;
-      bits |= static_cast<std::uint64_t>(passes) << (slot - first);
-      next += is_live ? 1 : 0;
+    std::uint64_t bits = 0;
+    if (all_live && end - first == 64) {
+      for (Slot byte = 0; byte < 8; ++byte) {
+        bits |= bits_of(next + std::size_t{8} * byte) << (8 * byte);
+      }
+      next += 64;
+    } else {
+      for (Slot slot = first; slot < end; ++slot) {
+        if (!rows_->is_live(slot)) continue;
+        bits |= static_cast<std::uint64_t>(*next++ != 0) << (slot - first);
+      }
     }
     bits_[word] = bits;
     count_ += static_cast<std::size_t>(std::popcount(bits));

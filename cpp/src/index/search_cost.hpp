@@ -22,13 +22,10 @@ struct SearchSize {
 namespace search_cost {
 
 // What a row costs when it is compared (measured, see bench/results/performance.md).
-inline constexpr double kGatheredRow = 2.0;
-inline constexpr double kTraversedRow = 5.0;
+inline constexpr double kGatheredRow = 4.0;
+inline constexpr double kTraversedRow = 9.0;
 // Rows that a traversal compares for each entry of its pool.
 inline constexpr double kComparedPerEntry = 18.0;
-// A filtered traversal needs a pool this much larger, beside 1 / share, to find as
-// much.
-inline constexpr double kFilteredBreadth = 1.5;
 
 }  // namespace search_cost
 
@@ -67,8 +64,7 @@ inline bool traversal_is_cheaper(const SearchSize& size, IndexKind kind) noexcep
 inline std::size_t pool_size(const SearchSize& size) noexcept {
   auto breadth = static_cast<double>(size.breadth);
   if (!size.selects_all) {
-    breadth *= search_cost::kFilteredBreadth * static_cast<double>(size.slots) /
-               static_cast<double>(size.matches);
+    breadth *= static_cast<double>(size.slots) / static_cast<double>(size.matches);
   }
   return static_cast<std::size_t>(std::min(breadth, static_cast<double>(size.slots)));
 }
