@@ -5,19 +5,29 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import counted, dim, naming, one_line, print_json
+from vecall.cli.console import (
+    Progress,
+    confirmed,
+    counted,
+    dim,
+    naming,
+    one_line,
+    print_json,
+)
 from vecall.cli.options import (
     add_file,
     add_json,
+    add_owner,
     add_path,
+    app_of,
     opened,
     require_file,
     shown_path,
+    user_of,
 )
 from vecall.errors import ConfigError, NotFoundError
 from vecall.limits import SHARED_APP, Scopes
@@ -41,8 +51,7 @@ def add_commands(commands: Any) -> None:
         "Without --yes nothing is changed, and what would be merged is shown. What is "
         "merged or summed up is archived, and restore_memory brings it back.",
     )
-    command.add_argument("--app", required=True, help="the app")
-    command.add_argument("--user", required=True, help="the user")
+    add_owner(command)
     command.add_argument(
         "--similarity",
         type=float,
@@ -76,21 +85,25 @@ def run_consolidate(options: argparse.Namespace) -> int:
     require_file(options.path)
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
+    told = Progress("consolidating", after="what was merged stays merged")
     with opened(options.path, options.embedder, read_only=only_shown) as memory:
-        done = memory.sync.consolidate(
-            app_name=options.app,
-            user_id=options.user,
-            older_than=options.older_than,
-            summarizer=summarizer,
-            similarity=options.similarity,
-            fold=tuple(name.strip() for name in options.fold.split(",")),
-            dry_run=only_shown,
-        )
+        app = app_of(memory, options.app)
+        user = user_of(memory, app, options.user)
+        with told.watching():
+            done = memory.sync.consolidate(
+                app_name=app,
+                user_id=user,
+                older_than=options.older_than,
+                summarizer=summarizer,
+                similarity=options.similarity,
+                fold=tuple(name.strip() for name in options.fold.split(",")),
+                dry_run=only_shown,
+            )
         if options.json:
             print_json(dataclasses.asdict(done))
             return 0
         if not options.yes:
-            texts = _texts(memory, options.app, options.user, done.groups)
+            texts = _texts(memory, app, user, done.groups)
             for group in done.groups:
                 how = "the same words"
                 if group.similarity is not None:
@@ -235,14 +248,9 @@ def _erase_user_in_app(memory: MemoryService, app: str, user: str) -> int:
 
 
 def _confirm_erase(options: argparse.Namespace, apps: list[str]) -> None:
-    if options.yes:
-        return
-    if not sys.stdin.isatty():
-        msg = "--yes: is required when standard input is not a terminal"
-        raise ConfigError(msg)
     where = ", ".join(one_line(app) for app in apps)
-    print(f"Erase {one_line(options.user)} in {where}? This cannot be undone. [y/N] ")
-    if input().strip().lower() not in ("y", "yes"):
+    question = f"Erase {one_line(options.user)} in {where}? This cannot be undone."
+    if not confirmed(options, question):
         msg = "nothing was erased"
         raise ConfigError(msg)
 
