@@ -290,7 +290,7 @@ def print_json(facts: Any) -> None:
     print(json.dumps(facts).replace("\x7f", "\\u007f"))
 
 
-_LABELS = {
+_COLUMNS = {
     "app_name": "app",
     "user_id": "user",
     "session_id": "session",
@@ -339,9 +339,9 @@ def _as_row(value: Any) -> dict[str, Any]:
 
 
 def _table_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = [name for name in _LABELS if name in rows[0]]
+    names = [name for name in _COLUMNS if name in rows[0]]
     cells = [[_cell(name, row[name]) for name in names] for row in rows]
-    return table([_LABELS[name] for name in names], cells)
+    return table([_COLUMNS[name] for name in names], cells)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -418,7 +418,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
     most = columns()
     if most is not None and sum(widths) + 2 * len(widths) - 2 > most:
-        return "\n".join(_paragraph(cells[0], row) for row in cells[1:])
+        paragraphs = []
+        for name, *others in cells[1:]:
+            pairs = zip(cells[0][1:], others, strict=True)
+            facts = [f"{label} {cell}".strip() for label, cell in pairs if cell]
+            paragraphs += [name, wrapped(", ".join(facts), "  ")]
+        return "\n".join(paragraphs)
 
     def line(row: Sequence[str]) -> str:
         gaps = [" " * (w - text_width(c)) for c, w in zip(row, widths, strict=True)]
@@ -427,12 +432,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = "  ".join("-" * width for width in widths)
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
-
-
-def _paragraph(head: Sequence[str], row: Sequence[str]) -> str:
-    pairs = zip(head[1:], row[1:], strict=True)
-    facts = ", ".join(f"{name} {cell}".strip() for name, cell in pairs if cell)
-    return f"{row[0]}\n{wrapped(facts, '  ')}"
 
 
 def confirmed(options: argparse.Namespace, question: str) -> bool:

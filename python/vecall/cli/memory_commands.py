@@ -13,37 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import (
-    confirmed,
-    counted,
-    dim,
-    moment,
-    one_line,
-    print_json,
-    print_listing,
-    show_memory,
-    shown,
-    wrapped,
-)
-from vecall.cli.options import (
-    add_embedder,
-    add_json,
-    add_listing,
-    add_owner,
-    add_path,
-    app_of,
-    opened_plainly,
-    opened_user,
-    parsed_metadata,
-    session_of,
-    user_of,
-)
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.errors import ConfigError
 from vecall.filters.rights import Rights
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
 from vecall.store import State
-from vecall.types import ListedSession, MemoryEntry, Page
+from vecall.types import Filter, ListedSession, MemoryEntry, Page
 
 _MORE = {
     "add": "A new file, app or user begins with it.",
@@ -80,8 +57,8 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("--prefix", default="", help="only names that begin so")
     listing.add_argument("--limit", type=int, default=100, help="at most (%(default)s)")
     listing.add_argument("--after", metavar="NAME", help="only what follows this one")
-    add_path(listing)
-    add_listing(listing)
+    cli.add_path(listing)
+    cli.add_listing(listing)
     listing.set_defaults(run=run_ls)
 
     made = {}
@@ -98,9 +75,9 @@ def add_commands(commands: Any) -> None:
         one = commands.add_parser(name, aliases=aliases, help=about, description=told)
         made[name] = one
         one.set_defaults(run=run)
-        add_owner(one)
-        add_path(one)
-        (add_listing if name == "history" else add_json)(one)
+        cli.add_owner(one)
+        cli.add_path(one)
+        (cli.add_listing if name == "history" else cli.add_json)(one)
         if name in ("add", "forget"):
             one.add_argument("text", help='the text; "-" is standard input')
         else:
@@ -117,7 +94,7 @@ def add_commands(commands: Any) -> None:
             one.add_argument("--importance", type=float, help="0 to 1")
             one.add_argument("--metadata", metavar="JSON", help="its custom_metadata")
         if name in ("add", "edit", "forget"):
-            add_embedder(one)
+            cli.add_embedder(one)
     made["edit"].add_argument("text", nargs="?", help="the new text")
     made["add"].add_argument("--session", help="its session")
     made["add"].add_argument("--ttl", help="its lifetime: seconds, or 12h or 30d")
@@ -128,34 +105,33 @@ def run_ls(options: argparse.Namespace) -> int:
     """List apps, users, sessions or memories."""
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
     is_plain = not (options.memories or options.archived or options.held)
-    with opened_plainly(options.path, read_only=True) as memory:
+    with cli.opened_plainly(options.path, read_only=True) as memory:
         names, admin = _with_only_ones(memory, options), memory.sync.admin
         if not names and is_plain:
-            print_listing(options, apps=admin.list_apps(**page))
+            ui.print_listing(options, apps=admin.list_apps(**page))
             return 0
-        app = app_of(memory, names[0] if names else None)
+        app = cli.app_of(memory, names[0] if names else None)
         if len(names) < 2 and is_plain:
-            print_listing(options, users=admin.list_users(app_name=app, **page))
+            ui.print_listing(options, users=admin.list_users(app_name=app, **page))
             return 0
-        name = user_of(memory, app, names[1] if names[1:] else None)
+        name = cli.user_of(memory, app, names[1] if names[1:] else None)
         rights = Rights(review=options.held)
         user = memory.restricted(rights).sync.user(app, name)
         if is_plain and len(names) < 3:
             sessions = user.list_sessions(**page)
             facts = _facts(user, sessions, options)
-            print_listing(options, sessions=sessions, memories=facts)
+            ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
-        conditions: dict[str, Any] = {}
-        if names[2:]:
-            conditions = {"session_id": session_of(user, names[2])}
+        session = cli.session_of(user, names[2]) if names[2:] else None
+        prefix = options.prefix or None  # of the sessions
         memories = user.list(
             state="quarantined" if options.held else state,
             cursor=options.after,
             limit=options.limit,
-            filter=conditions or None,
+            filter=Filter(session_id=session, session_prefix=prefix),
         )
-    print_listing(options, memories=memories)
+    ui.print_listing(options, memories=memories)
     return 0
 
 
@@ -172,8 +148,8 @@ def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[
         if len(users) == 1 and names[1] != users[0].user_id:
             names.insert(1, users[0].user_id)
     if len(names) > len(given):
-        app_of(memory, options.app)  # says that it is unknown
-        user_of(memory, names[0], options.user)
+        cli.app_of(memory, options.app)  # says that it is unknown
+        cli.user_of(memory, names[0], options.user)
     return names
 
 
@@ -196,7 +172,7 @@ def _facts(
 
 def run_show(options: argparse.Namespace) -> int:
     """Show all fields of a memory."""
-    with opened_user(options, writes=False) as user:
+    with cli.opened_user(options, writes=False) as user:
         revisions = user.history(options.id)
     now = revisions[-1]
     state = {"state": now.state, "why": now.why, "by": now.by}
@@ -204,32 +180,32 @@ def run_show(options: argparse.Namespace) -> int:
     facts |= asdict(now.memory)
     if options.json:
         former = [asdict(each) for each in revisions[:-1]]
-        print_json({"memory": facts, "history": former})
+        ui.print_json({"memory": facts, "history": former})
         return 0
     del facts["content"]
-    facts["history"] = len(revisions) - 1 and (
-        f"{counted(len(revisions) - 1, 'former text')}: vecall history {options.id}"
-    )
-    known = {name: value for name, value in facts.items() if value not in (None, {}, 0)}
+    if revisions[1:]:
+        count = ui.counted(len(revisions) - 1, "former text")
+        facts["history"] = f"{count}: vecall history {options.id}"
+    known = {name: each for name, each in facts.items() if each not in (None, {})}
     indent = " " * (max(map(len, known)) + 2)
     for name, value in known.items():
         is_time = name.endswith("_at") or name in ("timestamp", "valid_until")
-        told = moment(value) if is_time else value
-        first = dim(f"{name.replace('_', ' '):{len(indent)}}")
+        told = ui.moment(value) if is_time else value
+        first = ui.dim(f"{name.replace('_', ' '):{len(indent)}}")
         if name in ("id", "by"):  # never broken, so that it can be copied
-            print(first + one_line(told))
+            print(first + ui.one_line(told))
             continue
-        for line in shown(str(told)).splitlines():
-            print(wrapped(line, indent, first))
+        for line in ui.shown(str(told)).splitlines():
+            print(ui.wrapped(line, indent, first))
             first = indent
     return 0
 
 
 def run_history(options: argparse.Namespace) -> int:
     """Show the revisions of a memory and of those it replaced."""
-    with opened_user(options, writes=False) as user:
+    with cli.opened_user(options, writes=False) as user:
         revisions = user.history(options.id)
-    print_listing(options, revisions=revisions)
+    ui.print_listing(options, revisions=revisions)
     return 0
 
 
@@ -237,23 +213,22 @@ def run_add(options: argparse.Namespace) -> int:
     """Store a text."""
     text = sys.stdin.read() if options.text == "-" else options.text
     given = {**_given_fields(options), "session_id": options.session}
-    with opened_user(options, is_new=True) as user:
+    with cli.opened_user(options, is_new=True) as user:
         id_ = user.add({"content": text, **given}, ttl=options.ttl).id
-    _tell(options, {"id": id_}, f"remembered as {one_line(id_)}")
-    return 0
+    return _tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
 
 
 def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
     fields = ("author", "kind", "source", "importance")
     given = {name: getattr(options, name) for name in fields}
-    given["custom_metadata"] = parsed_metadata(options.metadata)
+    given["custom_metadata"] = cli.parsed_metadata(options.metadata)
     return {name: value for name, value in given.items() if value is not None}
 
 
 def run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
     changes = _given_fields(options)
-    with opened_user(options) as user:
+    with cli.opened_user(options) as user:
         memory = user.get(options.id)
         text = options.text
         if text is None and not changes:
@@ -267,10 +242,9 @@ def run_edit(options: argparse.Namespace) -> int:
             changes["content"] = text
         if changes:
             memory = user.update(options.id, if_version=memory.version, **changes)
-    undo = f"; vecall history {one_line(memory.id)} has the former text"
+    undo = f"; vecall history {ui.one_line(memory.id)} has the former text"
     told = "corrected" + undo * ("content" in changes) if changes else "nothing changed"
-    _tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
-    return 0
+    return _tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
 
 
 def _edited(text: str) -> str:
@@ -292,54 +266,56 @@ def _edited(text: str) -> str:
 
 def run_rm(options: argparse.Namespace) -> int:
     """Archive or delete memories: all of them, or none if one is unknown."""
-    with opened_user(options) as user:
-        for id_ in options.id:  # all of them, or none
-            if user.history(id_)[-1].state == "archived" and not options.forever:
-                msg = f"ID: {one_line(id_)} is archived already"
+    with cli.opened_user(options) as user:
+        ids = list(dict.fromkeys(options.id))
+        for id_ in ids:
+            state = user.history(id_)[-1].state
+            if state != "live" and not options.forever:
+                msg = f"ID: {ui.one_line(id_)} is {state} already; --forever deletes it"
                 raise ConfigError(msg)
-        count = counted(len(options.id), "memory", "memories")
+        count = ui.counted(len(ids), "memory", "memories")
         if options.forever:
-            if not confirmed(options, f"Delete {count}? This cannot be undone."):
+            if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
                 return _tell(options, {"deleted": 0}, "nothing was deleted")
-            user.delete_many(options.id)
-            return _tell(options, {"deleted": len(options.id)}, f"{count} deleted")
-        for id_ in options.id:
+            user.delete_many(ids)
+            return _tell(options, {"deleted": len(ids)}, f"{count} deleted")
+        for id_ in ids:
             user.archive(id_)
-    ids = " ".join(map(one_line, options.id))
-    told = f"{count} archived; undo it by vecall restore {ids}"
-    return _tell(options, {"archived": len(options.id)}, told)
+    told = f"{count} archived; undo it by vecall restore "
+    told += " ".join(map(ui.one_line, ids))
+    return _tell(options, {"archived": len(ids)}, told)
 
 
 def run_restore(options: argparse.Namespace) -> int:
     """Make archived memories live, or release those that are held."""
-    with opened_user(options) as user:
+    with cli.opened_user(options) as user:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
-    count = counted(len(ids), "memory is", "memories are")
+    count = ui.counted(len(ids), "memory is", "memories are")
     return _tell(options, {"restored": ids}, f"{count} live again")
 
 
 def run_forget(options: argparse.Namespace) -> int:
     """Propose memories, and delete them after a yes."""
-    with opened_user(options) as user:
+    with cli.opened_user(options) as user:
         proposal = user.propose_forget(options.text)
         found = proposal.memories
         if not options.json:
-            print("\n".join(map(show_memory, found)) or "no memory matches")
+            print("\n".join(map(ui.show_memory, found)) or "no memory matches")
         deleted = 0
         if found and (options.yes or not options.json):
-            question = f"Delete {counted(len(found), 'memory', 'memories')} for ever?"
-            if confirmed(options, question):
+            count = ui.counted(len(found), "memory", "memories")
+            if ui.confirmed(options, f"Delete {count} for ever?"):
                 deleted = user.confirm_forget(proposal.token)
     proposed = [asdict(memory) for memory in found]
-    told = f"{counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
+    told = f"{ui.counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
     facts = {"proposed": proposed, "deleted": deleted}
     return _tell(options, facts, told or "nothing was deleted")
 
 
 def _tell(options: argparse.Namespace, facts: Mapping[str, Any], line: str) -> int:
     if options.json:
-        print_json(facts)
+        ui.print_json(facts)
     else:
         print(line)
     return 0

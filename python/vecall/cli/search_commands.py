@@ -9,30 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vecall import __version__
-from vecall.cli.console import (
-    bold,
-    counted,
-    dim,
-    naming,
-    one_line,
-    print_json,
-    print_listing,
-    show_memory,
-    typed_lines,
-    wrapped,
-)
-from vecall.cli.options import (
-    add_file,
-    add_json,
-    add_listing,
-    add_owner,
-    add_path,
-    opened,
-    opened_user,
-    parsed_metadata,
-    require_file,
-    shown_path,
-)
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.coding_agents.options import default_path
 from vecall.embedders import why_words_only
 from vecall.errors import ConfigError
@@ -55,7 +33,7 @@ def add_commands(commands: Any) -> None:
         "--explain", action="store_true", help="say what each score is made of"
     )
     search.set_defaults(run=run_search)
-    add_listing(search)
+    cli.add_listing(search)
     why = commands.add_parser(
         "why",
         help="say why a search finds a memory, or does not",
@@ -66,19 +44,19 @@ def add_commands(commands: Any) -> None:
     why.add_argument("id", metavar="ID", help="as vecall search and vecall ls show it")
     why.add_argument("--held", action="store_true", help="one held for review")
     why.set_defaults(run=run_why)
-    add_json(why)
+    cli.add_json(why)
     for command in (search, why):
         _add_search_options(command)
 
     stats = commands.add_parser("stats", help="what a file holds")
-    add_path(stats)
-    add_json(stats)
+    cli.add_path(stats)
+    cli.add_json(stats)
     stats.set_defaults(run=run_stats)
 
 
 def _add_search_options(search: argparse.ArgumentParser) -> None:
     """Add the options of a search; `_search_arguments` returns their values."""
-    add_owner(search)
+    cli.add_owner(search)
     search.add_argument("--top-k", type=int, default=5, help="at most (%(default)s)")
     search.add_argument(
         "--min-similarity", type=float, help="floor on the cosine, -1 to 1"
@@ -109,7 +87,7 @@ def _add_search_options(search: argparse.ArgumentParser) -> None:
     )
     search.add_argument("--after", help="only from this time on, ISO 8601 with offset")
     search.add_argument("--before", help="only before this time")
-    add_file(search)
+    cli.add_file(search)
 
 
 def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -118,7 +96,7 @@ def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
         *("source", "session_prefix", "kind_prefix"),
     )
     given = {name: getattr(options, name) for name in names}
-    metadata = parsed_metadata(options.metadata)
+    metadata = cli.parsed_metadata(options.metadata)
     return {
         "top_k": options.top_k,
         "min_similarity": options.min_similarity,
@@ -133,8 +111,8 @@ def run_search(options: argparse.Namespace) -> int:
         msg = "query: give one, or --interactive"
         raise ConfigError(msg)
     arguments = {**_search_arguments(options), "explain": options.explain}
-    with opened_user(options, writes=False) as user:
-        queries = typed_lines("query> ") if options.interactive else [options.query]
+    with cli.opened_user(options, writes=False) as user:
+        queries = ui.typed_lines("query> ") if options.interactive else [options.query]
         for query in queries:
             times = []
             for _ in range(2):  # the first loads the user and embeds the query
@@ -151,15 +129,15 @@ def _print_found(
     cold, warm = times
     if options.json:
         entries = [dataclasses.asdict(entry) for entry in memories]
-        print_json({"memories": entries, "cold_ms": cold, "ms": warm})
+        ui.print_json({"memories": entries, "cold_ms": cold, "ms": warm})
     elif options.csv:
-        print_listing(options, memories=memories)
+        ui.print_listing(options, memories=memories)
     else:
         for rank, entry in enumerate(memories, 1):
-            print(show_memory(entry, rank))
+            print(ui.show_memory(entry, rank))
         count = len(memories)
-        shown = counted(count, "memory", "memories") if count else "no memories"
-        print(dim(f"{shown} in {warm:.2f} ms (cold {cold:.0f} ms)"))
+        shown = ui.counted(count, "memory", "memories") if count else "no memories"
+        print(ui.dim(f"{shown} in {warm:.2f} ms (cold {cold:.0f} ms)"))
 
 
 _OUTCOMES = {
@@ -177,22 +155,23 @@ _OUTCOMES = {
 
 def run_why(options: argparse.Namespace) -> int:
     """Explain what a search does with one memory."""
-    with opened_user(options, writes=False) as user:
+    with cli.opened_user(options, writes=False) as user:
         told = user.explain(options.query, options.id, **_search_arguments(options))
     if options.json:
-        print_json(dataclasses.asdict(told))
+        ui.print_json(dataclasses.asdict(told))
         return 0
-    print(bold(wrapped(" ".join([_OUTCOMES[told.outcome], ", ".join(told.failed)]))))
-    facts = []
+    outcome = " ".join([_OUTCOMES[told.outcome], ", ".join(told.failed)])
+    facts = [told.why, told.by and f"by {told.by}"]
     if told.rank is not None:
-        facts.append(f"rank {told.rank:,} of {counted(told.candidates, 'candidate')}")
+        facts = [f"rank {told.rank:,} of {ui.counted(told.candidates, 'candidate')}"]
     if told.margin is not None:
         facts.append(f"margin {told.margin:+.3g}")
-    if told.why is not None:
-        facts.append(told.why + (f" by {told.by}" if told.by else ""))
-    print(wrapped(", ".join(facts)) + "\n" * bool(facts) + show_memory(told.memory))
+    print(ui.bold(ui.wrapped(outcome)))
+    if any(facts):
+        print(ui.wrapped(", ".join(filter(None, facts))))
+    print(ui.show_memory(told.memory))
     if told.last is not None and told.last.id != told.memory.id:
-        print(f"in the last place of the result:\n{show_memory(told.last)}")
+        print(f"in the last place of the result:\n{ui.show_memory(told.last)}")
     return 0
 
 
@@ -215,16 +194,16 @@ def run_overview(options: argparse.Namespace) -> int:
     path = options.path = default_path()
     is_there = is_database_url(path) or Path(path).exists()
     facts = _facts(path) if is_there else {}
-    print(bold(f"vecall {__version__}") + f"  {one_line(shown_path(path))}")
+    print(ui.bold(f"vecall {__version__}") + f"  {ui.one_line(cli.shown_path(path))}")
     if not facts.get("memories"):
         print(f"no memories yet\n{_BEGIN}")
         return 0
-    users = counted(facts["users"], "user")
-    memories = counted(facts["memories"], "memory", "memories")
+    users = ui.counted(facts["users"], "user")
+    memories = ui.counted(facts["memories"], "memory", "memories")
     size = facts.get("file_bytes", 0) + facts.get("wal_bytes", 0)
     means = "words" if facts["words_only"] else f"words and {facts['model']}"
     by = f"{size / 1e6:,.1f} MB, " * bool(size) + f"searched by {means}"
-    print(wrapped(f"{memories} of {users}, {by}"))
+    print(ui.wrapped(f"{memories} of {users}, {by}"))
     print(_GO_ON)
     return 0
 
@@ -234,20 +213,20 @@ def _facts(path: str) -> dict[str, Any]:
     if is_database_url(path):
         facts = _database_facts(path)
     else:
-        with naming(path):
+        with ui.naming(path):
             facts = file_facts(Path(path))
     return {**facts, "words_only": _words_only(facts)}
 
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the statistics."""
-    require_file(options.path)
+    cli.require_file(options.path)
     facts = _facts(options.path)
     if options.json:
-        print_json(facts)
+        ui.print_json(facts)
         return 0
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else one_line(value or "none")
+        shown = f"{value:,}" if isinstance(value, int) else ui.one_line(value or "none")
         print(f"{name.replace('_', ' '):14} {shown}")
     return 0
 
@@ -267,7 +246,7 @@ def _words_only(facts: dict[str, Any]) -> str | None:
 
 def _database_facts(url: str) -> dict[str, Any]:
     """Return the statistics of a database, without those of this process."""
-    with opened(url, "none") as memory:
+    with cli.opened(url, "none") as memory:
         facts = memory.sync.admin.stats()
     own = (
         "loaded_users",
