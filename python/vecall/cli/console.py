@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
 import json
 import os
 import re
+import shutil
 import sys
-import textwrap
+import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any, TextIO, cast
 
 from vecall.clock import to_datetime
 from vecall.errors import (
     BusyError,
+    ConfigError,
     CorruptFileError,
     EmbedderError,
     IncompatibleFileError,
@@ -27,7 +32,7 @@ from vecall.errors import (
 )
 from vecall.store import Finding
 from vecall.text import strip_invisible
-from vecall.types import MemoryEntry
+from vecall.types import MemoryEntry, Revision
 
 # Removes all terminal escapes except vecall's own from a command's output.
 #
@@ -171,10 +176,11 @@ def _error_causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-# Terminal output of the commands: colours, progress, memories, tables.
+# Terminal output of the commands: colours, widths, memories, tables, progress.
 
 
-_WIDTH = 88
+_READABLE = 100  # columns of a text, on a wider terminal too
+_JOIN, _EMOJI = "\u200d", "\ufe0f"
 
 
 def _has_colours(stream: TextIO) -> bool:
@@ -191,9 +197,178 @@ def dim(text: str) -> str:
     return f"{DIM}{shown(text)}{PLAIN}" if _has_colours(sys.stdout) else text
 
 
+def columns() -> int | None:
+    """Return the columns of the terminal; None in a pipe, where no line is broken.
+
+    $COLUMNS is obeyed in both.
+    """
+    if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
+        return None
+    return max(shutil.get_terminal_size().columns, 20)
+
+
+@lru_cache(4_096)
+def _columns_of(char: str) -> int:
+    """The columns that a terminal moves on by for a character that stands alone."""
+    if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _clusters(text: str) -> Iterator[tuple[str, int]]:
+    """Yield what a terminal shows as one character, and the columns that it takes."""
+    cluster: list[str] = []
+    width = 0
+    for char in text:
+        own = _columns_of(char)
+        is_tone = width == 2 and "\U0001f3fb" <= char <= "\U0001f3ff"
+        is_joined = own == 2 and cluster[-1:] == [_JOIN]
+        if cluster and (own == 0 or is_tone or is_joined):
+            width = 2 if char == _EMOJI else width
+        else:
+            if cluster:
+                yield "".join(cluster), width
+            cluster, width = [], own
+        cluster.append(char)
+    if cluster:
+        yield "".join(cluster), width
+
+
+def text_width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
+
+
+def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
+    """Yield words, wide characters and pieces of what is longer than a line.
+
+    With each come its columns, and whether a space is before it.
+    """
+    for word in text.split():
+        if word.isascii() and len(word) <= room:
+            yield word, len(word), True
+            continue
+        part: list[str] = []
+        is_first, size, last = True, 0, 0
+        for cluster, width in _clusters(word):
+            if part and (2 in (width, last) or size + width > room):
+                yield "".join(part), size, is_first
+                is_first, part, size = False, [], 0
+            part.append(cluster)
+            size, last = size + width, width
+        yield "".join(part), size, is_first
+
+
+def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
+    """Return a text on lines that the terminal shows whole; on one line in a pipe.
+
+    Args:
+        text: The text.
+        indent: What is before each line.
+        first: What is before the first line instead, with as many columns.
+    """
+    text, width = one_line(text), columns()
+    begin = indent if first is None else first
+    if width is None:
+        return begin + text
+    room = max(min(width, _READABLE) - len(indent), 10)
+    lines: list[str] = []
+    line: list[str] = []
+    used = 0
+    for atom, size, is_word in _atoms(text, room):
+        gap = int(is_word and used > 0)
+        if used and used + gap + size > room:
+            lines.append("".join(line))
+            line, used, gap = [], 0, 0
+        line += [" " * gap, atom]
+        used += gap + size
+    return begin + f"\n{indent}".join([*lines, "".join(line)])
+
+
 def print_json(facts: Any) -> None:
     """Print JSON in ASCII, which contains no terminal escapes."""
     print(json.dumps(facts).replace("\x7f", "\\u007f"))
+
+
+_COLUMNS = {
+    "app_name": "app",
+    "user_id": "user",
+    "session_id": "session",
+    "users": "users",
+    "sessions": "sessions",
+    "memories": "memories",
+    "text_bytes": "bytes",
+    "created_at": "first",
+    "first_at": "first",
+    "updated_at": "last",
+    "last_at": "last",
+}
+
+
+def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
+    """Print lists of public values: as JSON, as CSV (the first that has any), as text.
+
+    Args:
+        options: Those of `add_listing`.
+        **lists: Apps, users, sessions, memories or revisions, by name.
+    """
+    pages = {name: list(map(_as_row, rows)) for name, rows in lists.items()}
+    nexts = (getattr(rows, "next", None) for rows in lists.values())
+    more = next(filter(None, nexts), None)
+    if options.json:
+        print_json({**pages, "next": more})
+    elif options.csv:
+        _print_csv(next(filter(None, pages.values()), []))
+    elif not any(lists.values()):
+        print(f"no {' and no '.join(lists)}")
+    else:
+        for name, rows in lists.items():
+            if rows and len(lists) > 1 and isinstance(rows[0], MemoryEntry):
+                print(bold(f"{name} of no session"))
+            if rows and isinstance(rows[0], MemoryEntry | Revision):
+                print("\n".join(map(_show, rows)))
+            elif rows:
+                print(_table_of(pages[name]))
+        if more:
+            print(dim(f"more: --after {one_line(more)}"))
+
+
+def _as_row(value: Any) -> dict[str, Any]:
+    row = dataclasses.asdict(value)
+    return {**row, "text": value.text} if isinstance(value, MemoryEntry) else row
+
+
+def _table_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = [name for name in _COLUMNS if name in rows[0]]
+    cells = [[_cell(name, row[name]) for name in names] for row in rows]
+    return table([_COLUMNS[name] for name in names], cells)
+
+
+def _cell(name: str, value: Any) -> str:
+    if name.endswith("_at"):
+        return moment(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _show(value: MemoryEntry | Revision) -> str:
+    if isinstance(value, MemoryEntry):
+        return show_memory(value)
+    facts = [value.why or "", "" if value.at is None else moment(value.at)]
+    facts += [f"by {one_line(value.by)}"] if value.by else []
+    head = f"{bold(value.state)}  {dim(', '.join(filter(None, facts)))}".rstrip()
+    return f"{head}\n{show_memory(value.memory)}"
+
+
+def _print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows with the same names; what is no scalar, as JSON."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(rows[0] if rows else ())
+    for row in rows:
+        cells = row.values()
+        writer.writerow(
+            json.dumps(cell) if isinstance(cell, dict | list | tuple) else cell
+            for cell in cells
+        )
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -201,73 +376,104 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def show_memory(rank: int, memory: MemoryEntry) -> str:
-    """Return one recalled memory: score, time, author and text."""
-    when = "no date"
-    if memory.timestamp is not None:
-        when = to_datetime(memory.timestamp).strftime("%d %b %Y %H:%M")
-    scores = f"score {memory.score:.2f}" if memory.score is not None else ""
+def moment(seconds: float | None) -> str:
+    """Return a time for people, in UTC."""
+    if seconds is None:
+        return "no date"
+    return to_datetime(seconds).strftime("%d %b %Y %H:%M")
+
+
+def show_memory(memory: MemoryEntry, rank: int | None = None) -> str:
+    """Return one memory: author, time, scores, text and id."""
+    indent = "  " if rank is None else "     "
+    author = one_line(memory.author or "unknown")
+    said = memory.created_at if memory.timestamp is None else memory.timestamp
+    details = moment(memory.timestamp if rank else said)
+    if memory.score is not None:
+        details += f"  score {memory.score:.2f}"
     if memory.similarity is not None:
-        scores += f", cosine {memory.similarity:.2f}"
+        details += f", cosine {memory.similarity:.2f}"
     if memory.confidence is not None:
-        scores += f", {100 * memory.confidence:.0f} % sure"
-    author = bold(one_line(memory.author or "unknown"))
-    head = f"  {rank}. {author}  {dim(f'{when}  {scores}')}"
-    said = textwrap.fill(
-        one_line(memory.text),
-        _WIDTH,
-        initial_indent="     ",
-        subsequent_indent="     ",
-    )
+        details += f", {100 * memory.confidence:.0f} % sure"
+    head = author if rank is None else f"{f'  {rank}.'.ljust(4)} {author}"
+    if text_width(head) + 2 + len(details) <= (columns() or _READABLE):
+        lines = [f"{bold(head)}  {dim(details)}"]
+    else:
+        lines = [bold(head), dim(wrapped(details, indent))]
+    lines.append(wrapped(memory.text, indent))
     if memory.explanation is not None:
         parts = [f"{name} {part:.3g}" for name, part in memory.explanation.items()]
-        said += "\n" + dim(
-            textwrap.fill(
-                ", ".join(parts),
-                _WIDTH,
-                initial_indent="     ",
-                subsequent_indent="     ",
-            )
-        )
-    return f"{head}\n{said}"
+        lines.append(dim(wrapped(", ".join(parts), indent)))
+    if memory.id is not None:  # never broken, so that it can be copied
+        lines.append(dim(f"{indent}id {one_line(memory.id)}"))
+    return "\n".join(lines)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; the first column is flush left, the others right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    """Return a table; the first column is flush left, the others right.
 
-    def line(cells: Sequence[str]) -> str:
-        shown = [cells[0].ljust(widths[0])]
-        shown += [c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True)]
-        return "  ".join(shown).rstrip()
+    Where the terminal is narrower, each row is a paragraph; nothing is cut off.
+    """
+    cells = [[one_line(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
+    most = columns()
+    if most is not None and sum(widths) + 2 * len(widths) - 2 > most:
+        paragraphs = []
+        for name, *others in cells[1:]:
+            pairs = zip(cells[0][1:], others, strict=True)
+            facts = [f"{label} {cell}".strip() for label, cell in pairs if cell]
+            paragraphs += [name, wrapped(", ".join(facts), "  ")]
+        return "\n".join(paragraphs)
+
+    def line(row: Sequence[str]) -> str:
+        gaps = [" " * (w - text_width(c)) for c, w in zip(row, widths, strict=True)]
+        first, *others = zip(row, gaps, strict=True)
+        return "  ".join(["".join(first), *(gap + c for c, gap in others)]).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(head), rule, *map(line, rows)])
+    return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
+
+
+def confirmed(options: argparse.Namespace, question: str) -> bool:
+    """Whether the person says yes, or --yes did.
+
+    Raises:
+        ConfigError: There is nobody to ask.
+    """
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        msg = "--yes: is required when standard input is not a terminal"
+        raise ConfigError(msg)
+    print(f"{question} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def typed_lines(prompt: str) -> Iterator[str]:
+    """Yield what is typed, line by line, to an empty line or the end of the input."""
+    with suppress(EOFError):
+        while line := input(prompt).strip():
+            yield line
 
 
 class Progress:
-    """A bar on standard error, if that is a terminal; silent otherwise."""
+    """How far a work is, on standard error if that is a terminal.
 
-    def __init__(self, label: str, total: int) -> None:
-        """Start at 0 of `total`."""
-        self._label = label
-        self._total = max(total, 1)
+    After a block with it that Ctrl-C ends, `main` says what was done.
+    """
+
+    def __init__(self, label: str, total: int = 0, after: str = "") -> None:
+        """Start at 0 of `total`; 0 is unknown. `after` says what to do after Ctrl-C."""
+        self._label, self._total, self._after = label, total, after
         self._done = 0
-        self._shown = -1
         self._begun = self._drawn = time.monotonic()
 
     def add(self, count: int) -> None:
         """Count `count` more items as done."""
-        self._done += count
-        percent = min(100, 100 * self._done // self._total)
-        if percent == self._shown or not sys.stderr.isatty():
-            return
-        self._shown = percent
-        bar = ("#" * (percent * 30 // 100)).ljust(30)
-        print(f"{RETURN}{self._label} [{bar}] {percent:3d}%", end="", file=sys.stderr)
+        self.at(self._done + count, self._total, self._done + count)
 
     def at(self, done: int, total: int, count: int) -> None:
-        """Show how far a work of unknown length is, at most ten times a second.
+        """Show how far a work is, at most ten times a second.
 
         Args:
             done: How much is done.
@@ -275,21 +481,58 @@ class Progress:
             count: How many records were done, for the rate.
         """
         now = time.monotonic()
-        if now - self._drawn < 0.1 or not sys.stderr.isatty():
+        was, self._done = self._done, count
+        ends = was < count and done == total
+        if (now - self._drawn < 0.1 and not ends) or not sys.stderr.isatty():
             return
-        self._drawn, passed = now, now - self._begun
-        line = f"{self._label} {count:,}, {count / passed:,.0f}/s"
+        self._drawn, passed = now, max(now - self._begun, 0.001)
+        rate = f" {count:,}, {count / passed:,.0f}/s"
+        line = self._label + (rate if count else f", {_clock(passed)}")
         if total and done:
-            left = round(passed * max(total - done, 0) / done)
-            line += (
-                f", {min(100, 100 * done // total)}%, {left // 60}:{left % 60:02} left"
-            )
+            share = min(done / total, 1.0)
+            left = _clock(passed * (1.0 - share) / share)
+            line += f", {100 * share:.0f}%, {left} left"
+        line = line[: shutil.get_terminal_size().columns - 1]
         print(f"{RETURN}{line}{ERASE}", end="", file=sys.stderr, flush=True)
 
+    @contextmanager
+    def watching(self, done: Callable[[], int] = int, total: int = 0) -> Iterator[None]:
+        """Show during the block how far it is, or at least how long it takes."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.2):
+                self.at(done(), total, 0)
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            with self:
+                yield
+        finally:
+            ended.set()
+            thread.join()
+
     def finish(self) -> None:
-        """Wipe the bar."""
+        """Wipe the line."""
         if sys.stderr.isatty():
             print(f"{RETURN}{ERASE}", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Progress:
+        """Begin."""
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Wipe the line; tell an interrupt what was done."""
+        self.finish()
+        if isinstance(error, KeyboardInterrupt) and not error.args:
+            of = f" of {self._total:,}" if self._total else ""
+            done = f": {self._done:,}{of} done" if self._done else ""
+            error.args = ("; ".join(filter(None, [self._label + done, self._after])),)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 # Prints what an examination found.

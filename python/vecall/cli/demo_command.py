@@ -15,7 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import Progress, bold, dim, print_json, show_memory
+from vecall.cli.console import (
+    Progress,
+    bold,
+    dim,
+    print_json,
+    show_memory,
+    typed_lines,
+)
 from vecall.cli.options import add_embedder, add_json, expanded, opened, refuse_database
 from vecall.demo import load_conversations
 from vecall.embedders import has_local
@@ -178,7 +185,7 @@ def _ask(
     if not options.json:
         print(f"{bold(user)} asks: {question}  {dim(f'{1e6 * seconds:.0f} us')}")
         for rank, entry in enumerate(memories, 1):
-            print(show_memory(rank, entry))
+            print(show_memory(entry, rank))
         if not memories:
             print("     no memory found")
         print()
@@ -218,13 +225,7 @@ def _ask_typed_questions(
         f"\nAsk as {user}. Another name ({', '.join(users)}) changes who asks; an empty"
     )
     print("line ends.")
-    while True:
-        try:
-            line = input(f"{user}> ").strip()
-        except EOFError:
-            return
-        if not line:
-            return
+    for line in typed_lines("query> "):
         if line in users:
             user = line
         else:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from vecall.cli.console import (
-    ERASE,
-    RETURN,
     Progress,
     counted,
     naming,
@@ -25,22 +22,25 @@ from vecall.cli.options import (
     add_embedder,
     add_json,
     add_path,
+    app_of,
     chosen,
     expanded,
+    opened_plainly,
     refuse_database,
     require_file,
     shown_path,
+    user_of,
     with_progress,
 )
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
 from vecall.index.partition_cache import examine_storage
-from vecall.service.memory_service import MemoryService
 from vecall.store import (
     CopyReport,
     Salvage,
     copy_storage,
+    file_facts,
     initialize_database,
     migrate_database,
     public_url,
@@ -122,7 +122,7 @@ def add_commands(commands: Any) -> None:
         "Knowledge Format (default: %(default)s)",
     )
     export.add_argument("--app", help="only of this app")
-    export.add_argument("--user", help="only of this user; needs --app")
+    export.add_argument("--user", help="only of this user, of --app or the only app")
     export.add_argument(
         "--no-vectors", action="store_true", help="leave the vectors out"
     )
@@ -156,16 +156,6 @@ def _add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None
 
 def _path(typed: str) -> Path:
     return Path(expanded(typed))
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[MemoryService]:
-    """Open a file or a database for maintenance, without an embedder."""
-    require_file(path)
-    with naming(shown_path(path)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        with MemoryService(path, embedder=None) as memory:
-            yield memory
 
 
 def recovered(found: Salvage, target: str) -> list[str]:
@@ -227,62 +217,69 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
-    with _opened(options.path) as memory, naming(options.target):
+    target, total = Path(options.target), _size(Path(options.path))
+    with (
+        opened_plainly(options.path) as memory,
+        naming(options.target),
+        Progress("copying").watching(lambda: _size(target), total),
+    ):
         memory.sync.admin.backup(options.target)
     size = Path(options.target).stat().st_size
     _print_result(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
     return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
-    """Write the memories; report to standard error if they go to standard output."""
-    if options.user is not None and options.app is None:
-        msg = "--user: needs --app, the app of the user"
-        raise ConfigError(msg)
-    if options.format != "jsonl":
-        return _export_other(options)
-    to_output = options.target == "-"
-    with _opened(options.path) as memory, naming(options.target):
-        count = memory.sync.admin.export_jsonl(
-            sys.stdout if to_output else options.target,
-            vectors=not options.no_vectors,
-            app_name=options.app,
-            user_id=options.user,
-        )
-    memories = counted(count, "memory", "memories")
-    if to_output:
-        print(f"{memories} exported", file=sys.stderr)
-    else:
-        _print_result(options, {"memories": count}, f"{memories} in {options.target}")
+def _size(path: Path) -> int:
+    with suppress(OSError):  # it is not there yet
+        return path.stat().st_size
     return 0
 
 
-def _export_other(options: argparse.Namespace) -> int:
-    if options.target == "-":
+def run_export(options: argparse.Namespace) -> int:
+    """Write the memories; report to standard error if they go to standard output."""
+    is_lines = options.format == "jsonl"
+    to_output = options.target == "-"
+    if to_output and not is_lines:
         msg = "--format: this one is written to a file, not to standard output"
         raise ConfigError(msg)
-    with _opened(options.path) as memory, naming(options.target):
-        count = export_file(
-            memory,
-            options.target,
-            format=options.format,
-            app_name=options.app,
-            user_id=options.user,
-        )
+    with opened_plainly(options.path) as memory:
+        app, user = options.app, options.user
+        if (app, user) != (None, None):
+            app = app_of(memory, app)
+            user = user if user is None else user_of(memory, app, user)
+        with naming(options.target):
+            if is_lines:
+                count = memory.sync.admin.export_jsonl(
+                    sys.stdout if to_output else options.target,
+                    vectors=not options.no_vectors,
+                    app_name=app,
+                    user_id=user,
+                )
+            else:
+                count = export_file(
+                    memory,
+                    options.target,
+                    format=options.format,
+                    app_name=app,
+                    user_id=user,
+                )
     memories = counted(count, "memory", "memories")
-    line = f"{memories} in {options.target}, without {NOT_HELD}"
-    _print_result(options, {"memories": count, "without": NOT_HELD}, line)
+    if to_output:
+        print(f"{memories} exported", file=sys.stderr)
+        return 0
+    without = {} if is_lines else {"without": NOT_HELD}
+    line = f"{memories} in {options.target}" + f", without {NOT_HELD}" * bool(without)
+    _print_result(options, {"memories": count, **without}, line)
     return 0
 
 
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
     embedder = resolve(chosen(options.embedder))
-    with _opened(options.path) as memory:
+    with opened_plainly(options.path) as memory:
         total = memory.sync.admin.stats()["memories"]
-        progress = Progress("embedding", total)
-        count = memory.sync.admin.reembed(with_progress(embedder, progress.add))
-        progress.finish()
+        with Progress("embedding", total, "the same command goes on") as progress:
+            count = memory.sync.admin.reembed(with_progress(embedder, progress.add))
         facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
     made = counted(count, "memory", "memories")
@@ -295,7 +292,8 @@ def run_reembed(options: argparse.Namespace) -> int:
 
 def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
-    with _opened(options.path) as memory:
+    told = Progress("rewriting", after="nothing is lost; purge again")
+    with opened_plainly(options.path) as memory, told.watching():
         freed = memory.sync.admin.purge()
     _print_result(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
     return 0
@@ -352,14 +350,14 @@ def add_copying(commands: Any) -> None:
 def run_copy(options: argparse.Namespace) -> int:
     """Copy the storage."""
     require_file(options.source)
-    shows = sys.stderr.isatty() and not options.json
+    progress = Progress("copying users", after="the same command goes on")
 
     def show(report: CopyReport) -> None:
         done = report.users + report.unchanged + report.different + report.hidden
-        if shows and done % 10 == 0:
-            print(f"{RETURN}{done:,} users", end="", file=sys.stderr, flush=True)
+        progress.at(done, total, done)
 
-    with naming(shown_path(options.source)):
+    with naming(shown_path(options.source)), progress:
+        total = _count_users(options)
         report = copy_storage(
             _path_or_url(options.source),
             _path_or_url(options.target),
@@ -369,13 +367,18 @@ def run_copy(options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
             progress=show,
         )
-    if shows:
-        print(f"{RETURN}{ERASE}", end="", file=sys.stderr, flush=True)
     if options.json:
         print_json({name: getattr(report, name) for name in _FACTS})
     else:
         _print_copy_report(options, report)
     return 0 if report.is_complete else 1
+
+
+def _count_users(options: argparse.Namespace) -> int:
+    """Return how many users are copied, as far as it is known; else 0."""
+    if is_database_url(options.source) or options.app or options.user:
+        return 0
+    return int(file_facts(Path(options.source)).get("users", 0))
 
 
 def _path_or_url(path: str) -> Path | str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -15,6 +17,47 @@ from vecall.system import prepare_terminal
 from vecall.telemetry import RawTurnsWarning
 
 _HOOK = "hook"
+_SERVERS = ("serve", "mcp")  # which end by themselves
+_PATIENCE_S = 0.8  # of Ctrl-C: whatever is not finished by then is not waited for
+
+EXAMPLES = {
+    "demo": "--path memory.db",
+    "import": "chats.json --app hotel --user alice",
+    "ls": "hotel alice",
+    "add": '"Prefers a quiet room" --user alice',
+    "show": "5aa4b9f2",
+    "history": "5aa4b9f2 --user alice",
+    "edit": '5aa4b9f2 "Prefers a quiet room" --user alice',
+    "rm": "5aa4b9f2 --user alice",
+    "restore": "5aa4b9f2 --user alice",
+    "forget": '"my old address" --user alice',
+    "search": '"which room" --user alice --top-k 3',
+    "why": '"which room" 5aa4b9f2 --user alice',
+    "stats": "--path memory.db --json",
+    "doctor": "--path memory.db",
+    "backup": "copy.db",
+    "export": "memories.jsonl --app hotel",
+    "reembed": "--embedder local",
+    "purge": "--path memory.db",
+    "copy": "memory.db postgresql://db/memory --dry-run",
+    "pg": "doctor postgresql://db/memory",
+    "pg init": "postgresql://admin@db/memory",
+    "pg migrate": "postgresql://admin@db/memory",
+    "pg doctor": "postgresql://db/memory",
+    "consolidate": "--user alice --similarity 0.95",
+    "erase": "--user alice",
+    "eval": "demo",
+    "serve": "--path memory.db --read-only",
+    "token": "list",
+    "token create": "--app hotel --user alice --expires 30d",
+    "token list": "--json",
+    "token revoke": "7Jq2",
+    "mcp": "--config cursor",
+    "hook": "--help",
+    "install": "claude-code",
+    "uninstall": "claude-code",
+}
+"""What is shown as an example of each command."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
     from vecall.cli import import_command as importing
+    from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
     from vecall.cli import user_commands as users
@@ -38,10 +82,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    top.set_defaults(run=searching.run_overview)
     for module in (
         demo,
         importing,
+        memories,
         searching,
         caring,
         users,
@@ -50,7 +96,19 @@ def parser() -> argparse.ArgumentParser:
         agents,
     ):
         module.add_commands(commands)
+    _add_examples(top)
     return top
+
+
+def _add_examples(command: argparse.ArgumentParser) -> None:
+    """Show an example of each command at the end of its help."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in set(action.choices.values()):  # also by their aliases
+                _add_examples(each)
+    name = command.prog.partition(" ")[2]
+    shown = f"example: {command.prog} {EXAMPLES.get(name, 'ls')}"
+    command.epilog = "\n\n".join(filter(None, [shown, command.epilog]))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -65,11 +123,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_terminal()
     with clean_output():
         options = parser().parse_args(given)
+        if arguments is None and options.command not in _SERVERS:
+            signal.signal(signal.SIGINT, _interrupt)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("default", UserWarning)  # a note, never an error
             warnings.simplefilter("ignore", RawTurnsWarning)
             return _run(options)
+
+
+def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
+    told = map(str, interrupt.args)
+    print(": ".join(["\nvecall: interrupted", *told]), file=sys.stderr, flush=True)
+
+
+def _interrupt(*_: object) -> None:
+    """Raise KeyboardInterrupt; end the process if that does not end it soon.
+
+    Like a kill, this loses no acknowledged write.
+    """
+    interrupt = KeyboardInterrupt()
+
+    def end() -> None:
+        _tell_interrupt(interrupt)
+        os._exit(130)
+
+    timer = threading.Timer(_PATIENCE_S, end)
+    timer.daemon = True
+    timer.start()
+    raise interrupt
 
 
 def _run_hook(arguments: list[str], *, own_process: bool) -> int:
@@ -93,8 +175,8 @@ def _run(options: argparse.Namespace) -> int:
         # The reader closed the pipe, as `head` does.
         sys.stderr.close()
         return 1
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        _tell_interrupt(interrupt)
         return 130
 
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import naming
-from vecall.coding_agents.options import DEFAULT, default_path, prepared
+from vecall.cli.console import naming, one_line
+from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
 from vecall.embedders.base import is_async
 from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.filters.rights import Rights
 from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
 from vecall.operations.options import WritePolicy
+from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
 from vecall.store import public_url
 from vecall.validation import is_database_url
@@ -131,6 +136,121 @@ def add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_listing(command: argparse.ArgumentParser) -> None:
+    """Add --json and --csv."""
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--csv", action="store_true", help="print CSV")
+
+
+def add_owner(command: argparse.ArgumentParser) -> None:
+    """Add --app and --user."""
+    command.add_argument("--app", help="the app (default: the only one)")
+    command.add_argument("--user", help="the user (default: the app's only one)")
+
+
+# The app and the user of a command, which need no name where there is only one.
+
+
+_NAMES_READ = 1_000  # for the nearest ones
+_NAMES_SHOWN = 10
+
+
+def app_of(memory: MemoryService, given: str | None) -> str:
+    """Return an app of the file: the given one, or the only one.
+
+    Raises:
+        NotFoundError: There is none of this name; the message has the nearest.
+        ConfigError: There are several, or none.
+    """
+
+    def names(**page: Any) -> list[str]:
+        return [app.app_name for app in memory.sync.admin.list_apps(**page)]
+
+    return _known_name("app", given, names)
+
+
+def user_of(memory: MemoryService, app: str, given: str | None) -> str:
+    """Return a user of an app, as `app_of` returns an app."""
+
+    def names(**page: Any) -> list[str]:
+        users = memory.sync.admin.list_users(app_name=app, **page)
+        return [user.user_id for user in users]
+
+    return _known_name("user", given, names)
+
+
+def session_of(user: SyncUserMemory, given: str) -> str:
+    """Return a session of a user, as `app_of` returns an app."""
+
+    def names(**page: Any) -> list[str]:
+        return [session.session_id for session in user.list_sessions(**page)]
+
+    return _known_name("session", given, names)
+
+
+def _known_name(what: str, given: str | None, names: Callable[..., list[str]]) -> str:
+    if given is not None:
+        if given in names(prefix=given, limit=1):
+            return given
+        known = {*names(limit=_NAMES_READ)}
+        known |= {*names(prefix=given[:1], limit=_NAMES_READ)}
+        near = get_close_matches(given, sorted(known)) or sorted(known)[:_NAMES_SHOWN]
+        msg = f"{what}: {one_line(given)} is unknown; the nearest names: "
+        raise NotFoundError(msg + (", ".join(map(one_line, near)) or "none"))
+    found = names(limit=_NAMES_SHOWN + 1)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        msg = "there are no memories yet; `vecall add TEXT` stores one"
+        raise ConfigError(msg)
+    shown = [*map(one_line, found[:_NAMES_SHOWN]), *["…"][: len(found) > _NAMES_SHOWN]]
+    msg = f"--{what}: there are several, name one: {', '.join(shown)}"
+    raise ConfigError(msg)
+
+
+@contextmanager
+def opened_plainly(path: str, *, read_only: bool = False) -> Iterator[MemoryService]:
+    """Open a file or a database that exists, without an embedder and its warnings."""
+    require_file(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with opened(path, "none", read_only=read_only) as memory:
+            yield memory
+
+
+@contextmanager
+def opened_user(
+    options: argparse.Namespace, *, writes: bool = True, is_new: bool = False
+) -> Iterator[SyncUserMemory]:
+    """Open the memory of the user that the options name.
+
+    What is held for review does not exist in it without --held.
+
+    Args:
+        options: The options of `add_owner`; those of `add_file` or `add_path`.
+        writes: Whether the command writes.
+        is_new: Whether the file, the app or the user may be new.
+    """
+    if not is_new:
+        require_file(options.path)
+    embedder = getattr(options, "embedder", None)
+    with (
+        opened_plainly(options.path, read_only=not writes)
+        if embedder is None
+        else opened(options.path, embedder, read_only=not writes)
+    ) as memory:
+        app, user = options.app, options.user
+        if is_new and not memory.sync.admin.list_apps(limit=1):
+            app, user = app or APP, user or USER
+        if not is_new or app is None:
+            app = app_of(memory, app)
+        if not is_new or user is None:
+            user = user_of(memory, app, user)
+        rights = Rights(review=getattr(options, "held", False))
+        yield memory.restricted(rights).sync.user(app, user)
+
+
 def add_on_write(command: argparse.ArgumentParser) -> None:
     """Add --on-write."""
     command.add_argument(
@@ -239,3 +359,21 @@ def counted_reasons(left_out: Counter[str]) -> str:
     """Return a readable list of how many items were left out and why; "" if none."""
     counts = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
     return ", ".join(counts).replace("_", " ")
+
+
+def parsed_metadata(typed: str | None) -> dict[str, Any] | None:
+    """Return the value of --metadata; None without the option.
+
+    Raises:
+        InvalidArgumentError: Not a JSON object.
+    """
+    if typed is None:
+        return None
+    try:
+        found = json.loads(typed)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        msg = "--metadata: expected a JSON object"
+        raise InvalidArgumentError(msg)
+    return found

@@ -5,27 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import counted, dim, naming, one_line, print_json
-from vecall.cli.options import (
-    add_file,
-    add_json,
-    add_path,
-    opened,
-    require_file,
-    shown_path,
-)
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.errors import ConfigError, NotFoundError
 from vecall.limits import SHARED_APP, Scopes
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.store import forget_hidden, name_traces, names_of
 from vecall.summaries import SummaryProvider
-from vecall.types import DuplicateGroup
+from vecall.types import MemoryEntry
 from vecall.validation import is_database_url
 
 # `vecall consolidate`: merges duplicate memories and summarizes old ones.
@@ -41,8 +32,7 @@ def add_commands(commands: Any) -> None:
         "Without --yes nothing is changed, and what would be merged is shown. What is "
         "merged or summed up is archived, and restore_memory brings it back.",
     )
-    command.add_argument("--app", required=True, help="the app")
-    command.add_argument("--user", required=True, help="the user")
+    cli.add_owner(command)
     command.add_argument(
         "--similarity",
         type=float,
@@ -65,39 +55,44 @@ def add_commands(commands: Any) -> None:
         help="a function from a prompt to a text, or an object with get_summaries",
     )
     command.add_argument("--yes", action="store_true", help="do it")
-    add_json(command)
-    add_file(command)
+    cli.add_json(command)
+    cli.add_file(command)
     command.set_defaults(run=run_consolidate)
     add_erase_command(commands)
 
 
 def run_consolidate(options: argparse.Namespace) -> int:
     """Consolidate, or show the planned changes."""
-    require_file(options.path)
+    cli.require_file(options.path)
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
-    with opened(options.path, options.embedder, read_only=only_shown) as memory:
-        done = memory.sync.consolidate(
-            app_name=options.app,
-            user_id=options.user,
-            older_than=options.older_than,
-            summarizer=summarizer,
-            similarity=options.similarity,
-            fold=tuple(name.strip() for name in options.fold.split(",")),
-            dry_run=only_shown,
-        )
+    told = ui.Progress("consolidating", after="what was merged stays merged")
+    with cli.opened(options.path, options.embedder, read_only=only_shown) as memory:
+        app = cli.app_of(memory, options.app)
+        user = cli.user_of(memory, app, options.user)
+        with told.watching():
+            done = memory.sync.consolidate(
+                app_name=app,
+                user_id=user,
+                older_than=options.older_than,
+                summarizer=summarizer,
+                similarity=options.similarity,
+                fold=tuple(name.strip() for name in options.fold.split(",")),
+                dry_run=only_shown,
+            )
         if options.json:
-            print_json(dataclasses.asdict(done))
+            ui.print_json(dataclasses.asdict(done))
             return 0
         if not options.yes:
-            texts = _texts(memory, options.app, options.user, done.groups)
+            owner = memory.sync.user(app, user)
             for group in done.groups:
                 how = "the same words"
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
-                print(f"{_line(texts, group.kept)}  {dim(how)}")
-                for id_ in group.merged:
-                    print(f"  = {_line(texts, id_)}")
+                kept, *merged = owner.get_many([group.kept, *group.merged])
+                print(f"{_line(kept)}  {ui.dim(how)}")
+                for each in merged:
+                    print(f"  = {_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -106,23 +101,9 @@ def run_consolidate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(
-    memory: MemoryService, app: str, user: str, groups: Sequence[DuplicateGroup]
-) -> dict[str, str]:
-    """The texts of the groups' memories by their ids."""
-    ids = [id_ for group in groups for id_ in (group.kept, *group.merged)]
-    entries = memory.sync.get_memories(app_name=app, user_id=user, memory_ids=ids)
-    return {
-        id_: entry.text
-        for id_, entry in zip(ids, entries, strict=True)
-        if entry is not None
-    }
-
-
-def _line(texts: dict[str, str], id_: str) -> str:
-    text = " ".join(texts.get(id_, "").split())
-    shown = "".join(char for char in text if char.isprintable())
-    return shown if len(shown) <= 80 else f"{shown[:79]}…"
+def _line(memory: MemoryEntry | None) -> str:
+    text = "" if memory is None else ui.one_line(memory.text)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _import_summarizer(name: str | None) -> SummaryProvider | None:
@@ -189,18 +170,18 @@ def add_erase_command(commands: Any) -> None:
     erase.add_argument("--user", required=True, help="user_id")
     erase.add_argument("--app", help="only in this app")
     erase.add_argument("--yes", action="store_true", help="do not ask")
-    add_path(erase)
-    add_json(erase)
+    cli.add_path(erase)
+    cli.add_json(erase)
     erase.set_defaults(run=run_erase)
 
 
 def run_erase(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     is_database = is_database_url(options.path)
-    require_file(options.path)
-    path, user = shown_path(options.path), options.user
+    cli.require_file(options.path)
+    path, user = cli.shown_path(options.path), options.user
     place = options.path if is_database else Path(options.path)
-    with naming(path):
+    with ui.naming(path):
         found, hidden, parts = names_of(place, user, options.app)
     apps = [app for app in found if options.app in (None, app)]
     if not (apps or hidden):
@@ -210,16 +191,16 @@ def run_erase(options: argparse.Namespace) -> int:
     where += [HIDDEN] * len(hidden)
     _confirm_erase(options, where)
     if hidden:
-        with naming(path):
+        with ui.naming(path):
             forget_hidden(place, hidden)
     writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
     with (
-        naming(path),
+        ui.naming(path),
         MemoryService(options.path, embedder="none", writes=writes) as memory,
     ):
         erased = sum(_erase_user_in_app(memory, app, user) for app in apps)
         memory.sync.admin.purge()
-    with naming(path):
+    with ui.naming(path):
         places = name_traces(place, user, parts)
     _print_erase_report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
@@ -235,14 +216,9 @@ def _erase_user_in_app(memory: MemoryService, app: str, user: str) -> int:
 
 
 def _confirm_erase(options: argparse.Namespace, apps: list[str]) -> None:
-    if options.yes:
-        return
-    if not sys.stdin.isatty():
-        msg = "--yes: is required when standard input is not a terminal"
-        raise ConfigError(msg)
-    where = ", ".join(one_line(app) for app in apps)
-    print(f"Erase {one_line(options.user)} in {where}? This cannot be undone. [y/N] ")
-    if input().strip().lower() not in ("y", "yes"):
+    where = ", ".join(ui.one_line(app) for app in apps)
+    question = f"Erase {ui.one_line(options.user)} in {where}? This cannot be undone."
+    if not ui.confirmed(options, question):
         msg = "nothing was erased"
         raise ConfigError(msg)
 
@@ -253,18 +229,18 @@ def _print_erase_report(
     erased: int,
     places: list[tuple[Path | str, str]],
 ) -> None:
-    files = list(dict.fromkeys(one_line(file) for file, _ in places))
-    told = [f"{one_line(file)}: {place}" for file, place in places]
+    files = list(dict.fromkeys(ui.one_line(file) for file, _ in places))
+    told = [f"{ui.one_line(file)}: {place}" for file, place in places]
     is_database = is_database_url(options.path)
     if options.json:
         facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
-        print_json({**facts, "not_reached": NOT_REACHED} if is_database else facts)
+        ui.print_json({**facts, "not_reached": NOT_REACHED} if is_database else facts)
         return
-    memories = counted(erased, "memory", "memories")
-    where = counted(sum(app != SHARED for app in apps), "app")
+    memories = ui.counted(erased, "memory", "memories")
+    where = ui.counted(sum(app != SHARED for app in apps), "app")
     if SHARED in apps:
         where += f" and {SHARED}"
-    print(f"erased {memories} of {one_line(options.user)} in {where}")
+    print(f"erased {memories} of {ui.one_line(options.user)} in {where}")
     if places:
         print(
             "the name is still in another app, or in a name or a text of another "

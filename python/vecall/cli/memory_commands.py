@@ -1,0 +1,321 @@
+"""Commands that list, show and change memories: `vecall ls`, `show`, `add`, `rm`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from vecall.cli import console as ui
+from vecall.cli import options as cli
+from vecall.errors import ConfigError
+from vecall.filters.rights import Rights
+from vecall.service._user_sync import SyncUserMemory
+from vecall.service.memory_service import MemoryService
+from vecall.store import State
+from vecall.types import Filter, ListedSession, MemoryEntry, Page
+
+_MORE = {
+    "add": "A new file, app or user begins with it.",
+    "edit": "With neither a text nor an option $EDITOR opens. The history keeps the "
+    "former text.",
+    "rm": "No search finds what is archived; `vecall restore` brings it back. Nothing "
+    "brings back what --forever deletes; `vecall purge` then rewrites the file.",
+    "restore": "With --held, release those that are held for review.",
+    "forget": "It shows those that match about as well as the best one, and asks. "
+    "Nothing brings them back.",
+}
+_AT_ONCE = 1_000  # memories that are read together
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands."""
+    listing = commands.add_parser(
+        "ls",
+        aliases=["list"],
+        help="list apps, users, sessions, memories",
+        description="List the apps of a file, the users of an app, the sessions of a "
+        "user and the memories of none, or the turns of a session. An app or a user "
+        "that is the only one need not be named.",
+    )
+    for name in ("app", "user", "session"):
+        listing.add_argument(name, nargs="?", metavar=name.upper())
+    of_user = listing.add_mutually_exclusive_group()
+    for flag, what in (
+        ("memories", "a user's memories, not the sessions"),
+        ("archived", "a user's archived memories"),
+        ("held", "a user's memories that are held for review"),
+    ):
+        of_user.add_argument(f"--{flag}", action="store_true", help=what)
+    listing.add_argument("--prefix", default="", help="only names that begin so")
+    listing.add_argument("--limit", type=int, default=100, help="at most (%(default)s)")
+    listing.add_argument("--after", metavar="NAME", help="only what follows this one")
+    cli.add_path(listing)
+    cli.add_listing(listing)
+    listing.set_defaults(run=run_ls)
+
+    made = {}
+    for run, name, aliases, about in (
+        (run_add, "add", ["remember"], "remember a text"),
+        (run_show, "show", ["get"], "show all fields of a memory"),
+        (run_history, "history", [], "show the former texts of a memory"),
+        (run_edit, "edit", ["update"], "correct a memory"),
+        (run_rm, "rm", ["delete"], "archive memories; with --forever, delete them"),
+        (run_restore, "restore", [], "make archived memories live again"),
+        (run_forget, "forget", [], "search for memories and delete them"),
+    ):
+        told = f"{about.capitalize()}. {_MORE.get(name, '')}"
+        one = commands.add_parser(name, aliases=aliases, help=about, description=told)
+        made[name] = one
+        one.set_defaults(run=run)
+        cli.add_owner(one)
+        cli.add_path(one)
+        (cli.add_listing if name == "history" else cli.add_json)(one)
+        if name in ("add", "forget"):
+            one.add_argument("text", help='the text; "-" is standard input')
+        else:
+            many = {"nargs": "+"} if name in ("rm", "restore") else {}
+            one.add_argument(
+                "id", metavar="ID", help="as vecall search shows it", **many
+            )
+            one.add_argument("--held", action="store_true", help="one held for review")
+        if name in ("rm", "forget"):
+            one.add_argument("--yes", action="store_true", help="do not ask")
+        if name in ("add", "edit"):
+            for field in ("author", "kind", "source"):
+                one.add_argument(f"--{field}", help=f"its {field}")
+            one.add_argument("--importance", type=float, help="0 to 1")
+            one.add_argument("--metadata", metavar="JSON", help="its custom_metadata")
+        if name in ("add", "edit", "forget"):
+            cli.add_embedder(one)
+    made["edit"].add_argument("text", nargs="?", help="the new text")
+    made["add"].add_argument("--session", help="its session")
+    made["add"].add_argument("--ttl", help="its lifetime: seconds, or 12h or 30d")
+    made["rm"].add_argument("--forever", action="store_true", help="delete")
+
+
+def run_ls(options: argparse.Namespace) -> int:
+    """List apps, users, sessions or memories."""
+    page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
+    is_plain = not (options.memories or options.archived or options.held)
+    with cli.opened_plainly(options.path, read_only=True) as memory:
+        names, admin = _with_only_ones(memory, options), memory.sync.admin
+        if not names and is_plain:
+            ui.print_listing(options, apps=admin.list_apps(**page))
+            return 0
+        app = cli.app_of(memory, names[0] if names else None)
+        if len(names) < 2 and is_plain:
+            ui.print_listing(options, users=admin.list_users(app_name=app, **page))
+            return 0
+        name = cli.user_of(memory, app, names[1] if names[1:] else None)
+        rights = Rights(review=options.held)
+        user = memory.restricted(rights).sync.user(app, name)
+        if is_plain and len(names) < 3:
+            sessions = user.list_sessions(**page)
+            facts = _facts(user, sessions, options)
+            ui.print_listing(options, sessions=sessions, memories=facts)
+            return 0
+        state: State = "archived" if options.archived else "live"
+        session = cli.session_of(user, names[2]) if names[2:] else None
+        prefix = options.prefix or None  # of the sessions
+        memories = user.list(
+            state="quarantined" if options.held else state,
+            cursor=options.after,
+            limit=options.limit,
+            filter=Filter(session_id=session, session_prefix=prefix),
+        )
+    ui.print_listing(options, memories=memories)
+    return 0
+
+
+def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[str]:
+    """Return the given names, with those in front that there is only one of."""
+    given = (options.app, options.user, options.session)
+    names = [name for name in given if name is not None]
+    admin = memory.sync.admin
+    apps = admin.list_apps(limit=2)
+    if names and len(apps) == 1 and names[0] != apps[0].app_name:
+        names.insert(0, apps[0].app_name)
+    if len(names) > 1:
+        users = admin.list_users(app_name=names[0], limit=2)
+        if len(users) == 1 and names[1] != users[0].user_id:
+            names.insert(1, users[0].user_id)
+    if len(names) > len(given):
+        cli.app_of(memory, options.app)  # says that it is unknown
+        cli.user_of(memory, names[0], options.user)
+    return names
+
+
+def _facts(
+    user: SyncUserMemory, sessions: Page[ListedSession], options: argparse.Namespace
+) -> list[MemoryEntry]:
+    """Return the first memories of no session, if the page has all sessions."""
+    if sessions.next or options.after or options.prefix:
+        return []
+    left = user.count() - sum(session.memories for session in sessions)
+    facts: list[MemoryEntry] = []
+    page: Page[MemoryEntry] = Page(next=None)
+    while len(facts) < min(left, options.limit):
+        page = user.list(cursor=page.next, limit=_AT_ONCE)
+        facts += [memory for memory in page if memory.session_id is None]
+        if page.next is None:
+            break
+    return facts[: options.limit]
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Show all fields of a memory."""
+    with cli.opened_user(options, writes=False) as user:
+        revisions = user.history(options.id)
+    now = revisions[-1]
+    state = {"state": now.state, "why": now.why, "by": now.by}
+    facts: dict[str, Any] = {"id": None, **state, "text": now.memory.text}
+    facts |= asdict(now.memory)
+    if options.json:
+        former = [asdict(each) for each in revisions[:-1]]
+        ui.print_json({"memory": facts, "history": former})
+        return 0
+    del facts["content"]
+    if revisions[1:]:
+        count = ui.counted(len(revisions) - 1, "former text")
+        facts["history"] = f"{count}: vecall history {options.id}"
+    known = {name: each for name, each in facts.items() if each not in (None, {})}
+    indent = " " * (max(map(len, known)) + 2)
+    for name, value in known.items():
+        is_time = name.endswith("_at") or name in ("timestamp", "valid_until")
+        told = ui.moment(value) if is_time else value
+        first = ui.dim(f"{name.replace('_', ' '):{len(indent)}}")
+        if name in ("id", "by"):  # never broken, so that it can be copied
+            print(first + ui.one_line(told))
+            continue
+        for line in ui.shown(str(told)).splitlines():
+            print(ui.wrapped(line, indent, first))
+            first = indent
+    return 0
+
+
+def run_history(options: argparse.Namespace) -> int:
+    """Show the revisions of a memory and of those it replaced."""
+    with cli.opened_user(options, writes=False) as user:
+        revisions = user.history(options.id)
+    ui.print_listing(options, revisions=revisions)
+    return 0
+
+
+def run_add(options: argparse.Namespace) -> int:
+    """Store a text."""
+    text = sys.stdin.read() if options.text == "-" else options.text
+    given = {**_given_fields(options), "session_id": options.session}
+    with cli.opened_user(options, is_new=True) as user:
+        id_ = user.add({"content": text, **given}, ttl=options.ttl).id
+    return _tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
+
+
+def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
+    fields = ("author", "kind", "source", "importance")
+    given = {name: getattr(options, name) for name in fields}
+    given["custom_metadata"] = cli.parsed_metadata(options.metadata)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def run_edit(options: argparse.Namespace) -> int:
+    """Correct a memory, if nobody changed it meanwhile."""
+    changes = _given_fields(options)
+    with cli.opened_user(options) as user:
+        memory = user.get(options.id)
+        text = options.text
+        if text is None and not changes:
+            text = _edited(memory.text)
+        if text is not None and text != memory.text:
+            if not isinstance(memory.content, str):
+                parts = memory.content.get("parts", ())
+                if any(set(part) != {"text"} for part in parts):
+                    msg = "text: would replace parts of the memory that are no text"
+                    raise ConfigError(msg)
+            changes["content"] = text
+        if changes:
+            memory = user.update(options.id, if_version=memory.version, **changes)
+    undo = f"; vecall history {ui.one_line(memory.id)} has the former text"
+    told = "corrected" + undo * ("content" in changes) if changes else "nothing changed"
+    return _tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
+
+
+def _edited(text: str) -> str:
+    """Return a text after $EDITOR had it."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        msg = "text: give the new text, or set EDITOR"
+        raise ConfigError(msg)
+    with tempfile.TemporaryDirectory(prefix="vecall-") as folder:
+        file = Path(folder) / "memory.txt"
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            msg = f"EDITOR: failed with {type(error).__name__}; nothing was changed"
+            raise ConfigError(msg) from error
+        return file.read_text(encoding="utf-8").removesuffix("\n")
+
+
+def run_rm(options: argparse.Namespace) -> int:
+    """Archive or delete memories: all of them, or none if one is unknown."""
+    with cli.opened_user(options) as user:
+        ids = list(dict.fromkeys(options.id))
+        for id_ in ids:
+            state = user.history(id_)[-1].state
+            if state != "live" and not options.forever:
+                msg = f"ID: {ui.one_line(id_)} is {state} already; --forever deletes it"
+                raise ConfigError(msg)
+        count = ui.counted(len(ids), "memory", "memories")
+        if options.forever:
+            if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
+                return _tell(options, {"deleted": 0}, "nothing was deleted")
+            user.delete_many(ids)
+            return _tell(options, {"deleted": len(ids)}, f"{count} deleted")
+        for id_ in ids:
+            user.archive(id_)
+    told = f"{count} archived; undo it by vecall restore "
+    told += " ".join(map(ui.one_line, ids))
+    return _tell(options, {"archived": len(ids)}, told)
+
+
+def run_restore(options: argparse.Namespace) -> int:
+    """Make archived memories live, or release those that are held."""
+    with cli.opened_user(options) as user:
+        bring = user.release if options.held else user.restore
+        ids = [id_ for each in options.id for id_ in bring(each)]
+    count = ui.counted(len(ids), "memory is", "memories are")
+    return _tell(options, {"restored": ids}, f"{count} live again")
+
+
+def run_forget(options: argparse.Namespace) -> int:
+    """Propose memories, and delete them after a yes."""
+    with cli.opened_user(options) as user:
+        proposal = user.propose_forget(options.text)
+        found = proposal.memories
+        if not options.json:
+            print("\n".join(map(ui.show_memory, found)) or "no memory matches")
+        deleted = 0
+        if found and (options.yes or not options.json):
+            count = ui.counted(len(found), "memory", "memories")
+            if ui.confirmed(options, f"Delete {count} for ever?"):
+                deleted = user.confirm_forget(proposal.token)
+    proposed = [asdict(memory) for memory in found]
+    told = f"{ui.counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
+    facts = {"proposed": proposed, "deleted": deleted}
+    return _tell(options, facts, told or "nothing was deleted")
+
+
+def _tell(options: argparse.Namespace, facts: Mapping[str, Any], line: str) -> int:
+    if options.json:
+        ui.print_json(facts)
+    else:
+        print(line)
+    return 0
