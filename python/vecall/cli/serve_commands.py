@@ -24,6 +24,7 @@ from vecall.cli.options import (
     add_on_write,
     chosen,
     expanded,
+    make_folder,
     named,
     refuse_database,
     shown_path,
@@ -34,7 +35,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
-from vecall.system import is_own, rights_of_others, shell_words
+from vecall.system import shell_words
 from vecall.validation import is_database_url
 
 if TYPE_CHECKING:
@@ -350,7 +351,7 @@ def run_serve(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
-        _make_folder(options.backups)
+        make_folder(options.backups, "backups")
     loader = named(options.session_loader, "session-loader")
     with _opened(options) as memory:
         app = create_app(
@@ -412,18 +413,6 @@ def _opened(options: argparse.Namespace) -> MemoryService:
             ),
         ),
     )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        msg = f"backups: the folder cannot be made: {error.strerror}"
-        raise ConfigError(msg) from error
-    about = folder.stat()
-    if not is_own(about) or rights_of_others(about) & 0o022:
-        msg = "backups: the folder must be yours, and only you may write in it"
-        raise ConfigError(msg)
 
 
 def trigger(text: str | None) -> Mapping[str, object] | None:
