@@ -2,100 +2,103 @@
 
 from __future__ import annotations
 
-from vecall._core import Engine, Index, __version__, build_info
-from vecall.clock import Clock, Period
-from vecall.embedders import Embedder, FunctionEmbedder
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    ContextBudgetError,
-    CorruptFileError,
-    DimensionError,
-    EmbedderError,
-    EmbeddingMismatchError,
-    IncompatibleFileError,
-    InvalidArgumentError,
-    InvalidMemoryError,
-    InvalidTypeError,
-    LimitExceededError,
-    MemoryNotConfiguredError,
-    MissingFileError,
-    NetworkFilesystemError,
-    NotFoundError,
-    ReadOnlyError,
-    ReentrantCallError,
-    RerankerError,
-    RewriterError,
-    RightsError,
-    ScopeError,
-    StorageError,
-    StorageFullError,
-    SummaryError,
-    VecallError,
-    WriteHookError,
-    WriteRejectedError,
-)
-from vecall.filters.rights import TRUST_TIERS, Rights
-from vecall.hooks import PendingWrite, Verdict, redact
-from vecall.limits import (
-    Compaction,
-    Inactivity,
-    Limits,
-    MessageCount,
-    Quota,
-    Scopes,
-    SessionEnd,
-)
-from vecall.operations.consolidation import ConsolidationPlan
-from vecall.operations.options import StorageOptions, WritePolicy
-from vecall.prompts.render import fit_budget, render
-from vecall.prompts.scored import ScoredMemory
-from vecall.protocols import BaseMemoryService, MemoryProtocol
-from vecall.ranking.calibration import Calibration
-from vecall.ranking.options import Ranking
-from vecall.search.searcher import SearchOptions
-from vecall.service._admin_sync import SyncMemoryAdmin
-from vecall.service._items_sync import SyncItems
-from vecall.service._sync import SyncMemoryService
-from vecall.service._user_sync import SyncUserMemory
-from vecall.service.admin import MemoryAdmin
-from vecall.service.items import Items
-from vecall.service.memory_service import MemoryService
-from vecall.service.user import UserMemory
-from vecall.services.config import MemoryConfig
-from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
-from vecall.summaries import (
-    CompactionAwareSummaryProvider,
-    LlmSummaryProvider,
-    SessionSummary,
-    SummaryProvider,
-)
-from vecall.telemetry import RawTurnsWarning
-from vecall.types import (
-    AddedIds,
-    AppSummary,
-    Consolidation,
-    Drop,
-    DuplicateGroup,
-    Event,
-    Explanation,
-    Filter,
-    ForgetProposal,
-    Imported,
-    Item,
-    LeftOut,
-    ListedSession,
-    MemoryEntry,
-    Page,
-    Put,
-    Revision,
-    SearchMemoryResponse,
-    Session,
-    UserSummary,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vecall._core import Engine, Index, __version__, build_info
+    from vecall.clock import Clock, Period
+    from vecall.embedders import Embedder, FunctionEmbedder
+    from vecall.errors import (
+        BusyError,
+        ClosedError,
+        ConfigError,
+        ConflictError,
+        ContextBudgetError,
+        CorruptFileError,
+        DimensionError,
+        EmbedderError,
+        EmbeddingMismatchError,
+        IncompatibleFileError,
+        InvalidArgumentError,
+        InvalidMemoryError,
+        InvalidTypeError,
+        LimitExceededError,
+        MemoryNotConfiguredError,
+        MissingFileError,
+        NetworkFilesystemError,
+        NotFoundError,
+        ReadOnlyError,
+        ReentrantCallError,
+        RerankerError,
+        RewriterError,
+        RightsError,
+        ScopeError,
+        StorageError,
+        StorageFullError,
+        SummaryError,
+        VecallError,
+        WriteHookError,
+        WriteRejectedError,
+    )
+    from vecall.filters.rights import TRUST_TIERS, Rights
+    from vecall.hooks import PendingWrite, Verdict, redact
+    from vecall.limits import (
+        Compaction,
+        Inactivity,
+        Limits,
+        MessageCount,
+        Quota,
+        Scopes,
+        SessionEnd,
+    )
+    from vecall.operations.consolidation import ConsolidationPlan
+    from vecall.operations.options import StorageOptions, WritePolicy
+    from vecall.prompts.render import fit_budget, render
+    from vecall.prompts.scored import ScoredMemory
+    from vecall.protocols import BaseMemoryService, MemoryProtocol
+    from vecall.ranking.calibration import Calibration
+    from vecall.ranking.options import Ranking
+    from vecall.search.searcher import SearchOptions
+    from vecall.service._admin_sync import SyncMemoryAdmin
+    from vecall.service._items_sync import SyncItems
+    from vecall.service._sync import SyncMemoryService
+    from vecall.service._user_sync import SyncUserMemory
+    from vecall.service.admin import MemoryAdmin
+    from vecall.service.items import Items
+    from vecall.service.memory_service import MemoryService
+    from vecall.service.user import UserMemory
+    from vecall.services.config import MemoryConfig
+    from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
+    from vecall.services.vector_store import VectorStoreMemoryService
+    from vecall.summaries import (
+        CompactionAwareSummaryProvider,
+        LlmSummaryProvider,
+        SessionSummary,
+        SummaryProvider,
+    )
+    from vecall.telemetry import RawTurnsWarning
+    from vecall.types import (
+        AddedIds,
+        AppSummary,
+        Consolidation,
+        Drop,
+        DuplicateGroup,
+        Event,
+        Explanation,
+        Filter,
+        ForgetProposal,
+        Imported,
+        Item,
+        LeftOut,
+        ListedSession,
+        MemoryEntry,
+        Page,
+        Put,
+        Revision,
+        SearchMemoryResponse,
+        Session,
+        UserSummary,
+    )
 
 __all__ = [
     "TRUST_TIERS",
@@ -198,6 +201,71 @@ __all__ = [
     "render",
 ]
 
+# `import vecall` loads none of it: that takes 0.3 s of CPU, NumPy a third of it. A name
+# is loaded when it is first used.
+_PLACES = """
+_core: Engine Index __version__ build_info
+clock: Clock Period
+embedders: Embedder FunctionEmbedder
+errors: BusyError ClosedError ConfigError ConflictError ContextBudgetError
+errors: CorruptFileError DimensionError EmbedderError EmbeddingMismatchError
+errors: IncompatibleFileError InvalidArgumentError InvalidMemoryError InvalidTypeError
+errors: LimitExceededError MemoryNotConfiguredError MissingFileError
+errors: NetworkFilesystemError NotFoundError ReadOnlyError ReentrantCallError
+errors: RerankerError RewriterError RightsError ScopeError StorageError
+errors: StorageFullError SummaryError VecallError WriteHookError WriteRejectedError
+filters.rights: TRUST_TIERS Rights
+hooks: PendingWrite Verdict redact
+limits: Compaction Inactivity Limits MessageCount Quota Scopes SessionEnd
+operations.consolidation: ConsolidationPlan
+operations.options: StorageOptions WritePolicy
+prompts.render: fit_budget render
+prompts.scored: ScoredMemory
+protocols: BaseMemoryService MemoryProtocol
+ranking.calibration: Calibration
+ranking.options: Ranking
+search.searcher: SearchOptions
+service._admin_sync: SyncMemoryAdmin
+service._items_sync: SyncItems
+service._sync: SyncMemoryService
+service._user_sync: SyncUserMemory
+service.admin: MemoryAdmin
+service.items: Items
+service.memory_service: MemoryService
+service.user: UserMemory
+services.config: MemoryConfig
+services.in_memory: InMemoryMemoryService VectorMemoryService
+services.vector_store: VectorStoreMemoryService
+summaries: CompactionAwareSummaryProvider LlmSummaryProvider SessionSummary
+summaries: SummaryProvider
+telemetry: RawTurnsWarning
+types: AddedIds AppSummary Consolidation Drop DuplicateGroup Event Explanation Filter
+types: ForgetProposal Imported Item LeftOut ListedSession MemoryEntry Page Put
+types: Revision SearchMemoryResponse Session UserSummary
+"""
+_MODULES = """
+clock concurrency content embedders errors filters hooks index ingest lexical limits
+operations prompts protocols ranking scalars search service services store summaries
+system telemetry text types validation vector_store
+"""
+
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+if not TYPE_CHECKING:  # a checker knows the names
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        for line in _PLACES.split("\n"):
+            module, _, names = line.partition(": ")
+            if name in names.split():
+                value = getattr(import_module(f"vecall.{module}"), name)
+                globals()[name] = value
+                return value
+        if name in _MODULES.split():
+            return import_module(f"vecall.{name}")
+        msg = f"module 'vecall' has no attribute {name!r}"
+        raise AttributeError(msg)

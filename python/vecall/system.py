@@ -435,6 +435,16 @@ DATA_FOLDER = "~/AppData/Local" if sys.platform == "win32" else "~/.local/share"
 """What `data_folder` returns unless a variable names another."""
 
 
+def cache_folder() -> str:
+    """Return the folder for what can be made again, which may begin with "~"."""
+    if sys.platform == "win32":
+        return data_folder()
+    elif sys.platform == "darwin":
+        return "~/Library/Caches"
+    else:
+        return os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+
+
 def shell_words(words: Sequence[str]) -> str:
     """Return words quoted for a shell.
 

@@ -231,7 +231,8 @@ def test_weights_that_were_packed_again_are_read(resources, encoder):
         for name, content in arrays.items():
             new.writestr(name, content)
     texts = list(LANGUAGES.values())
-    assert (_read_encoder(resources).encode(texts) == encoder.encode(texts)).all()
+    made, _ = _read_encoder(resources)
+    assert (made.encode(texts) == encoder.encode(texts)).all()
 
 
 FORK = """
@@ -269,8 +270,8 @@ def test_threads_that_begin_together_share_one_encoder():
 import threading
 from vecall.embedders import LocalEmbedder, local
 made = []
-read = local._read_encoder
-local._read_encoder = lambda folder: made.append(folder) or read(folder)
+read = local._prepared_encoder
+local._prepared_encoder = lambda folder: made.append(folder) or read(folder)
 embedders = [LocalEmbedder() for _ in range(6)]
 found = []
 def embed(embedder):

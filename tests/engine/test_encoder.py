@@ -176,3 +176,36 @@ def test_an_encoder_is_neither_copied_nor_pickled(encoder):
             call(encoder)
     with pytest.raises(InvalidTypeError, match="__init__ was not called"):
         Encoder.__new__(Encoder).encode([])
+
+
+def test_what_was_prepared_makes_an_encoder_that_gives_the_same_bits(encoder):
+    prepared = encoder.prepared()
+    again = Encoder.from_prepared(prepared, WEIGHTS.table)
+    texts = texts_of(SIZES)
+    assert (again.encode(texts) == encoder.encode(texts)).all()
+    assert again.pieces_of(texts) == encoder.pieces_of(texts)
+    assert again.nbytes == encoder.nbytes
+    assert again.prepared() == prepared
+
+
+def test_prepared_bytes_and_a_table_that_differ_are_refused(encoder):
+    """By one bit anywhere, or by where they end; nothing is read outside of them."""
+    prepared, rng = encoder.prepared(), np.random.default_rng(4)
+    for at in [0, 7, len(prepared) - 1, *rng.integers(len(prepared), size=40)]:
+        changed = bytearray(prepared)
+        changed[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(CorruptFileError, match="checksum"):
+            Encoder.from_prepared(bytes(changed), WEIGHTS.table)
+    for size in [0, 1, 7, 8, 9, 100, len(prepared) // 2, len(prepared) - 1]:
+        with pytest.raises(CorruptFileError, match="checksum"):
+            Encoder.from_prepared(prepared[:size], WEIGHTS.table)
+    table = WEIGHTS.table.copy()
+    table[3, 5] ^= 1
+    for other in (table, WEIGHTS.table[:-1], WEIGHTS.table[:0]):
+        with pytest.raises(CorruptFileError, match="checksum"):
+            Encoder.from_prepared(prepared, other)
+    for wrong in (None, "text", bytearray(prepared), memoryview(prepared)):
+        with pytest.raises(InvalidTypeError, match="prepared: expected bytes"):
+            Encoder.from_prepared(wrong, WEIGHTS.table)
+    with pytest.raises(InvalidTypeError):
+        Encoder.from_prepared(prepared, table.astype(np.float32))

@@ -8,6 +8,7 @@ _TESTS = {
     "reads bytes of the file": """
         items/test_damaged_indexes.py
         store/test_unwritable_peek.py
+        store/test_kept_backups.py
         items/test_item_plans.py
         items/test_large_items.py::test_a_damaged_piece
         items/test_large_items.py::test_a_lost_piece

@@ -318,3 +318,20 @@ def test_a_commit_that_lacks_its_standby_is_not_acknowledged(
 def test_a_time_that_is_none_is_refused(schema, seconds):
     with pytest.raises(ConfigError, match=r"timeout: expected seconds from 0\.1"):
         MemoryService(f"{schema.url}&timeout={seconds}", embedder=None)
+
+
+def test_a_server_whose_database_falls_silent_is_alive_and_not_ready(proxy, service):
+    pytest.importorskip("starlette")
+    from helpers.http import Door
+    from vecall.server import Tokens, create_app
+
+    door = Door(create_app(service, tokens=Tokens()), None)
+
+    async def statuses() -> list[int]:
+        asked = [("GET", path, {}) for path in ("/livez", "/readyz")]
+        return [answer.status_code for answer in await door.ask_all(asked)]
+
+    assert asyncio.run(statuses()) == [200, 200]
+    proxy.is_silent = True
+    door = Door(create_app(service, tokens=Tokens()), None)
+    assert asyncio.run(statuses()) == [200, 503]

@@ -330,7 +330,8 @@ def test_tokens_are_made_shown_and_taken_back(run, tmp_path):
     for text in (shown, json.dumps(listed)):
         assert first.sha256 not in text
         assert made["token"] not in text
-    assert f"{first.id} app=hotel user=alice read_only=True" in shown.splitlines()
+    line = f"{first.id} app=hotel user=alice read_only=True last_used=never"
+    assert line in shown.splitlines()
 
     assert run("token", "revoke", first.id)[0] == 0
     assert file.read() == [second]

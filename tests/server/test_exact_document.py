@@ -57,6 +57,8 @@ FULL = {
 # Each request leaves what the next ones need.
 REQUESTS: list[tuple[str, dict[str, str], str, Any]] = [
     ("health", {}, "", None),
+    ("live", {}, "", None),
+    ("ready", {}, "", None),
     ("openapi", {}, "", None),
     ("metrics", {}, "", None),
     ("addMemories", {}, "", {"memories": ["zebra"]}),

@@ -72,7 +72,7 @@ def document(doors):
     return doors["user"].ask("GET", "/openapi.json").json()
 
 
-PUBLIC = "health openapi".split()
+PUBLIC = "health live openapi ready".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = "deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body

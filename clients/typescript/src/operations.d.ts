@@ -104,6 +104,15 @@ export declare class VecallClient {
   /** Return that the server is alive. Retried after a failure. */
   health(options?: CallOptions): Promise<Health>;
 
+  /** Return that the server is alive. Retried after a failure. */
+  live(options?: CallOptions): Promise<Health>;
+
+  /**
+   * Return that the storage answers and the server is not about to end. Retried after a
+   * failure.
+   */
+  ready(options?: CallOptions): Promise<Health>;
+
   /** Return this document. Retried after a failure. */
   openapi(options?: CallOptions): Promise<Document>;
 }

@@ -32,6 +32,8 @@ const operations = {
   adminDeleteApp: { method: "DELETE", path: "/admin/apps/{app}", repeat: "never", answer: "json" },
   adminDeleteUser: { method: "DELETE", path: "/admin/apps/{app}/users/{user}", repeat: "never", answer: "json" },
   health: { method: "GET", path: "/healthz", repeat: "always", answer: "json" },
+  live: { method: "GET", path: "/livez", repeat: "always", answer: "json" },
+  ready: { method: "GET", path: "/readyz", repeat: "always", answer: "json" },
   openapi: { method: "GET", path: "/openapi.json", repeat: "always", answer: "json" },
 };
 
@@ -64,6 +66,14 @@ export class VecallClient {
 
   health(options) {
     return this.#transport.call(operations.health, {}, undefined, undefined, options);
+  }
+
+  live(options) {
+    return this.#transport.call(operations.live, {}, undefined, undefined, options);
+  }
+
+  ready(options) {
+    return this.#transport.call(operations.ready, {}, undefined, undefined, options);
   }
 
   openapi(options) {

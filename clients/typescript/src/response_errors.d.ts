@@ -78,7 +78,7 @@ export declare class ServerError extends VecallResponseError {
 /** The server answered with status 503. */
 export declare class UnavailableError extends VecallResponseError {
   readonly status: 503;
-  readonly code: "busy" | "closed" | "embedder" | "reranker" | "rewriter" | "session_loader" | "storage" | "summarizer" | "timeout" | "write_hook";
+  readonly code: "busy" | "closed" | "embedder" | "not_ready" | "reranker" | "rewriter" | "session_loader" | "storage" | "summarizer" | "timeout" | "write_hook";
 }
 
 /** The server answered with status 507. */

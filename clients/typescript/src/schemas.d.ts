@@ -587,7 +587,7 @@ export type ExportLine = JsonObject;
 
 export interface Error {
   error: {
-    code: "author" | "bad_path" | "bad_query" | "bad_request" | "busy" | "closed" | "conflict" | "disconnected" | "embedder" | "forbidden" | "headers_too_large" | "host" | "internal" | "invalid" | "method_not_allowed" | "not_configured" | "not_found" | "not_json" | "origin" | "read_only" | "rejected" | "reranker" | "review" | "rewriter" | "session_loader" | "source" | "storage" | "storage_full" | "summarizer" | "timeout" | "too_large" | "too_many_requests" | "too_slow" | "trust" | "unauthorized" | "unsupported_media_type" | "write_hook";
+    code: "author" | "bad_path" | "bad_query" | "bad_request" | "busy" | "closed" | "conflict" | "disconnected" | "embedder" | "forbidden" | "headers_too_large" | "host" | "internal" | "invalid" | "method_not_allowed" | "not_configured" | "not_found" | "not_json" | "not_ready" | "origin" | "read_only" | "rejected" | "reranker" | "review" | "rewriter" | "session_loader" | "source" | "storage" | "storage_full" | "summarizer" | "timeout" | "too_large" | "too_many_requests" | "too_slow" | "trust" | "unauthorized" | "unsupported_media_type" | "write_hook";
     message: string;
     request_id: string;
   };

@@ -42,6 +42,9 @@ class Encoder {
   // and ConfigError for a bad VECALL_ISA.
   Encoder(std::string_view pieces, std::span<const std::uint8_t> table,
           const Arrays& arrays);
+  // From what `prepared` returned in the same build, and the same table: in a tenth of
+  // the time. Throws CorruptDataError if one of them differs.
+  Encoder(std::string_view prepared, std::span<const std::uint8_t> table);
   ~Encoder();
   Encoder(Encoder&& other) noexcept;
   Encoder& operator=(Encoder&& other) noexcept;
@@ -55,6 +58,9 @@ class Encoder {
 
   // The pieces of a text: 1, which begins it, those of its words, and 2.
   [[nodiscard]] std::vector<std::int32_t> pieces_of(std::string_view text) const;
+
+  // What the constructor made of the pieces and the arrays, as bytes.
+  [[nodiscard]] std::string prepared() const;
 
   // Memory that the encoder holds, without the table.
   [[nodiscard]] std::size_t nbytes() const noexcept;

@@ -26,6 +26,11 @@ class Charsmap {
 
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
+  template <class Self, class Archive>
+  static void each(Self& self, Archive& archive) {
+    archive(self.units_, self.replacements_);
+  }
+
  private:
   struct Prefix {
     std::string_view replacement;

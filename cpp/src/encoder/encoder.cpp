@@ -7,6 +7,7 @@
 #include <string>
 
 #include "encoder/packed_matrix.hpp"
+#include "encoder/prepared.hpp"
 #include "encoder/tokenizer.hpp"
 #include "kernels/dispatch.hpp"
 #include "vecall/assert.hpp"
@@ -86,11 +87,22 @@ struct Branch {
   Values first_bias;
   Values second_bias;
 
+  Branch() = default;
   Branch(const Reader& reader, std::size_t order)
       : first(reader.matrix(named("w1_", order), order * kBranchDim, kBranchDim)),
         second(reader.matrix(named("w2_", order), order * kBranchDim, kBranchDim)),
         first_bias(reader.values(named("b1_", order), kBranchDim)),
         second_bias(reader.values(named("b2_", order), kBranchDim)) {}
+
+  template <class Self, class Archive>
+  static void each(Self& self, Archive& archive) {
+    archive(self.first, self.second, self.first_bias, self.second_bias);
+  }
+  [[nodiscard]] bool is_of(std::size_t order) const noexcept {
+    return first.has_shape(order * kBranchDim, kBranchDim) &&
+           second.has_shape(order * kBranchDim, kBranchDim) &&
+           first_bias.size() == kBranchDim && second_bias.size() == kBranchDim;
+  }
 };
 
 struct Weights {
@@ -99,7 +111,7 @@ struct Weights {
   std::span<const std::uint8_t> table;
   Values scale;  // of the table's rows: row i has step i modulo their number
   Values least;  // what a zero of such a row stands for
-  float epsilon;
+  float epsilon = 0;
   PackedMatrix projection{Encoder::kDim, kBranchDims};
   Values projection_bias;  // (number of steps, kBranchDims), with the least values
   Values projection_gain;
@@ -129,10 +141,7 @@ struct Weights {
         d3(reader.matrix("d3", Encoder::kDim, Encoder::kDim)),
         p1(reader.matrix("p1", Encoder::kDim, kHiddenDim)),
         p3(reader.matrix("p3", kHiddenDim, Encoder::kDim)) {
-    if (table.size() / Encoder::kDim < tokenizer.size() ||
-        table.size() % Encoder::kDim != 0) {
-      Reader::refuse("table", " has fewer rows than there are pieces");
-    }
+    if (!has_rows()) Reader::refuse("table", " has fewer rows than there are pieces");
     if (*std::max_element(table.begin(), table.end()) > 127 || !(epsilon > 0)) {
       Reader::refuse("table or eps", " is out of range");
     }
@@ -154,6 +163,46 @@ struct Weights {
         projection_bias.push_back(of_zero * projection.column_sum(i) + bias[i]);
       }
     }
+  }
+
+  Weights(std::span<const std::uint8_t> rows, PreparedReader& prepared)
+      : kernel(kernels::active()), table(rows) {
+    each(*this, prepared);
+    if (!prepared.is_at_end() || !has_rows() || !has_sizes()) {
+      throw CorruptDataError("prepared: has another shape");
+    }
+  }
+
+  template <class Self, class Archive>
+  static void each(Self& self, Archive& archive) {
+    archive(self.tokenizer, self.scale, self.least, self.epsilon, self.projection,
+            self.projection_bias, self.projection_gain, self.projection_shift,
+            self.branches, self.gain, self.shift, self.pooled, self.pooled_bias,
+            self.d0, self.d1, self.d2, self.d3, self.p1, self.p3);
+  }
+
+  [[nodiscard]] bool has_rows() const noexcept {
+    return table.size() % Encoder::kDim == 0 &&
+           table.size() / Encoder::kDim >= tokenizer.size();
+  }
+  [[nodiscard]] bool has_sizes() const noexcept {
+    bool fits = !scale.empty() && least.size() == scale.size() &&
+                projection_bias.size() == scale.size() * kBranchDims &&
+                branches.size() == kOrders.size();
+    for (std::size_t i = 0; fits && i < kOrders.size(); ++i) {
+      fits = branches[i].is_of(kOrders[i]);
+    }
+    return fits && projection.has_shape(Encoder::kDim, kBranchDims) &&
+           projection_gain.size() == kBranchDims &&
+           projection_shift.size() == kBranchDims && gain.size() == kFeatures &&
+           shift.size() == kFeatures && pooled.has_shape(kFeatures, Encoder::kDim) &&
+           pooled_bias.size() == Encoder::kDim &&
+           d0.has_shape(Encoder::kDim, kHiddenDim) &&
+           d1.has_shape(kHiddenDim, kHiddenDim) &&
+           d2.has_shape(kHiddenDim, Encoder::kDim) &&
+           d3.has_shape(Encoder::kDim, Encoder::kDim) &&
+           p1.has_shape(Encoder::kDim, kHiddenDim) &&
+           p3.has_shape(kHiddenDim, Encoder::kDim);
   }
 
   [[nodiscard]] const std::uint8_t* row_of(std::int32_t piece) const noexcept {
@@ -409,6 +458,41 @@ Encoder::Encoder(std::string_view pieces, std::span<const std::uint8_t> table,
   const std::size_t steps = scale == arrays.end() ? 0 : scale->second.size();
   if (steps == 0) Reader::refuse("scale", " is missing");
   state_ = std::make_unique<const State>(pieces, table, Reader(arrays), steps);
+}
+
+namespace {
+
+// Checksums of the prepared bytes and of the table, at the end of the former.
+std::array<std::uint32_t, 2> checksums_of(std::string_view prepared,
+                                          std::span<const std::uint8_t> table) {
+  const auto crc32c = kernels::active().crc32c;
+  return {crc32c(0, reinterpret_cast<const std::uint8_t*>(prepared.data()),
+                 prepared.size()),
+          crc32c(0, table.data(), table.size())};
+}
+
+}  // namespace
+
+Encoder::Encoder(std::string_view prepared, std::span<const std::uint8_t> table) {
+  std::array<std::uint32_t, 2> expected{};
+  const std::size_t end = prepared.size() - std::min(prepared.size(), sizeof(expected));
+  std::string_view(prepared).substr(end).copy(reinterpret_cast<char*>(expected.data()),
+                                              sizeof(expected));
+  const std::string_view members = prepared.substr(0, end);
+  if (members.empty() || checksums_of(members, table) != expected) {
+    throw CorruptDataError("prepared: it or the table fails its checksum");
+  }
+  PreparedReader reader(members);
+  state_ = std::make_unique<const State>(table, reader);
+}
+
+std::string Encoder::prepared() const {
+  PreparedWriter writer;
+  State::each(*state_, writer);
+  std::string& bytes = writer.bytes();
+  const auto checksums = checksums_of(bytes, state_->table);
+  bytes.append(reinterpret_cast<const char*>(checksums.data()), sizeof(checksums));
+  return std::move(bytes);
 }
 
 Encoder::~Encoder() = default;

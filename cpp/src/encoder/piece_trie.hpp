@@ -16,6 +16,7 @@ class PieceTrie {
  public:
   static constexpr std::int32_t kNone = -1;
 
+  PieceTrie() = default;  // finds nothing
   // Of equal pieces the last one counts. An empty piece is never found.
   PieceTrie(std::span<const std::string_view> pieces, std::span<const float> scores);
 
@@ -33,6 +34,11 @@ class PieceTrie {
   }
 
   [[nodiscard]] std::size_t nbytes() const noexcept;
+
+  template <class Self, class Archive>
+  static void each(Self& self, Archive& archive) {
+    archive(self.nodes_, self.label_, self.of_root_);
+  }
 
  private:
   // 0, the root, where there is none.

@@ -19,6 +19,7 @@ class Tokenizer {
   static constexpr std::int32_t kBegin = 1;
   static constexpr std::int32_t kEnd = 2;
 
+  Tokenizer() = default;  // to be read by each()
   // A model of SentencePiece in the layout of protocol buffers; nothing of it is kept.
   // Throws CorruptDataError.
   explicit Tokenizer(std::string_view model);
@@ -32,14 +33,19 @@ class Tokenizer {
 
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
+  template <class Self, class Archive>
+  static void each(Self& self, Archive& archive) {
+    archive(self.charsmap_, self.trie_, self.size_, self.unknown_score_);
+  }
+
  private:
   struct Parts;  // of a model
   explicit Tokenizer(const Parts& parts);
 
   Charsmap charsmap_;
   PieceTrie trie_;
-  std::size_t size_;
-  double unknown_score_;  // of a character that is no piece
+  std::size_t size_ = 0;
+  double unknown_score_ = 0;  // of a character that is no piece
 };
 
 }  // namespace vecall

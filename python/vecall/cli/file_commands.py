@@ -1,4 +1,4 @@
-"""`vecall doctor`, `backup`, `export`, `reembed`, `purge`: maintain the file."""
+"""`vecall doctor`, `backup`, `restore-backup`, `export`, `reembed`, `purge`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from vecall.cli.options import (
     app_of,
     chosen,
     expanded,
+    make_folder,
     opened_plainly,
     refuse_database,
     require_file,
@@ -35,18 +36,20 @@ from vecall.cli.options import (
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
-from vecall.index.partition_cache import examine_storage
+from vecall.index.partition_cache import examine_storage, require_whole
 from vecall.store import (
     CopyReport,
     Salvage,
     copy_storage,
     file_facts,
     initialize_database,
+    keep_backups,
     migrate_database,
     public_url,
     recover,
     repair,
     reset_clock,
+    restore_backup,
 )
 from vecall.validation import is_database_url
 
@@ -61,9 +64,12 @@ def add_commands(commands: Any) -> None:
         "whether google-adk's server will have this memory; no agent is run.",
     )
     doctor.add_argument(
+        "--fix",
         "--repair",
+        dest="repair",
         action="store_true",
-        help="set damaged memories aside, so that the others can be used",
+        help="set damaged memories aside, so that the others can be used; count again, "
+        "tidy up, and close the file to other users",
     )
     doctor.add_argument(
         "--agents",
@@ -97,11 +103,36 @@ def add_commands(commands: Any) -> None:
         "backup",
         help="copy a file while it is in use",
         description="Copy a file while it is in use. A database is backed up by its "
-        "own tools.",
+        "own tools. With --keep, the target is a folder. The copy in it has a name "
+        "with the time and is checked as `vecall doctor` does; then the oldest copies "
+        "of this file are deleted.",
     )
-    backup.add_argument("target", type=expanded, help="the copy; must not exist")
+    backup.add_argument(
+        "target", type=expanded, help="the copy; must not exist. With --keep, a folder"
+    )
+    backup.add_argument(
+        "--keep", type=int, metavar="N", help="keep the newest N backups in the folder"
+    )
     _add_path(backup, "the file")
     backup.set_defaults(run=run_backup)
+
+    restoring = commands.add_parser(
+        "restore-backup",
+        help="put a backup in the place of a file",
+        description="Put a copy of a backup in the place of a file, in one step, after "
+        "checking it as `vecall doctor` does. The backup does not change. Stop "
+        "whatever uses the file first. Persons erased after the backup come back: "
+        "erase them again.",
+    )
+    restoring.add_argument("backup", type=expanded, help="the backup")
+    restoring.add_argument("target", type=expanded, help="the file")
+    restoring.add_argument(
+        "--replace",
+        action="store_true",
+        help="the file may exist; it is kept aside under another name",
+    )
+    add_json(restoring)
+    restoring.set_defaults(run=run_restore_backup)
 
     export = commands.add_parser(
         "export",
@@ -217,15 +248,40 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
-    target, total = Path(options.target), _size(Path(options.path))
-    with (
-        opened_plainly(options.path) as memory,
-        naming(options.target),
-        Progress("copying").watching(lambda: _size(target), total),
-    ):
-        memory.sync.admin.backup(options.target)
-    size = Path(options.target).stat().st_size
-    _print_result(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
+    target, total, removed = Path(options.target), _size(Path(options.path)), 0
+    with opened_plainly(options.path) as memory, naming(options.target):
+        if options.keep is None:
+            with Progress("copying").watching(lambda: _size(target), total):
+                memory.sync.admin.backup(target)
+        else:
+            make_folder(target, "target")
+            target, removed = keep_backups(
+                Path(options.path),
+                target,
+                options.keep,
+                memory.sync.admin.backup,
+                require_whole,
+            )
+    facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
+    line = f"{facts['bytes']:,} bytes in {target}"
+    if removed:
+        line += f"; {counted(removed, 'older backup')} deleted"
+    _print_result(options, facts, line)
+    return 0
+
+
+def run_restore_backup(options: argparse.Namespace) -> int:
+    """Put a backup in the place of a file."""
+    for path in (options.backup, options.target):
+        refuse_database(path, "restore it by pg_restore, or by point-in-time recovery")
+    backup, target = Path(options.backup), Path(options.target)
+    with naming(target):
+        aside = restore_backup(backup, target, require_whole, replacing=options.replace)
+    line = f"{backup} is now {target}"
+    if aside is not None:
+        line += f"; the file before is {aside}"
+    facts = {"file": str(target), "before": None if aside is None else str(aside)}
+    _print_result(options, facts, line)
     return 0
 
 

@@ -36,6 +36,7 @@ EXAMPLES = {
     "stats": "--path memory.db --json",
     "doctor": "--path memory.db",
     "backup": "copy.db",
+    "restore-backup": "copy.db memory.db --replace",
     "export": "memories.jsonl --app hotel",
     "reembed": "--embedder local",
     "purge": "--path memory.db",

@@ -28,6 +28,7 @@ from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
 from vecall.store import public_url
+from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
 # `--embedder`: the embedder of a command.
@@ -280,6 +281,27 @@ def require_file(path: str) -> None:
         msg = f"{path}: there is no such file"
         if path == default_path() and Path("memory.db").is_file():
             msg += "; for the one in this folder, write --path memory.db"
+        raise ConfigError(msg)
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make a folder for this user alone, unless it is there.
+
+    Args:
+        folder: The folder.
+        option: The name of the option, without leading dashes.
+
+    Raises:
+        ConfigError: It cannot be made, or others may write in it.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        msg = f"{option}: the folder cannot be made: {error.strerror}"
+        raise ConfigError(msg) from error
+    about = folder.stat()
+    if not is_own(about) or rights_of_others(about) & 0o022:
+        msg = f"{option}: the folder must be yours, and only you may write in it"
         raise ConfigError(msg)
 
 

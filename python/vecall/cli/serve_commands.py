@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from vecall.cli.coding_agent_commands import CLIENTS
-from vecall.cli.console import naming, print_json
+from vecall.cli.console import naming, one_line, print_json
 from vecall.cli.options import (
     add_embedder,
     add_file,
@@ -24,17 +24,18 @@ from vecall.cli.options import (
     add_on_write,
     chosen,
     expanded,
+    make_folder,
     named,
     refuse_database,
     shown_path,
 )
-from vecall.clock import to_seconds, ttl_seconds
+from vecall.clock import to_iso, to_seconds, ttl_seconds
 from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
-from vecall.system import is_own, rights_of_others, shell_words
+from vecall.system import shell_words
 from vecall.validation import is_database_url
 
 if TYPE_CHECKING:
@@ -67,12 +68,15 @@ def add_token_commands(commands: Any) -> None:
     create.add_argument(
         "--admin", action="store_true", help="counts, backups, deleting; no memories"
     )
+    create.add_argument("--label", help="what it is for, shown by `vecall token list`")
     create.add_argument(
         "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
     )
-    listed = actions.add_parser("list", help="show whom tokens let in")
+    listed = actions.add_parser(
+        "list", help="show whom tokens let in, and when each was last used"
+    )
     revoke = actions.add_parser("revoke", help="revoke a token")
-    revoke.add_argument("id", help="as `vecall token list` shows it")
+    revoke.add_argument("id", help="as `vecall token list` shows it; or the label")
     for action, run in (
         (create, run_create),
         (listed, run_list),
@@ -114,6 +118,7 @@ def run_create(options: argparse.Namespace) -> int:
         source=options.source,
         author=options.author,
         min_trust=options.min_trust,
+        label=options.label,
         expires_at=_token_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])
@@ -130,25 +135,32 @@ def run_list(options: argparse.Namespace) -> int:
     from vecall.server.tokens import to_json
 
     shown = [to_json(token) for token in file.read()]
+    uses = file.last_uses()
     for fields in shown:
         del fields["sha256"]
+        fields["last_used"] = uses.get(fields["id"])
     if options.json:
         print_json({"tokens": shown})
         return 0
     for fields in shown:
-        words = [f"{name}={value}" for name, value in fields.items() if name != "id"]
-        print(fields["id"], *words)
+        used = fields["last_used"]
+        fields["last_used"] = "never" if used is None else to_iso(used)
+        id_ = fields.pop("id")
+        words = [f"{name}={one_line(value)}" for name, value in fields.items()]
+        print(id_, *words)
     return 0
 
 
 def run_revoke(options: argparse.Namespace) -> int:
     """Remove a token from the file."""
     file = token_file(options)
-    known = {token.id for token in file.read()}
-    if options.id not in known:
-        msg = "id: there is no such token"
+    tokens = file.read()
+    ids = {each.id for each in tokens if options.id in (each.id, each.label)}
+    if len(ids) != 1:
+        several = "several tokens have this label; name one by its id"
+        msg = f"id: {several if ids else 'there is no such token'}"
         raise ConfigError(msg)
-    file.change(lambda tokens: [token for token in tokens if token.id != options.id])
+    file.change(lambda tokens: [token for token in tokens if token.id not in ids])
     return 0
 
 
@@ -264,6 +276,20 @@ def add_commands(commands: Any) -> None:
         "or 12h or 30d (default: the lifetime of the memory)",
     )
     serve.add_argument(
+        "--drain",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="after SIGTERM, answer requests for so long while /readyz gives 503, so "
+        "that a load balancer sends no more (%(default)g)",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="lines for people, or one JSON object a line (%(default)s)",
+    )
+    serve.add_argument(
         "--backups",
         type=Path,
         metavar="FOLDER",
@@ -304,7 +330,7 @@ def run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file(options)
     from vecall.server import HttpLimits, create_app
-    from vecall.server.run import Binding, remove_old_exports, serve
+    from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
 
     values = {name: getattr(options, name) for name in LIMITS}
     limits = HttpLimits(
@@ -320,6 +346,7 @@ def run_serve(options: argparse.Namespace) -> int:
             insecure=options.insecure_bind,
             hosts=options.allow_host,
         )
+        drain = Drain(options.drain)
         known = len(file.read())
         binding.check(tokens=known)
     except ConfigError as error:
@@ -346,11 +373,14 @@ def run_serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if options.log_format == "json":
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
     over_mcp = _over_mcp() if options.mcp else None
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
-        _make_folder(options.backups)
+        make_folder(options.backups, "backups")
     loader = named(options.session_loader, "session-loader")
     with _opened(options) as memory:
         app = create_app(
@@ -361,6 +391,7 @@ def run_serve(options: argparse.Namespace) -> int:
             hosts=options.allow_host,
             origins=options.allow_origin,
             backups=options.backups,
+            accepting=drain.is_accepting,
         )
         if over_mcp is not None:
             app = over_mcp(
@@ -371,7 +402,14 @@ def run_serve(options: argparse.Namespace) -> int:
                 hosts=options.allow_host,
                 origins=options.allow_origin,
             )
-        serve(app, binding, limits, lambda url: print(f"serving {url}", flush=True))
+
+        def started(url: str) -> None:
+            print(f"serving {url}", flush=True)
+
+        try:
+            serve(app, binding, limits, started, drain)
+        finally:
+            file.save_uses()
     return 0
 
 
@@ -412,18 +450,6 @@ def _opened(options: argparse.Namespace) -> MemoryService:
             ),
         ),
     )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        msg = f"backups: the folder cannot be made: {error.strerror}"
-        raise ConfigError(msg) from error
-    about = folder.stat()
-    if not is_own(about) or rights_of_others(about) & 0o022:
-        msg = "backups: the folder must be yours, and only you may write in it"
-        raise ConfigError(msg)
 
 
 def trigger(text: str | None) -> Mapping[str, object] | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import struct
+import sys
 import threading
 import weakref
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -15,12 +20,21 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall import _core
 from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
-from vecall.errors import ConfigError, EmbedderError
+from vecall.errors import ConfigError, EmbedderError, VecallError
 from vecall.scalars import model_repr
-from vecall.system import at_fork
+from vecall.system import (
+    at_fork,
+    cache_folder,
+    is_own,
+    open_private,
+    open_to_read,
+    replace,
+    rights_of_others,
+)
 from vecall.text import without_surrogates
 
 # The local embedder: Google's multilingual Universal Sentence Encoder, offline.
@@ -51,11 +65,110 @@ class _Model:
         if self._encoder is None:
             with self.lock:
                 if self._encoder is None:
-                    self._encoder = _read_encoder(self._folder)
+                    self._encoder = _prepared_encoder(self._folder)
         return self._encoder
 
 
-def _read_encoder(folder: Path) -> Encoder:
+# Reading the weights takes 0.5 s of CPU, most of it to decompress them. What comes of
+# it is kept in a file of the user's cache, which all processes map.
+
+
+_MAGIC = b"vecallE1"
+_HEAD = 64  # magic, digest of what it was made of, sizes of both parts
+_PAGE = 4096  # the table begins at a multiple
+_KEPT = 3  # files, of other versions or environments
+
+
+def _prepared_encoder(folder: Path) -> Encoder:
+    """Return the encoder from the user's cache, or make it and keep it there."""
+    key = _key_of(folder)
+    path = _cache_file(key)
+    if path is not None:
+        with suppress(OSError, ValueError, VecallError):
+            return _map_encoder(path, key)
+    encoder, table = _read_encoder(folder)
+    if path is not None:
+        with suppress(OSError, ValueError):
+            _keep_encoder(path, key, encoder.prepared(), table)
+    return encoder
+
+
+def _key_of(folder: Path) -> bytes:
+    """Return a digest of what the file is made of; it changes with any of that."""
+    parts: list[object] = [_CHECKSUM, sys.byteorder, platform.machine()]
+    for file in (folder / _PIECES, folder / _WEIGHTS, Path(_core.__file__)):
+        with suppress(OSError):  # reading it will say so
+            about = file.stat()
+            parts += [str(file), about.st_size, about.st_mtime_ns]
+    return hashlib.blake2b(repr(parts).encode(), digest_size=32).digest()
+
+
+def _cache_file(key: bytes) -> Path | None:
+    """Return the file for a key, in a folder of this user alone; None without one."""
+    try:
+        folder = Path(cache_folder()).expanduser() / "vecall"
+        if not folder.is_absolute():
+            return None
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    if not is_own(about) or rights_of_others(about) & 0o022:
+        return None
+    return folder / f"encoder-{key[:8].hex()}.bin"
+
+
+def _map_encoder(path: Path, key: bytes) -> Encoder:
+    """Map a kept encoder.
+
+    Raises:
+        OSError: It is not there.
+        ValueError, VecallError: It is not what was written.
+    """
+    with os.fdopen(open_to_read(path, follow=False), "rb") as file:
+        about = os.fstat(file.fileno())
+        head = file.read(_HEAD)
+        rows, size = struct.unpack_from("<QQ", head.ljust(_HEAD), 40)
+        start = _start_of_table(size)
+        whole = start + 512 * rows == about.st_size
+        if head[:40] != _MAGIC + key or not whole or not is_own(about):
+            msg = "not the file of these weights"
+            raise ValueError(msg)
+        prepared = file.read(size)
+        table = np.memmap(file, np.uint8, "r", start, (rows, 512))
+    return Encoder.from_prepared(prepared, table.view(np.ndarray))
+
+
+def _keep_encoder(
+    path: Path, key: bytes, prepared: bytes, table: NDArray[np.uint8]
+) -> None:
+    """Write the file atomically, and remove files that nobody has made lately."""
+    passing = path.with_name(f"{path.name}.{os.getpid()}.new")
+    head = (_MAGIC + key + struct.pack("<QQ", len(table), len(prepared))).ljust(_HEAD)
+    try:
+        handle = open_private(passing, os.O_WRONLY | os.O_TRUNC)
+        with os.fdopen(handle, "wb") as file:
+            file.write(head + prepared)
+            file.seek(_start_of_table(len(prepared)))
+            file.write(table.data)
+        replace(passing, path)
+    except BaseException:
+        with suppress(OSError):
+            passing.unlink()
+        raise
+    made = sorted(
+        path.parent.glob("encoder-*.bin*"), key=lambda file: -file.stat().st_mtime
+    )
+    for old in made[_KEPT:]:
+        with suppress(OSError):
+            old.unlink()
+
+
+def _start_of_table(size: int) -> int:
+    return -(-(_HEAD + size) // _PAGE) * _PAGE
+
+
+def _read_encoder(folder: Path) -> tuple[Encoder, NDArray[np.uint8]]:
     name = _PIECES
     try:
         pieces = (folder / name).read_bytes()
@@ -69,7 +182,7 @@ def _read_encoder(folder: Path) -> Encoder:
         _refuse(f"file {name} is missing")
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         _refuse(f"file {name} is damaged ({type(error).__name__})")
-    return Encoder(pieces, table, arrays)
+    return Encoder(pieces, table, arrays), table
 
 
 def _refuse(what: str) -> NoReturn:

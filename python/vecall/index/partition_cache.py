@@ -655,11 +655,28 @@ def examine_storage(path: Path | str) -> list[Finding]:
     return [*found, _examine_loading(path)] if is_newest else found
 
 
-def _examine_loading(path: Path | str) -> Finding:
+def require_whole(path: Path) -> None:
+    """Check a copy of a file as `examine_storage` does, on any file system.
+
+    Raises:
+        CorruptFileError: It is damaged.
+    """
+    found = examine(path)
+    if any(each.about == "schema" and each.level == "ok" for each in found):
+        found.append(_examine_loading(path, anywhere=True))
+    for each in found:
+        if each.level == "error" and each.about != "path":
+            msg = f"the copy is damaged: {each.about}: {each.message}"
+            raise CorruptFileError(msg)
+
+
+def _examine_loading(path: Path | str, *, anywhere: bool = False) -> Finding:
     log = logging.getLogger("vecall")
     was_disabled, log.disabled = log.disabled, True  # it says below what was found
     try:
-        storage = open_storage(path, "full", read_only=True)
+        storage = open_storage(
+            path, "full", read_only=True, allow_network_filesystem=anywhere
+        )
         try:
             return _partitions_finding(storage)
         finally:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -423,6 +423,28 @@ def _of_the_server() -> list[Operation]:
             repeat="always",
         ),
         Operation(
+            id="live",
+            method="GET",
+            path="/livez",
+            summary="Return that the server is alive.",
+            access="public",
+            handler=handlers.health,
+            answer="Health",
+            repeat="always",
+        ),
+        Operation(
+            id="ready",
+            method="GET",
+            path="/readyz",
+            summary="Return that the storage answers and the server is not about to "
+            "end.",
+            access="public",
+            handler=handlers.ready,
+            answer="Health",
+            errors=(503,),
+            repeat="always",
+        ),
+        Operation(
             id="openapi",
             method="GET",
             path="/openapi.json",
@@ -457,6 +479,7 @@ def create_app(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     backups: str | Path | None = None,
+    accepting: Callable[[], bool] = lambda: True,
 ) -> ASGIApp:
     """Return an ASGI app that serves one memory service.
 
@@ -476,6 +499,7 @@ def create_app(
         origins: Allowed values of the Origin header. Requests without this header do
             not come from a web page and pass.
         backups: The folder for backups that an admin requests.
+        accepting: Returns whether the server is not about to end; else /readyz is 503.
 
     Raises:
         ConfigError: The folder `backups` does not exist.
@@ -485,7 +509,13 @@ def create_app(
         msg = "backups: there is no such folder"
         raise ConfigError(msg)
     return _Application(
-        ServerState(memory, limits or HttpLimits(), session_loader, backups=folder),
+        ServerState(
+            memory,
+            limits or HttpLimits(),
+            session_loader,
+            accepting=accepting,
+            backups=folder,
+        ),
         tokens,
         frozenset(host.lower() for host in hosts),
         frozenset(origin.lower() for origin in origins),
@@ -625,9 +655,10 @@ class _Application:
         check_rate(self._rates, token.id, kind)
         authorize(token, operation.access, names)
 
-    def count(self, operation: str, status: int) -> None:
+    def count(self, operation: str, status: int, seconds: float) -> None:
         """Count a response."""
         self._state.answered[operation, status] += 1
+        self._state.durations.add(operation, seconds)
 
 
 class _Exchange:
@@ -660,7 +691,9 @@ class _Exchange:
             cause = error.__cause__ or error
             frames = extract_tb(cause.__traceback__)
             where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
-            _log.error("%s %s at %s", self._id, type(cause).__name__, where)
+            name = type(cause).__name__
+            more = {"request": {"request_id": self._id, "error": name, "where": where}}
+            _log.error("%s %s at %s", self._id, name, where, extra=more)
         return expected or internal()
 
     def _log(self, status: int) -> None:
@@ -668,9 +701,21 @@ class _Exchange:
         if self.operation is not None:
             method, path = self.operation.method, self.operation.path
             name = self.operation.id
-        self._app.count(name, status)
-        spent = 1000 * (time.perf_counter() - self._begin)
-        _log.info("%s %s %s %d %.1f ms", self._id, method, path, status, spent)
+        seconds = time.perf_counter() - self._begin
+        self._app.count(name, status, seconds)
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        spent = 1000 * seconds
+        told = {
+            "request_id": self._id,
+            "method": method,
+            "route": path,
+            "status": status,
+            "duration_ms": round(spent, 1),
+        }
+        line = "%s %s %s %d %.1f ms"
+        more = {"request": told}
+        _log.info(line, self._id, method, path, status, spent, extra=more)
 
 
 async def _wait_for_client(

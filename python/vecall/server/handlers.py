@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import platform
 import secrets
 import tempfile
 import time
@@ -12,16 +13,18 @@ from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from starlette.responses import Response
 
+from vecall import __version__, build_info
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import Claims
-from vecall.server.limits import Pauses
+from vecall.server.limits import BUCKETS_S, Durations, Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
     NO_LOADER,
@@ -376,6 +379,14 @@ async def health(_: RequestContext) -> Response:
     return json_response({"status": "ok"})
 
 
+async def ready(call: RequestContext) -> Response:
+    """Return that requests are answered; 503 before the end, or without storage."""
+    if await call.state.readiness.is_ready():
+        return json_response({"status": "ok"})
+    msg = "The server is about to end, or its storage does not answer."
+    raise HttpError(503, "not_ready", msg, {"Retry-After": "1"})
+
+
 async def document(call: RequestContext) -> Response:
     """Return the OpenAPI document."""
     return raw_json(call.state.document_at(call.mounted_at))
@@ -384,19 +395,34 @@ async def document(call: RequestContext) -> Response:
 # Metrics for Prometheus, without names of apps or users and without texts.
 
 
+_BUILD = ",".join(
+    f'{name}="{value}"'
+    for name, value in {
+        "version": __version__,
+        "python": platform.python_version(),
+        "isa": build_info()["active_isa"],
+    }.items()
+)
+_BOUNDS = (*BUCKETS_S, "+Inf")
+
+
 def as_text(
-    stats: Mapping[str, Any], answered: Mapping[tuple[str, int], int], pauses: Pauses
+    stats: Mapping[str, Any],
+    answered: Mapping[tuple[str, int], int],
+    durations: Durations,
+    pauses: Pauses,
 ) -> str:
     """Return counts in Prometheus' text format.
 
     Args:
         stats: The result of `MemoryService.stats`.
         answered: The number of answered requests, by operation and status.
+        durations: The time that the answers took.
         pauses: The pauses of the interpreter.
     """
     operations = dict(stats["operations"])
     errors = operations.pop("errors")
-    lines = []
+    lines = ["# TYPE vecall_build_info gauge", f"vecall_build_info{{{_BUILD}}} 1"]
     for name, value in stats.items():
         if isinstance(value, int):
             lines += [f"# TYPE vecall_{name} gauge", f"vecall_{name} {value}"]
@@ -411,6 +437,14 @@ def as_text(
     for (name, status), value in sorted(answered.items()):
         labels = f'operation="{name}",status="{status}"'
         lines.append(f"vecall_http_requests_total{{{labels}}} {value}")
+    name = "vecall_http_request_duration_seconds"
+    lines.append(f"# TYPE {name} histogram")
+    for operation, counts in sorted(durations.counts.items()):
+        label = f'operation="{operation}"'
+        for bound, count in zip(_BOUNDS, accumulate(counts), strict=True):
+            lines.append(f'{name}_bucket{{{label},le="{bound}"}} {count}')
+        lines.append(f"{name}_sum{{{label}}} {durations.sums[operation]:.6f}")
+        lines.append(f"{name}_count{{{label}}} {sum(counts)}")
     return "\n".join(lines) + "\n"
 
 
@@ -424,7 +458,9 @@ async def metrics(call: RequestContext) -> Response:
     """Return the metrics in the text format of Prometheus."""
     pauses = call.state.pauses
     pauses.begin()
-    text = as_text(await call.memory.admin.stats(), call.state.answered, pauses)
+    state = call.state
+    stats = await call.memory.admin.stats()
+    text = as_text(stats, state.answered, state.durations, pauses)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

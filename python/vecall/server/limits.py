@@ -7,15 +7,17 @@ import math
 import threading
 import time
 import weakref
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from itertools import count
 from weakref import WeakKeyDictionary
 
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, RightsError, VecallError
 from vecall.server.responses import HttpError
+from vecall.service.memory_service import MemoryService
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,3 +366,85 @@ def _measure_pauses(of: weakref.ref[Pauses]) -> None:
             return
         pauses.note(max(0.0, late))
         del pauses
+
+
+# Measures how long answers take.
+
+
+BUCKETS_S = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0,
+)  # fmt: skip
+
+
+class Durations:
+    """A histogram of the durations of each operation, in seconds.
+
+    Attributes:
+        counts: How many durations are in each of `BUCKETS_S` and above.
+        sums: Their sums.
+    """
+
+    def __init__(self) -> None:
+        """Create the object without durations."""
+        self.counts: dict[str, list[int]] = {}
+        self.sums: dict[str, float] = {}
+
+    def add(self, operation: str, seconds: float) -> None:
+        """Count a duration."""
+        counts = self.counts.get(operation)
+        if counts is None:
+            counts = self.counts[operation] = [0] * (len(BUCKETS_S) + 1)
+            self.sums[operation] = 0.0
+        counts[bisect_left(BUCKETS_S, seconds)] += 1
+        self.sums[operation] += seconds
+
+
+# Finds out whether the storage answers.
+
+
+_STALE_S = 1.0
+_PATIENCE_S = 2.0
+
+
+class Readiness:
+    """Whether the service answers: it is asked at most once a second.
+
+    Args:
+        memory: The service; None is ready.
+        accepting: Whether the server is not about to end.
+    """
+
+    def __init__(
+        self, memory: MemoryService | None, accepting: Callable[[], bool]
+    ) -> None:
+        """Create the object; nothing is asked yet."""
+        self._memory = memory
+        self._accepting = accepting
+        self._asked: asyncio.Task[bool] | None = None
+        self._until = -math.inf
+
+    async def is_ready(self) -> bool:
+        """Ask, or return what was found in the last second."""
+        if self._memory is None or not self._accepting():
+            return self._accepting()
+        asked = self._asked
+        if (
+            asked is None
+            or (asked.done() and time.monotonic() >= self._until)
+            or asked.get_loop() is not asyncio.get_running_loop()
+        ):
+            asked = self._asked = asyncio.ensure_future(self._ask(self._memory))
+        await asyncio.wait([asked], timeout=_PATIENCE_S)
+        return asked.done() and asked.result()
+
+    async def _ask(self, memory: MemoryService) -> bool:
+        try:
+            await memory.admin.stats()
+        except RightsError:
+            return True  # only a whole service can be asked
+        except VecallError:
+            return False
+        finally:
+            self._until = time.monotonic() + _STALE_S
+        return True

@@ -78,6 +78,7 @@ CODES: dict[int, tuple[str, ...]] = {
         "busy",
         "closed",
         "embedder",
+        "not_ready",
         "reranker",
         "rewriter",
         "session_loader",

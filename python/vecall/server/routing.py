@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vecall.limits import Owner
-from vecall.server.limits import HttpLimits, Pauses, Places
+from vecall.server.limits import Durations, HttpLimits, Pauses, Places, Readiness
 from vecall.server.requests import BodyPlaces, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
@@ -56,6 +56,9 @@ class ServerState:
         load_session: The session loader, if configured.
         document: The OpenAPI document, for an app that is not mounted.
         answered: The number of answered requests, by operation and status.
+        durations: The time that they took.
+        accepting: Returns whether the server is not about to end.
+        readiness: Whether requests are answered.
         backups: The folder of backups, if configured.
         exporting: The number of exports of each token that are queued, made or sent.
             Each export is a file.
@@ -73,8 +76,11 @@ class ServerState:
     load_session: SessionLoader | None
     document: dict[str, Any] = field(default_factory=dict)
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    durations: Durations = field(default_factory=Durations)
+    accepting: Callable[[], bool] = lambda: True
     backups: Path | None = None
     exporting: Counter[str] = field(default_factory=Counter)
+    readiness: Readiness = field(init=False)
     making: Places = field(init=False)
     large: Places = field(init=False)
     turns: Places = field(init=False)
@@ -87,6 +93,7 @@ class ServerState:
     def __post_init__(self) -> None:
         """Create the object with all places free."""
         limits = self.limits
+        self.readiness = Readiness(self.memory, self.accepting)
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
         self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)

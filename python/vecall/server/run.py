@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import ipaddress
+import json
 import logging
+import math
 import socket
 import ssl
 import stat
@@ -17,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, cast
 
 import h11
@@ -24,6 +27,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from vecall.clock import to_iso
 from vecall.errors import ConfigError
 from vecall.server.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
@@ -309,11 +313,87 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class Drain:
+    """Whether a server takes new requests. For some seconds after a signal it need not.
+
+    Args:
+        seconds: How long it goes on answering after the first signal.
+
+    Raises:
+        ConfigError: It is no number of seconds.
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        """Begin before the signal."""
+        if not 0 <= seconds < math.inf:
+            msg = "drain: must be a number of seconds of at least 0"
+            raise ConfigError(msg)
+        self._seconds = seconds
+        self._end = math.inf
+
+    def begin(self) -> bool:
+        """Begin to drain; False if that has begun before, or takes no time."""
+        if not self._seconds or not self.is_accepting():
+            return False
+        self._end = time.monotonic() + self._seconds
+        return True
+
+    def is_accepting(self) -> bool:
+        """Whether no signal has come."""
+        return self._end == math.inf
+
+    def is_over(self) -> bool:
+        """Whether it has lasted long enough."""
+        return time.monotonic() >= self._end
+
+
+class _Server(uvicorn.Server):
+    """Ends after it has drained; at once with a second signal."""
+
+    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._signal: tuple[int, FrameType | None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._drain.begin():
+            self._signal = sig, frame
+        else:
+            self._signal = None
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._signal is not None and self._drain.is_over():
+            super().handle_exit(*self._signal)
+            self._signal = None
+        return await super().on_tick(counter)
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as a JSON object on one line.
+
+    Of an exception it has the class, not the message, which may contain user text.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without the line break."""
+        fields: dict[str, Any] = {
+            "time": to_iso(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            **getattr(record, "request", {"message": record.getMessage()}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["error"] = record.exc_info[0].__name__
+        return json.dumps(fields)
+
+
 def serve(
     app: ASGIApp,
     binding: Binding,
     limits: HttpLimits,
     started: Callable[[str], None],
+    drain: Drain | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -322,6 +402,7 @@ def serve(
         binding: The address, already checked.
         limits: The limits of the app.
         started: Called with the URL once the server accepts connections.
+        drain: What `create_app` was given the method `is_accepting` of.
 
     Raises:
         ConfigError: The address, the certificate or the key cannot be used.
@@ -358,7 +439,7 @@ def serve(
     sys.setswitchinterval(0.0005)
     with listener:
         started(f"{scheme}://{shown}:{port}")
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, drain or Drain()).run(sockets=[listener])
 
 
 def _load_certificates(config: uvicorn.Config, listener: Listener) -> None:

@@ -10,9 +10,10 @@ import os
 import re
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -59,6 +60,7 @@ class Token:
         author: The author of all memories it writes; None: the writer chooses.
         min_trust: The lowest tier, of `TRUST_TIERS`, of the memories it reads; None:
             any.
+        label: What it is for, in words; nothing depends on it.
     """
 
     id: str
@@ -73,6 +75,7 @@ class Token:
     source: str | None = None
     author: str | None = None
     min_trust: str | None = None
+    label: str | None = None
 
     def __post_init__(self) -> None:
         """Check that it is bound to one app, or is an admin token."""
@@ -87,7 +90,7 @@ class Token:
             msg = "token: must be bound to an app, with or without a user, or be admin"
             raise ConfigError(msg)
         try:
-            for name in (self.app, self.user, self.source, self.author):
+            for name in (self.app, self.user, self.source, self.author, self.label):
                 if name is not None:
                     check_name(name, "token", Limits())
             if self.trust is not None:
@@ -146,6 +149,7 @@ def mint(
     source: str | None = None,
     author: str | None = None,
     min_trust: str | None = None,
+    label: str | None = None,
 ) -> tuple[str, Token]:
     """Make a token.
 
@@ -160,6 +164,7 @@ def mint(
         source: As in `Token`.
         author: As in `Token`.
         min_trust: As in `Token`.
+        label: As in `Token`.
 
     Returns:
         The token for the client, to be shown once, and its record.
@@ -182,6 +187,7 @@ def mint(
         source=source,
         author=author,
         min_trust=min_trust,
+        label=label,
     )
     return bearer, token
 
@@ -255,11 +261,21 @@ _log = logging.getLogger("vecall.server")
 
 _Version = tuple[int, int, int] | None
 
+_SAVED_EVERY_S = 60.0  # the use of a token, at most
+_COLLECTED_S = 1.0
+_LATEST = 10**11  # in the year 5138
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
 
 class TokenFile:
     """Tokens in a file of mode 0600. A change takes effect from the next request on.
 
-    A missing file has no tokens. If the file cannot be read, no token is valid.
+    A missing file has no tokens. If the file cannot be read, no token is valid. When
+    each token was last used is in `<file>.used`, up to a minute late, if the folder can
+    be written.
 
     Args:
         path: The file.
@@ -270,6 +286,9 @@ class TokenFile:
         self._path = Path(path)
         self._tokens = Tokens()
         self._version: _Version = None
+        self._uses: dict[str, float] = {}
+        self._saved: dict[str, float] = {}
+        self._saver: threading.Thread | None = None
 
     def find(self, bearer: str) -> Token | None:
         """Return the record of a client's token, if it is known and not expired."""
@@ -281,7 +300,51 @@ class TokenFile:
                 self._tokens = Tokens(self.read())
             except (ConfigError, StorageError):
                 _log.error("tokens: the file cannot be used; all requests are refused")
-        return self._tokens.find(bearer)
+        token = self._tokens.find(bearer)
+        if token is not None:
+            self._note(token.id)
+        return token
+
+    def _note(self, id_: str) -> None:
+        """Note a use; have it saved together with others, not for every request."""
+        now = self._uses[id_] = time.time()
+        if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:
+            return
+        if self._saver is None or not self._saver.is_alive():  # as after a fork
+            self._saver = threading.Thread(target=self._save_soon, daemon=True)
+            self._saver.start()
+
+    def _save_soon(self) -> None:
+        time.sleep(_COLLECTED_S)
+        self.save_uses()
+
+    def save_uses(self) -> None:
+        """Write when tokens were last used, unless the folder cannot be written."""
+        uses = dict(self._uses)
+        if uses == self._saved:
+            return
+        self._saved = uses
+        with suppress(OSError, ConfigError), self._locked():
+            known = {token.id for token in self.read()}
+            latest = self.last_uses()
+            for id_, at in uses.items():
+                latest[id_] = max(round(at), latest.get(id_, 0))
+            latest = {id_: at for id_, at in latest.items() if id_ in known}
+            self._replace(_beside(self._path, ".used"), json.dumps(latest) + "\n")
+
+    def last_uses(self) -> dict[str, int]:
+        """Return when tokens were last used, in seconds since 1970, by their id."""
+        try:
+            handle = open_to_read(_beside(self._path, ".used"), follow=False)
+            with os.fdopen(handle, encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, RecursionError, ValueError):
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        return {
+            id_: at for id_, at in found.items() if type(at) is int and 0 < at < _LATEST
+        }
 
     def read(self) -> list[Token]:
         """Return the tokens.
@@ -338,27 +401,29 @@ class TokenFile:
         try:
             with self._locked():
                 tokens = [to_json(token) for token in edit(self.read())]
-                self._replace(json.dumps({"tokens": tokens}, indent=2) + "\n")
+                self._replace(
+                    self._path, json.dumps({"tokens": tokens}, indent=2) + "\n"
+                )
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
             msg = f"tokens: the file cannot be written: {error.strerror}"
             raise StorageError(msg) from error
 
-    def _replace(self, text: str) -> None:
-        fresh = self._path.with_name(self._path.name + ".new")
+    def _replace(self, path: Path, text: str) -> None:
+        fresh = _beside(path, ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
         handle = open_private(fresh, os.O_WRONLY | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        replace(fresh, self._path)
+        replace(fresh, path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the file against changes of other commands."""
-        path = self._path.with_name(self._path.name + ".lock")
+        path = _beside(self._path, ".lock")
         handle = open_private(path, os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):

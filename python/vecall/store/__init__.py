@@ -18,6 +18,7 @@ from vecall.store.copying import (
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
 from vecall.store.foreign import ForeignFile
+from vecall.store.maintenance.backups import keep_backups, restore_backup
 from vecall.store.maintenance.doctor import examine, file_facts, repair
 from vecall.store.maintenance.recover import Salvage, recover, reset_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
@@ -192,6 +193,7 @@ __all__ = [
     "is_well_formed",
     "json_object",
     "json_text",
+    "keep_backups",
     "memory_id",
     "migrate_database",
     "name_traces",
@@ -209,6 +211,7 @@ __all__ = [
     "require_same",
     "require_unrelated",
     "reset_clock",
+    "restore_backup",
     "stored_object",
     "text_hash",
 ]

@@ -335,6 +335,11 @@ def open_gate(database: Path) -> FileLock:
         return gate
 
 
+def is_locked_here(database: Path) -> bool:
+    """Whether this process has a file open to write."""
+    return _lock_path(database) in _gates
+
+
 def close_gate(gate: FileLock) -> None:
     """Release a lock object; the last release closes its file."""
     with _gates_mutex:

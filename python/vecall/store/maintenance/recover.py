@@ -298,21 +298,31 @@ def backup(database: Database, target: Path) -> None:
         ConfigError: The target exists already, or its folder does not exist.
         StorageFullError: The disk has no room for the copy.
     """
+    with storage_errors, database.reader_connection() as source:
+        copy_state(source, target)
+
+
+def copy_state(source: sqlite3.Connection, target: Path) -> None:
+    """Copy one state of a file to a new one, which appears when it is complete.
+
+    Raises:
+        ConfigError: As `backup`.
+        StorageFullError: As `backup`.
+    """
     require_new(target)
-    _require_room(target.parent, sum(database.sizes().values()))
+    query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    _require_room(target.parent, source.execute(query).fetchone()[0])
     passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     create_private(passing)
     try:
-        with (
-            storage_errors,
-            database.reader_connection() as source,
-            closing(connect(passing)) as copy,
-        ):
+        with storage_errors, closing(connect(passing)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             uuid = secrets.token_hex(16)
             copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
-            copy.execute("UPDATE part SET snap = NULL")
+            columns = copy.execute("SELECT name FROM pragma_table_info('part')")
+            if ("snap",) in columns:  # not in files of the first schema
+                copy.execute("UPDATE part SET snap = NULL")
         sync_file(passing)
         replace(passing, target)
     except BaseException:
