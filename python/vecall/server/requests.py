@@ -96,8 +96,13 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
         raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
-def authenticate(request: Request, tokens: TokenSource) -> Token:
+def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token:
     """Return the client's token.
+
+    Args:
+        request: The request.
+        tokens: The known tokens.
+        more: Further parameters of the challenge, after a comma.
 
     Raises:
         HttpError: 401.
@@ -106,7 +111,7 @@ def authenticate(request: Request, tokens: TokenSource) -> Token:
     shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     token = tokens.find(shaped[1]) if shaped else None
     if token is None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="vecall"'}
+        challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
         msg = "A valid bearer token is needed."
         raise HttpError(401, "unauthorized", msg, challenge)
     return token
