@@ -296,7 +296,7 @@ def test_a_server_takes_no_option_that_only_hooks_have(name, home, capsys):
     assert not file.exists()
     for option in (["--user-from", "cwd"], ["--min-confidence", "0.5"]):
         assert main(["install", name, *option]) == 1
-        assert "only hooks have this option" in capsys.readouterr().err
+        assert "only hooks have them" in capsys.readouterr().err
     assert not file.exists()
 
 

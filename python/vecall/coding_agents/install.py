@@ -113,11 +113,9 @@ class Agent:
         return entries
 
 
+# The server of an agent without hooks: its name, and the environment that marks it.
 SERVER = "vecall"
-"""The name of the server in the settings of an agent without hooks."""
-
 _OWN = {"VECALL_INSTALL": "1"}
-"""The environment of that server, by which `vecall uninstall` knows it."""
 
 AGENTS = {
     agent.name: agent
@@ -323,8 +321,7 @@ def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     return source.replace("COMMANDS = {}", f"COMMANDS = {json.dumps(commands)}")
 
 
-_PLUGIN_MARK = "// vecall install"
-"""The beginning of a plugin that `vecall install` wrote."""
+_PLUGIN_MARK = "// vecall install"  # the beginning of a plugin of ours
 
 
 def _install_plugin(path: Path, before: str | None, text: str) -> bool:

@@ -118,11 +118,7 @@ def options_of(parsed: argparse.Namespace) -> Options:
 
 
 def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list[str]:
-    """Return the options that differ from the defaults.
-
-    Args:
-        parsed: The options.
-        of_server: Whether they are for `vecall mcp`, which has fewer.
+    """Return the options that differ from the defaults; a server has fewer of them.
 
     Raises:
         ConfigError: The path is a database, also that of the environment, or the
@@ -130,8 +126,9 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
     """
     given: list[str] = []
     if of_server and (parsed.user_from or parsed.min_confidence != UNASKED_CONFIDENCE):
-        name = "user-from" if parsed.user_from else "min-confidence"
-        msg = f"{name}: only hooks have this option, and this agent gets a server"
+        msg = (
+            "user-from, min-confidence: only hooks have them; this agent gets a server"
+        )
         raise ConfigError(msg)
     path = options_of(parsed).path
     if parsed.path is not None:

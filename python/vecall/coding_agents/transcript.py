@@ -54,11 +54,7 @@ _NOT_SAID = (
     "Caveat: The messages below",
 )
 # Lines of Copilot CLI.
-_COPILOT = {
-    "session.start": "",
-    "user.message": "user",
-    "assistant.message": "assistant",
-}
+_COPILOT = ("session.start", "user.message", "assistant.message")
 # What Codex puts before the first prompt in the name of the user.
 _NOT_SAID_IN_CODEX = ("<", "# AGENTS.md")
 _NO_ANSWER = "[no response text]"  # of Gemini CLI
@@ -162,9 +158,8 @@ def _seek_end(stream: BinaryIO, size: int) -> int:
 
 def prompt_of_payload(fields: Mapping[str, Any]) -> str:
     """Return the prompt in the input of a hook; "" without one."""
-    return to_valid_utf8(
-        without_blocks(_text_of(fields.get("prompt")), *_ADDED)
-    ).strip()
+    text = to_valid_utf8(_text_of(fields.get("prompt")))
+    return without_blocks(text, *_ADDED).strip()
 
 
 def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
@@ -177,21 +172,17 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     said = fields.get("turns")
     for each in said if isinstance(said, list) else ():
         if isinstance(each, dict) and is_spoken(each.get("role")):
-            entry = {**each, "cwd": fields.get("cwd")}
-            text, named = _text_of(each.get("text")).strip(), each.get("id")
-            if text and isinstance(named, str):
-                turns.append(
-                    _turn_of_entry(entry, named, each["role"], text, "opencode")
-                )
+            about = {**each, "cwd": fields.get("cwd")}
+            text, named = _text_of(each.get("text")).strip(), str(each.get("id"))
+            turns.append(_turn_of_entry(about, named, each["role"], text, "opencode"))
     answer = fields.get("prompt_response")
     asked = prompt_of_payload(fields) if isinstance(answer, str) else None
     for author, said in ("user", asked), ("assistant", answer):
         text = _text_of(said).strip()
-        if text and text != _NO_ANSWER:
-            about = (str(fields.get(name)) for name in ("session_id", "timestamp"))
-            named = _hashed_turn_id(*about, author, text)
-            turns.append(_turn_of_entry(fields, named, author, text, "gemini-cli"))
-    return [_with_cut_text(turn) for turn in turns]
+        moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
+        named = _hashed_turn_id(moment, author, text)
+        turns.append(_turn_of_entry(fields, named, author, text, "gemini-cli"))
+    return [_with_cut_text(e) for e in turns if e.text and e.text != _NO_ANSWER]
 
 
 class LineTurns(NamedTuple):
@@ -285,14 +276,13 @@ def _codex_turns(entry: Mapping[str, Any], author: str, text: str) -> Iterator[T
 
 
 def _copilot_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
-    data, author = entry["data"], _COPILOT[entry["type"]]
+    data, author = entry["data"], entry["type"].partition(".")[0]
     text = _text_of(data.get("content")).strip()
     # Skills and commands speak in the name of the user, subagents in a tool call.
     said = data.get("source") in (None, "user") and not data.get("parentToolCallId")
-    if author and text and said:
-        named = entry.get("id")
-        if not isinstance(named, str) or not named:
-            named = _hashed_turn_id(str(offset), author, text)
+    if author in _SAID and text and said:
+        named = _name_or_none(entry.get("id"))
+        named = named or _hashed_turn_id(str(offset), author, text)
         yield _turn_of_entry(entry, named, author, text, "copilot-cli")
 
 
@@ -360,6 +350,7 @@ def _with_cut_text(turn: Turn) -> Turn:
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_NO_NEWLINE = re.compile(r"[^\r\n]")
 # A string, which may have no end, or what JSON does not know.
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -376,11 +367,7 @@ def comments(text: str) -> list[str]:
 
 def plain_json(text: str) -> str:
     """Return a document with spaces for its comments; all else stays at its place."""
-    return _COMMENT.sub(lambda e: _blank(e[0]) if e[1] else e[0], text)
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"[^\r\n]", " ", text)
+    return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
 
 
 @dataclass(slots=True)

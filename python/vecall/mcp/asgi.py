@@ -178,7 +178,7 @@ class _Application:
         check_framing(request)
         check_host(request, self._hosts)
         check_origin(request, self._origins)
-        # A proxy may end TLS. What it says changes only this answer.
+        # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"
         scheme = "https" if forwarded else request.url.scheme
         root = f"{scheme}://{request.url.netloc}"
@@ -213,10 +213,10 @@ class _Application:
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
             raise HttpError(405, "method_not_allowed", msg, {"Allow": "GET, HEAD"})
+        fields = {"resource": root + self._path, "resource_name": "vecall"}
         issuers = {"authorization_servers": self._issuers} if self._issuers else {}
-        fields = {"resource": root + self._path, **issuers, "resource_name": "vecall"}
-        fields["bearer_methods_supported"] = ["header"]
-        return JSONResponse(fields, headers={"Connection": "close"})
+        more = {**issuers, "bearer_methods_supported": ["header"]}
+        return JSONResponse({**fields, **more}, headers={"Connection": "close"})
 
     def _server(self, token: Token) -> Any:
         """Return the server of a token; the least recently used is discarded."""

@@ -97,12 +97,7 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
 
 
 def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token:
-    """Return the client's token.
-
-    Args:
-        request: The request.
-        tokens: The known tokens.
-        more: Further parameters of the challenge, after a comma.
+    """Return the client's token; `more` is put at the end of a challenge.
 
     Raises:
         HttpError: 401.
