@@ -384,11 +384,10 @@ def _checked_settings(text: str, agent: Agent) -> dict[str, Any]:
         msg = "path: the settings are not valid JSON; they were not changed"
         raise ConfigError(msg) from None
     hooks = settings.get(agent.key, {}) if isinstance(settings, dict) else None
-    kind = list if agent.events else dict
+    kind, parts = (list, "lists") if agent.events else (dict, "objects")
     if not isinstance(hooks, dict) or not all(
         isinstance(entries, kind) for entries in hooks.values()
     ):
-        parts = "lists" if agent.events else "objects"
         msg = f"path: expected an object, with {parts} in its {agent.key}; "
         raise ConfigError(msg + "it was not changed")
     found: dict[str, Any] = settings
@@ -511,10 +510,9 @@ def _same(agent: Agent, saved: bytes, cleared: str) -> bool:
 
 
 def _comparable_settings(agent: Agent, settings: dict[str, Any]) -> dict[str, Any]:
-    key = agent.key
-    kept = {name: each for name, each in settings.get(key, {}).items() if each != []}
-    rest = {name: each for name, each in settings.items() if name != key}
-    return {**agent.first, **rest, key: kept}
+    entries = settings.get(agent.key, {})
+    kept = {name: each for name, each in entries.items() if each != []}
+    return {**agent.first, **settings, agent.key: kept}
 
 
 def _write(path: Path, data: bytes, like: Path) -> None:

@@ -42,8 +42,7 @@ _SAID = ("user", "assistant")  # lines of Claude Code
 _REMINDER = "<system-reminder>", "</system-reminder>"
 _TIMESTAMP = "<timestamp>", "</timestamp>"
 _QUERY = "<user_query>", "</user_query>"
-# What hooks added to a prompt of Gemini CLI.
-_ADDED = "<hook_context>", "</hook_context>"
+_ADDED = "<hook_context>", "</hook_context>"  # by hooks, to a prompt of Gemini CLI
 # What Claude Code writes in the name of the user.
 _NOT_SAID = (
     "<command-",
