@@ -16,6 +16,10 @@ def home(tmp_path, monkeypatch):
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
         "CURSOR_PROJECT_DIR",
+        "GEMINI_CLI_HOME",
+        "COPILOT_HOME",
+        "OPENCODE_CONFIG_DIR",
+        "CLINE_DATA_DIR",
     ):
         monkeypatch.delenv(name, raising=False)
     return folder

@@ -41,11 +41,15 @@ def test_the_commands_of_the_page_run(page, home, capsys):
     assert list((home / ".claude").iterdir()) == []
 
 
-def test_the_table_of_hooks_is_that_of_the_agents(page):
-    for command, *events, _ in rows(page, "hook"):
-        verb = command.strip("`").removeprefix("vecall hook ")
-        for agent, cell in zip(AGENTS.values(), events, strict=True):
-            named = re.findall(r"`(\w+)`", cell)
+def test_the_table_of_agents_is_that_of_the_commands(page):
+    verbs = ("recall", "retain", "start")
+    for agent, row in zip(AGENTS.values(), rows(page, "agent"), strict=True):
+        name, where, *cells = row
+        assert name == f"`{agent.name}`"
+        assert f"`{agent.folder}/{agent.file}`" in where
+        assert agent.variable is None or f"`${agent.variable}`" in where
+        for verb, cell in zip(verbs, cells, strict=True):
+            named = re.findall(r"`([\w.]+)`", cell)
             assert named == [e for e, each in agent.events.items() if each == verb]
 
 
@@ -60,9 +64,3 @@ def test_the_table_of_options_is_that_of_the_command(page):
     assert f"`{options.APP}`" in page
     assert f"{transcript.MOST_TEXT_CHARACTERS:,} characters" in page
     assert f"{hook.MOST_CHARACTERS:,} characters" in page
-
-
-def test_the_table_of_settings_is_that_of_the_agents(page):
-    for agent, (_, cell) in zip(AGENTS.values(), rows(page, "agent"), strict=True):
-        assert f"`{agent.folder}/{agent.file}`" in cell
-        assert agent.variable is None or f"`${agent.variable}`" in cell

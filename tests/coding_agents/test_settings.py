@@ -1,4 +1,4 @@
-"""`vecall install` and `vecall uninstall` on the settings of the three agents."""
+"""`vecall install` and `vecall uninstall` on the settings of the agents."""
 
 from __future__ import annotations
 
@@ -26,8 +26,45 @@ FILES = {
     "claude-code": ".claude/settings.json",
     "codex": ".codex/hooks.json",
     "cursor": ".cursor/hooks.json",
+    "gemini-cli": ".gemini/settings.json",
+    "copilot-cli": ".copilot/hooks/vecall.json",
+    "opencode": ".config/opencode/plugins/vecall.js",
+    "cline": ".cline/data/settings/cline_mcp_settings.json",
+    "goose": ".agents/plugins/vecall/.mcp.json",
 }
-VECALL = shlex.join([sys.executable, "-m", "vecall.cli.main"])
+HOOKS = [name for name in FILES if AGENTS[name].events and not AGENTS[name].plugin]
+SERVERS = [name for name in FILES if not AGENTS[name].events]
+EVENTS = {
+    "claude-code": {
+        "SessionStart": ["start"],
+        "UserPromptSubmit": ["recall"],
+        "Stop": ["retain"],
+        "PreCompact": ["retain"],
+        "SessionEnd": ["retain"],
+    },
+    "codex": {
+        "SessionStart": ["start"],
+        "UserPromptSubmit": ["recall"],
+        "Stop": ["retain"],
+    },
+    "cursor": {
+        "sessionStart": ["start"],
+        "beforeSubmitPrompt": ["recall"],
+        "stop": ["retain"],
+        "sessionEnd": ["retain"],
+    },
+    "gemini-cli": {
+        "SessionStart": ["start"],
+        "BeforeAgent": ["recall"],
+        "AfterAgent": ["retain"],
+    },
+    "copilot-cli": {
+        "sessionStart": ["start"],
+        "userPromptTransformed": ["recall"],
+        "agentStop": ["retain"],
+    },
+}
+VECALL = [sys.executable, "-m", "vecall.cli.main"]
 OTHER = {"type": "command", "command": "say done", "async": False, "x-own": [1, {}]}
 THEIRS = """{
 \t"model" : "opus",
@@ -41,40 +78,46 @@ THEIRS = """{
 
 
 def hooks_of(agent, options=""):
-    return AGENTS[agent].hooks(VECALL, options)
+    return AGENTS[agent].hooks(VECALL, shlex.split(options))
 
 
 def commands(agent, text):
     """The commands of each event, read as the agent reads them."""
     found = {}
     for event, entries in json.loads(text)["hooks"].items():
-        grouped = agent != "cursor"
+        grouped = AGENTS[agent].grouped
         hooks = [h for e in entries for h in (e["hooks"] if grouped else [e])]
         found[event] = [hook.get("command") for hook in hooks]
     return found
 
 
-@pytest.fixture(params=FILES)
+@pytest.fixture(params=HOOKS)
 def agent(request):
     return request.param
 
 
+@pytest.fixture(params=FILES)
+def any_agent(request):
+    return request.param
+
+
 @pytest.fixture
-def path(agent, home):
-    return home / FILES[agent]
+def path(request, home):
+    name = "agent" if "agent" in request.fixturenames else "any_agent"
+    return home / FILES[request.getfixturevalue(name)]
 
 
 @pytest.mark.parametrize("how", [[], ["--print"]])
 @pytest.mark.parametrize("named_by", ["option", "environment"])
 def test_hooks_over_a_database_are_refused_and_nothing_is_written(
-    agent, path, capsys, monkeypatch, named_by, how
+    any_agent, path, capsys, monkeypatch, named_by, how
 ):
     """Else the hooks would remember in a file that is named like the URL."""
     url = "postgresql://host/memories"
     given = ["--path", url] if named_by == "option" else []
     if named_by == "environment":
         monkeypatch.setenv("VECALL_PATH", url)
-    assert main(["install", agent, *given, *how]) == 1
+    assert main(["install", any_agent, *given, *how]) == 1
     said = capsys.readouterr()
     assert "need a file, not a database" in said.err
     assert said.out == ""
@@ -93,10 +136,10 @@ def test_hooks_over_a_database_are_refused_and_nothing_is_written(
     ],
 )
 def test_a_number_of_an_option_is_refused_with_what_is_allowed(
-    agent, path, capsys, option, allowed, typed
+    any_agent, path, capsys, option, allowed, typed
 ):
     with pytest.raises(SystemExit):
-        main(["install", agent, f"{option}={typed}"])
+        main(["install", any_agent, f"{option}={typed}"])
     assert capsys.readouterr().err.rstrip().endswith(f"argument {option}: {allowed}")
     assert not path.exists()
 
@@ -111,27 +154,7 @@ def test_the_hooks_of_an_agent_are_added_once_and_removed_without_a_trace(
         event: [line.split(" hook ")[1].split()[0] for line in lines]
         for event, lines in commands(agent, text).items()
     }
-    expected = {
-        "claude-code": {
-            "SessionStart": ["start"],
-            "UserPromptSubmit": ["recall"],
-            "Stop": ["retain"],
-            "PreCompact": ["retain"],
-            "SessionEnd": ["retain"],
-        },
-        "codex": {
-            "SessionStart": ["start"],
-            "UserPromptSubmit": ["recall"],
-            "Stop": ["retain"],
-        },
-        "cursor": {
-            "sessionStart": ["start"],
-            "beforeSubmitPrompt": ["recall"],
-            "stop": ["retain"],
-            "sessionEnd": ["retain"],
-        },
-    }
-    assert verbs == expected[agent]
+    assert verbs == EVENTS[agent]
     assert main(["install", agent]) == 0
     assert "no change" in capsys.readouterr().out
     assert path.read_text() == text
@@ -150,16 +173,16 @@ def test_other_options_replace_the_hooks(agent, path):
         assert f" --path '{whole}' --user-from cwd 2>/dev/null" in line
 
 
-def test_printing_the_hooks_changes_nothing(agent, path, capsys):
-    assert main(["install", agent, "--print"]) == 0
+def test_printing_the_hooks_changes_nothing(any_agent, path, capsys):
+    assert main(["install", any_agent, "--print"]) == 0
     printed = capsys.readouterr().out
-    assert not path.parent.exists()
-    main(["install", agent])
+    assert not path.exists()
+    main(["install", any_agent])
     assert path.read_text() == printed
 
 
 def test_what_others_wrote_stays_as_it_is(agent, path):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
     path.chmod(0o640)
     install(AGENTS[agent], path, hooks_of(agent))
@@ -176,7 +199,7 @@ def test_what_others_wrote_stays_as_it_is(agent, path):
 
 
 def test_a_second_installation_leaves_the_backup_of_the_first(agent, path):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
     install(AGENTS[agent], path, hooks_of(agent))
     assert install(AGENTS[agent], path, hooks_of(agent, "--user bob"))
@@ -186,14 +209,14 @@ def test_a_second_installation_leaves_the_backup_of_the_first(agent, path):
 
 
 def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
     install(AGENTS[agent], path, hooks_of(agent))
     changed = json.loads(path.read_text())
     changed["model"] = "sonnet"
     event = next(iter(AGENTS[agent].events))
     entry = changed["hooks"][event][-1]
-    if agent == "cursor":
+    if not AGENTS[agent].grouped:
         changed["hooks"][event].insert(0, OTHER)
     else:
         entry["hooks"].append(OTHER)  # in our own group
@@ -202,15 +225,15 @@ def test_changes_after_the_installation_survive_the_uninstallation(agent, path):
     left = json.loads(path.read_text())
     assert MARK not in path.read_text()
     assert left["model"] == "sonnet"
-    expected = [OTHER] if agent == "cursor" else [{"hooks": [OTHER]}]
+    expected = [{"hooks": [OTHER]}] if AGENTS[agent].grouped else [OTHER]
     assert left["hooks"][event] == expected
     assert left["hooks"].get("Stop") == json.loads(THEIRS)["hooks"]["Stop"]
 
 
-def test_new_settings_are_for_their_owner_alone(agent, path):
+def test_new_settings_are_for_their_owner_alone(any_agent, path):
     before = os.umask(0)
     try:
-        install(AGENTS[agent], path, hooks_of(agent))
+        install(AGENTS[any_agent], path, hooks_of(any_agent))
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -221,7 +244,7 @@ def test_a_symbolic_link_stays_a_link(agent, path, tmp_path):
     real = tmp_path / "dotfiles" / "settings.json"
     real.parent.mkdir()
     real.write_text(THEIRS)
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.symlink_to(real)
     install(AGENTS[agent], path, hooks_of(agent))
     assert path.is_symlink()
@@ -274,7 +297,7 @@ def test_settings_that_are_no_file_are_refused(tmp_path, capsys):
 
 
 def test_installations_at_once_add_the_hooks_once(agent, path):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
     with ThreadPoolExecutor(8) as pool:
         done = list(
@@ -287,7 +310,7 @@ def test_installations_at_once_add_the_hooks_once(agent, path):
 
 @pytest.mark.parametrize("edit", [install, uninstall])
 def test_settings_that_another_installation_edits_are_waited_for(path, edit, agent):
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_text(THEIRS)
     if edit is uninstall:
         install(AGENTS[agent], path, hooks_of(agent))
@@ -352,7 +375,7 @@ def test_an_installed_command_remembers_and_recalls(home, tmp_path, log):
 
 
 def test_a_command_whose_vecall_is_gone_says_nothing():
-    hooks = AGENTS["codex"].hooks("/no/such/vecall", "")
+    hooks = AGENTS["codex"].hooks(["/no/such/vecall"], [])
     (hook,) = hooks["Stop"]["hooks"]
     done = subprocess.run(
         hook["command"], shell=True, capture_output=True, timeout=60, check=False
@@ -389,7 +412,7 @@ styles = st.fixed_dictionaries(
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.sampled_from(sorted(AGENTS)),
+    st.sampled_from(HOOKS),
     documents,
     styles,
     st.sampled_from(["", "\n", " \r\n"]),
@@ -404,7 +427,7 @@ def test_installing_and_uninstalling_gives_back_the_bytes(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "settings.json"
         path.write_bytes(before)
-        hooks = agent.hooks("vecall", "")
+        hooks = agent.hooks(["vecall"], [])
         assert install(agent, path, hooks)
         after = json.loads(path.read_bytes())
         expected = {**agent.first, **document}

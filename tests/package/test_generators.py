@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.paths import ROOT
 
-NAMES = ("generate_stub", "generate_sync", "generate_typescript")
+NAMES = ("generate_places", "generate_stub", "generate_sync", "generate_typescript")
 
 if not all((ROOT / ".ci" / name).exists() for name in NAMES):
     pytest.skip("only a clone has the scripts", allow_module_level=True)

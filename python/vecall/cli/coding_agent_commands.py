@@ -35,7 +35,8 @@ def add_commands(commands: Any) -> None:
         "install",
         help="add memory to a coding agent",
         description="Add hooks to the settings of a coding agent: it recalls and "
-        "remembers without a tool call.",
+        "remembers without a tool call. An agent whose hooks cannot add to a prompt "
+        "gets the server vecall mcp.",
     )
     _add_agent(adding)
     add_options(adding)
@@ -64,30 +65,33 @@ def _add_agent(command: argparse.ArgumentParser) -> None:
 
 
 def run_install(options: argparse.Namespace) -> int:
-    """Add the hooks, or print them."""
+    """Add the hooks or the server, or print them."""
     if options.uninstall:
         return run_uninstall(options)
     agent = AGENTS[options.agent]
-    hooks = agent.hooks(vecall_command(), as_arguments(options))
+    arguments = as_arguments(options, of_server=not agent.events)
+    hooks = agent.hooks(vecall_command(), arguments)
     if options.print:
         print(installed_text(agent, hooks), end="")
         return 0
     path = options.settings or agent.settings()
     with naming(path), _typed_errors():
         changed = install(agent, path, hooks)
-    print(f"{one_line(path)}: {'hooks were added' if changed else 'no change'}")
+    what = "hooks were added" if agent.events else "the server was added"
+    print(f"{one_line(path)}: {what if changed else 'no change'}")
     if changed and agent.name == "codex":
         print("Codex asks you to trust new hooks: type /hooks in a session.")
     return 0
 
 
 def run_uninstall(options: argparse.Namespace) -> int:
-    """Take the hooks out."""
+    """Take the hooks or the server out."""
     agent = AGENTS[options.agent]
     path = options.settings or agent.settings()
     with naming(path), _typed_errors():
         changed = uninstall(agent, path)
-    print(f"{one_line(path)}: {'hooks were removed' if changed else 'no change'}")
+    what = "hooks were removed" if agent.events else "the server was removed"
+    print(f"{one_line(path)}: {what if changed else 'no change'}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Memory of coding agents: hooks of Claude Code, Codex and Cursor.
+"""Memory of coding agents: hooks, or a server where hooks cannot add to a prompt.
 
 `vecall hook` is what an agent runs: `recall` before a prompt, `retain` after an answer,
 `start` when a session begins. `vecall install` writes these hooks into the settings of

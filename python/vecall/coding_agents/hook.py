@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +36,9 @@ from vecall.coding_agents.transcript import (
     TranscriptError,
     Turn,
     find_transcript,
+    prompt_of_payload,
     read_turns,
+    turns_of_payload,
 )
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import InvalidArgumentError, VecallError
@@ -50,6 +52,8 @@ from vecall.types import Event, Filter, MemoryEntry
 
 
 MOST_INPUT_BYTES = 16 * 1024 * 1024
+_SESSION = ("session_id", "conversation_id", "sessionId")
+_COPILOT = "copilot-cli"
 
 
 class PayloadError(ValueError):
@@ -66,6 +70,8 @@ class Payload:
         folder: The folder in which the agent works.
         prompt: The user's prompt; "" for other events.
         transcript: The path of the session's transcript; None without one.
+        turns: What was said, if the input itself has it.
+        sent: The prompt as it is sent to the model, if the hook replaces it.
     """
 
     event: str
@@ -73,13 +79,16 @@ class Payload:
     folder: str
     prompt: str
     transcript: str | None
+    turns: list[Turn] = field(default_factory=list)
+    sent: str | None = None
 
 
 def read_payload(file: int) -> Payload:
     """Read the input of a hook from a file descriptor.
 
-    Claude Code and Codex name the session `session_id` and the folder `cwd`. Cursor
-    names them `conversation_id` and `workspace_roots`.
+    Most agents name the session `session_id` and the folder `cwd`. Cursor names them
+    `conversation_id` and `workspace_roots`. Copilot CLI names the session `sessionId`,
+    and no event.
 
     Raises:
         PayloadError: The input is too long, or is not a JSON object with an event.
@@ -99,15 +108,19 @@ def read_payload(file: int) -> Payload:
         msg = "the input is not a JSON object"
         raise PayloadError(msg)
     event = _text(fields, "hook_event_name")
+    if event is None and _text(fields, "sessionId"):
+        event = _COPILOT
     if event is None:
         msg = "the input has no hook_event_name"
         raise PayloadError(msg)
     return Payload(
         event=event,
-        session_id=_text(fields, "session_id") or _text(fields, "conversation_id"),
+        session_id=next(filter(None, (_text(fields, name) for name in _SESSION)), None),
         folder=_folder(fields),
-        prompt=_text(fields, "prompt") or "",
-        transcript=_text(fields, "transcript_path"),
+        prompt=prompt_of_payload(fields),
+        transcript=_text(fields, "transcript_path") or _text(fields, "transcriptPath"),
+        turns=turns_of_payload(fields),
+        sent=_text(fields, "transformedPrompt"),
     )
 
 
@@ -134,34 +147,34 @@ def _folder(fields: Mapping[str, Any]) -> str:
 MOST_CHARACTERS = 9_900
 """Claude Code and Cursor put more than 10,000 characters into a file instead."""
 
-_CLAUDE_CODE_AND_CODEX = ("UserPromptSubmit", "SessionStart")
+# Events of Claude Code and Codex, and of Gemini CLI.
+_SPECIFIC = ("UserPromptSubmit", "SessionStart", "BeforeAgent")
 
 
-def answer_for(event: str, block: str) -> str:
+def answer_for(payload: Payload, block: str) -> str:
     """Return the standard output of a hook that adds a block to the context.
 
     Args:
-        event: The event's name. Claude Code and Codex share names and format; Cursor's
-            names begin with a lower-case letter.
+        payload: The input of the hook. Its event says which agent reads the answer.
         block: The recalled memories; "" adds nothing.
 
     Returns:
         One JSON object, or "" if there is nothing to add or the event takes no context.
     """
-    if not block:
-        return ""
-    if event in _CLAUDE_CODE_AND_CODEX:
+    event = payload.event
+    answer: dict[str, object] = {}
+    if event in _SPECIFIC:
         specific = {"hookEventName": event, "additionalContext": block}
-        return _ascii_json({"suppressOutput": True, "hookSpecificOutput": specific})
-    if event == "beforeSubmitPrompt":
-        return _ascii_json({"continue": True, "additional_context": block})
-    if event == "sessionStart":
-        return _ascii_json({"additional_context": block})
-    return ""
-
-
-def _ascii_json(fields: dict[str, object]) -> str:
-    return json.dumps(fields, ensure_ascii=True)
+        answer = {"suppressOutput": True, "hookSpecificOutput": specific}
+    elif event == "beforeSubmitPrompt":
+        answer = {"continue": True, "additional_context": block}
+    elif event in ("sessionStart", "chat.message"):
+        answer = {"additional_context": block}
+    elif event == _COPILOT and payload.sent is not None:
+        answer = {"modifiedTransformedPrompt": f"{payload.sent}\n\n{block}"}
+    elif event == _COPILOT:
+        answer = {"additionalContext": block}
+    return json.dumps(answer) if block and answer else ""
 
 
 # The log of hooks: one line for each failure, without any text of the user.
@@ -508,7 +521,7 @@ def _run(arguments: Sequence[str], verb: str) -> None:
     ]
     payload = read_payload(sys.stdin.fileno())
     text = run(payload, options, end.left)
-    answer = answer_for(payload.event, text)
+    answer = answer_for(payload, text)
     end.print_now()
     _print_answer(answer)
     end.cancel()
@@ -541,11 +554,14 @@ def _start(payload: Payload, options: Options, left: Callable[[], float]) -> str
 def _retain_transcript(
     payload: Payload, options: Options, left: Callable[[], float]
 ) -> str:
-    path = find_transcript(payload.transcript, payload.session_id)
-    if path is None or payload.session_id is None:
+    turns, unread, path = payload.turns, 0, None
+    if not turns:
+        path = find_transcript(payload.transcript, payload.session_id)
+    if (path is None and not turns) or payload.session_id is None:
         msg = "the input names no session with a transcript"
         raise PayloadError(msg)
-    turns, unread = read_turns(path, left)
+    if path is not None:
+        turns, unread = read_turns(path, left)
     if unread:
         write_line("retain", f"{unread} bytes of the transcript were not read")
     if not turns:

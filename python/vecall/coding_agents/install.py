@@ -1,4 +1,4 @@
-"""Adds hooks to the settings of a coding agent, and takes them out again.
+"""Adds hooks or a server to the settings of a coding agent, and takes them out.
 
 The settings are another program's, so an edit is atomic, leaves all else as it is, and
 is refused if the file is not what is expected. The bytes before the first installation
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.coding_agents.options import MARK
-from vecall.coding_agents.transcript import with_value, without
+from vecall.coding_agents.transcript import comments, plain_json, with_value, without
 from vecall.errors import ConfigError
 from vecall.system import (
     lock_folder,
@@ -32,7 +32,7 @@ from vecall.system import (
     sync_folder,
 )
 
-# The coding agents: where their settings are, and which hooks they get.
+# The coding agents: where their settings are, and what they get.
 
 
 # numpy starts a thread for each core otherwise, which takes longer than a search.
@@ -51,43 +51,59 @@ class Agent:
         folder: The folder of the user's settings, if `variable` is not set.
         variable: The environment variable with another folder; None without one.
         file: The settings' file in it.
-        events: The verb of `vecall hook` for each event.
+        events: The verb of `vecall hook` for each event; none for an agent whose hooks
+            cannot add to a prompt, which gets `vecall mcp` as a server instead.
         grouped: Whether an event holds groups, each with "hooks". Otherwise it holds
             the hooks themselves.
         first: What a new settings' file begins with.
         extra: Further fields of the hook of an event.
+        timeout: The field of a hook's time, and its units in a second.
+        commented: Whether the settings may have comments.
+        plugin: The agent takes a program for hooks: its source beside this module.
     """
 
     name: str
     folder: str
     variable: str | None
     file: str
-    events: Mapping[str, str]
+    events: Mapping[str, str] = field(default_factory=dict)
     grouped: bool = True
     first: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    timeout: tuple[str, int] = ("timeout", 1)
+    commented: bool = False
+    plugin: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the object that is edited in the settings."""
+        return "hooks" if self.events else "mcpServers"
 
     def settings(self) -> Path:
         """Return the path of the user's settings."""
         named = os.environ.get(self.variable) if self.variable else None
         return Path(named or self.folder).expanduser() / self.file
 
-    def hooks(self, command: str, arguments: str) -> dict[str, Any]:
-        """Return the entry of each event.
+    def hooks(self, command: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
+        """Return the entry of each event, or that of the server.
 
         Args:
-            command: Starts vecall, quoted for a shell.
-            arguments: The options of the hooks, quoted for a shell.
+            command: Starts vecall.
+            arguments: The options of the hooks or of the server.
         """
+        if not self.events:
+            args = [*command[1:], "mcp", *arguments]
+            return {SERVER: {"command": command[0], "args": args, "env": _OWN}}
         entries: dict[str, Any] = {}
+        name, units = self.timeout
         for event, verb in self.events.items():
             seconds = _RETAIN_SECONDS if verb == "retain" else _PROMPT_SECONDS
-            line = " ".join(filter(None, (command, "hook", verb, arguments)))
+            line = shell_words([*command, "hook", verb, *arguments])
             # The shell hides what Python says if it is interrupted while it starts, or
             # if vecall is no longer there.
             hook: dict[str, Any] = {
                 "command": f"{silent_command(line, _ONE_THREAD)} {MARK}",
-                "timeout": seconds,
+                name: seconds * units,
                 **self.extra.get(event, {}),
             }
             if self.grouped:
@@ -96,6 +112,10 @@ class Agent:
                 entries[event] = hook
         return entries
 
+
+# The server of an agent without hooks: its name, and the environment that marks it.
+SERVER = "vecall"
+_OWN = {"VECALL_INSTALL": "1"}
 
 AGENTS = {
     agent.name: agent
@@ -139,6 +159,54 @@ AGENTS = {
             grouped=False,
             first={"version": 1},
         ),
+        Agent(
+            name="gemini-cli",
+            folder="~",
+            variable="GEMINI_CLI_HOME",
+            file=".gemini/settings.json",
+            events={
+                "SessionStart": "start",
+                "BeforeAgent": "recall",
+                "AfterAgent": "retain",
+            },
+            timeout=("timeout", 1000),
+            commented=True,
+        ),
+        Agent(
+            name="copilot-cli",
+            folder="~/.copilot",
+            variable="COPILOT_HOME",
+            file="hooks/vecall.json",
+            events={
+                "sessionStart": "start",
+                "userPromptTransformed": "recall",
+                "agentStop": "retain",
+            },
+            grouped=False,
+            first={"version": 1},
+            timeout=("timeoutSec", 1),
+        ),
+        Agent(
+            name="opencode",
+            folder="~/.config/opencode",
+            variable="OPENCODE_CONFIG_DIR",
+            file="plugins/vecall.js",
+            events={"chat.message": "recall", "session.idle": "retain"},
+            grouped=False,
+            plugin="opencode.js",
+        ),
+        Agent(
+            name="cline",
+            folder="~/.cline/data",
+            variable="CLINE_DATA_DIR",
+            file="settings/cline_mcp_settings.json",
+        ),
+        Agent(
+            name="goose",
+            folder="~/.agents",
+            variable=None,
+            file="plugins/vecall/.mcp.json",
+        ),
     )
 }
 
@@ -147,19 +215,19 @@ BACKUP = ".before-vecall"
 """The suffix of the backup."""
 
 
-def vecall_command() -> str:
-    """Return the command that starts this installation of vecall, quoted for a shell.
+def vecall_command() -> list[str]:
+    """Return the command that starts this installation of vecall.
 
     It has absolute paths, since an agent may have another PATH.
     """
     script = Path(sys.argv[0])
     if script.name in ("vecall", "vecall.exe") and os.access(script, os.X_OK):
-        return shell_words([script.absolute().as_posix()])
+        return [script.absolute().as_posix()]
     if (found := shutil.which("vecall", path=str(Path(sys.executable).parent))) and (
         os.access(found, os.X_OK)
     ):
-        return shell_words([Path(found).as_posix()])
-    return shell_words([Path(sys.executable).as_posix(), "-m", "vecall.cli.main"])
+        return [Path(found).as_posix()]
+    return [Path(sys.executable).as_posix(), "-m", "vecall.cli.main"]
 
 
 def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
@@ -183,16 +251,19 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
     with _lock_settings_folder(real.parent):
         before = _read(real)
         text = _decoded_settings(before)
+        if agent.plugin is not None:
+            return _install_plugin(real, text, installed_text(agent, hooks))
         if text is None:
-            text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
+            text = _new_settings(agent)
         settings = _checked_settings(text, agent)
         if _our_entries(settings, agent) == {name: [hooks[name]] for name in hooks}:
             return False
         cleared = _without_our_hooks(text, agent)
+        filled = _with_our_hooks(cleared, agent, hooks)
         if before is not None and cleared == text:
             # An older backup must not survive: what it restores is older than this.
             _write(real.with_name(real.name + BACKUP), before, real)
-        _write(real, _with_our_hooks(cleared, agent, hooks).encode(), real)
+        _write(real, filled.encode(), real)
         return True
 
 
@@ -218,13 +289,18 @@ def uninstall(agent: Agent, path: Path) -> bool:
         return False
     with _lock_settings_folder(real.parent):
         text = _decoded_settings(_read(real))
+        if agent.plugin is not None:
+            ours = text is not None and text.startswith(_PLUGIN_MARK)
+            if ours:
+                real.unlink()
+            return ours
         if text is None or not _our_entries(_checked_settings(text, agent), agent):
             return False
         cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
         saved = _read(backup)
         if saved is None:
-            if json.loads(cleared) in ({}, dict(agent.first)):
+            if _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared):
                 real.unlink()
             else:
                 _write(real, cleared.encode(), real)
@@ -238,8 +314,33 @@ def uninstall(agent: Agent, path: Path) -> bool:
 
 def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
     """Return what `install` writes into a new file."""
-    text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
-    return _with_our_hooks(text, agent, hooks)
+    if agent.plugin is None:
+        return _with_our_hooks(_new_settings(agent), agent, hooks)
+    source = Path(__file__).with_name(agent.plugin).read_text("utf-8")
+    commands = {agent.events[event]: hooks[event]["command"] for event in hooks}
+    return source.replace("COMMANDS = {}", f"COMMANDS = {json.dumps(commands)}")
+
+
+_PLUGIN_MARK = "// vecall install"  # the beginning of a plugin of ours
+
+
+def _install_plugin(path: Path, before: str | None, text: str) -> bool:
+    """Write a program of ours; tell whether it was not there."""
+    if before is not None and not before.startswith(_PLUGIN_MARK):
+        msg = "path: another program's file has this name; it was not changed"
+        raise ConfigError(msg)
+    if before != text:
+        _write(path, text.encode(), path)
+    return before != text
+
+
+def _new_settings(agent: Agent) -> str:
+    return json.dumps({**agent.first, agent.key: {}}, indent=2) + "\n"
+
+
+def _loaded(text: str) -> Any:
+    """Return the value of settings that were checked."""
+    return json.loads(plain_json(text))
 
 
 @contextmanager
@@ -277,18 +378,20 @@ def _decoded_settings(data: bytes | None) -> str | None:
 def _checked_settings(text: str, agent: Agent) -> dict[str, Any]:
     """Return the settings if their hooks can be edited."""
     try:
-        settings = json.loads(text, object_pairs_hook=_Object)
+        shown = plain_json(text) if agent.commented else text
+        settings = json.loads(shown, object_pairs_hook=_Object)
     except (ValueError, RecursionError):
         msg = "path: the settings are not valid JSON; they were not changed"
         raise ConfigError(msg) from None
-    hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
+    hooks = settings.get(agent.key, {}) if isinstance(settings, dict) else None
+    kind, parts = (list, "lists") if agent.events else (dict, "objects")
     if not isinstance(hooks, dict) or not all(
-        isinstance(entries, list) for entries in hooks.values()
+        isinstance(entries, kind) for entries in hooks.values()
     ):
-        msg = "path: expected an object, with lists in its hooks; it was not changed"
-        raise ConfigError(msg)
+        msg = f"path: expected an object, with {parts} in its {agent.key}; "
+        raise ConfigError(msg + "it was not changed")
     found: dict[str, Any] = settings
-    if settings.repeated & {"hooks", *agent.first} or _has_repeated_key(hooks):
+    if settings.repeated & {agent.key, *agent.first} or _has_repeated_key(hooks):
         msg = "path: a key that would be edited is there twice; it was not changed"
         raise ConfigError(msg)
     return found
@@ -311,15 +414,22 @@ def _has_repeated_key(value: object) -> bool:
 
 
 def _our_entries(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[Any]]:
-    """Return the entries of each event that hold a hook of `install`."""
+    """Return the entries of each event, or the server, that `install` wrote."""
     return {
         event: ours
-        for event, entries in settings.get("hooks", {}).items()
-        if (ours := [each for each in entries if _has_our_hook(each, agent)])
+        for event, entries in settings.get(agent.key, {}).items()
+        if (ours := [e for e in _listed(entries) if _has_our_hook(e, agent)])
     }
 
 
+def _listed(entries: Any) -> list[Any]:
+    """Return the entries of an event; those of a server are the server."""
+    return entries if isinstance(entries, list) else [entries]
+
+
 def _has_our_hook(entry: Any, agent: Agent) -> bool:
+    if not agent.events:
+        return bool(entry.get("env") == _OWN)
     return (
         any(map(_is_ours, _group_handlers(entry))) if agent.grouped else _is_ours(entry)
     )
@@ -337,57 +447,72 @@ def _is_ours(hook: Any) -> bool:
 
 def _without_our_hooks(text: str, agent: Agent) -> str:
     """Return the text without our hooks, and without what they leave empty."""
-    for event, entries in json.loads(text).get("hooks", {}).items():
-        left = len(entries)
-        for at in reversed(range(len(entries))):
+    key = agent.key
+    for event, entries in _loaded(text).get(key, {}).items():
+        left = len(_listed(entries))
+        for at in reversed(range(left)) if agent.events else ():
             if not _has_our_hook(entries[at], agent):
                 continue
             handlers = _group_handlers(entries[at]) if agent.grouped else []
             places = [n for n, each in enumerate(handlers) if _is_ours(each)]
             if len(places) == len(handlers):
-                text = without(text, ["hooks", event, at])
+                text = without(text, [key, event, at])
                 left -= 1
                 continue
             for n in reversed(places):
-                text = without(text, ["hooks", event, at, "hooks", n])
-        if entries and not left:
-            text = without(text, ["hooks", event])
-            if not json.loads(text)["hooks"]:
-                text = without(text, ["hooks"])
+                text = without(text, [key, event, at, "hooks", n])
+        ours = entries and not left if agent.events else _has_our_hook(entries, agent)
+        if ours:
+            text = _without_empty(text, [key, event])
+            if not _loaded(text)[key]:
+                text = _without_empty(text, [key])
     return text
 
 
+def _without_empty(text: str, path: Sequence[str]) -> str:
+    """Return the text without a container, unless somebody commented in it."""
+    shorter = without(text, path)
+    return shorter if comments(shorter) == comments(text) else text
+
+
 def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
+    key = agent.key
     for name, value in agent.first.items():
-        if name not in json.loads(text):
+        if name not in _loaded(text):
             text = with_value(text, [name], value)
-    if "hooks" not in json.loads(text):
-        text = with_value(text, ["hooks"], {})
+    if key not in _loaded(text):
+        text = with_value(text, [key], {})
     for event, entry in hooks.items():
-        entries = json.loads(text)["hooks"].get(event)
+        entries = _loaded(text)[key].get(event)
         if entries is None:
-            text = with_value(text, ["hooks", event], [entry])
+            text = with_value(text, [key, event], [entry] if agent.events else entry)
+        elif agent.events:
+            text = with_value(text, [key, event, len(entries)], entry)
         else:
-            text = with_value(text, ["hooks", event, len(entries)], entry)
+            msg = f"path: {key} has another {event!r} already; it was not changed"
+            raise ConfigError(msg)
     return text
 
 
 def _same(agent: Agent, saved: bytes, cleared: str) -> bool:
     """Tell whether settings differ only in formatting and in what `install` leaves."""
     try:
-        before = json.loads(saved)
+        text = saved.decode("utf-8")
+        before = _loaded(text)
     except ValueError:
         return False
-    after = json.loads(cleared)
-    return isinstance(before, dict) and _comparable_settings(
-        agent, before
-    ) == _comparable_settings(agent, after)
+    return (
+        isinstance(before, dict)
+        and comments(text) == comments(cleared)
+        and _comparable_settings(agent, before)
+        == _comparable_settings(agent, _loaded(cleared))
+    )
 
 
 def _comparable_settings(agent: Agent, settings: dict[str, Any]) -> dict[str, Any]:
-    hooks = {name: each for name, each in settings.get("hooks", {}).items() if each}
-    rest = {name: each for name, each in settings.items() if name != "hooks"}
-    return {**agent.first, **rest, "hooks": hooks}
+    entries = settings.get(agent.key, {})
+    kept = {name: each for name, each in entries.items() if each != []}
+    return {**agent.first, **settings, agent.key: kept}
 
 
 def _write(path: Path, data: bytes, like: Path) -> None:

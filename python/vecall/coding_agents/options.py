@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vecall.errors import ConfigError
 from vecall.limits import UNASKED_CONFIDENCE
-from vecall.system import DATA_FOLDER, data_folder, open_to_read, shell_words
+from vecall.system import DATA_FOLDER, data_folder, open_to_read
 
 APP = "coding-agents"
 """The app of all coding agents, so that one knows what another was told."""
@@ -117,13 +117,19 @@ def options_of(parsed: argparse.Namespace) -> Options:
     )
 
 
-def as_arguments(parsed: argparse.Namespace) -> str:
-    """Return the options that differ from the defaults, for a shell.
+def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list[str]:
+    """Return the options that differ from the defaults; a server has fewer of them.
 
     Raises:
-        ConfigError: The path is a database, also that of the environment.
+        ConfigError: The path is a database, also that of the environment, or the
+            server has no such option.
     """
     given: list[str] = []
+    if of_server and (parsed.user_from or parsed.min_confidence != UNASKED_CONFIDENCE):
+        msg = (
+            "user-from, min-confidence: only hooks have them; this agent gets a server"
+        )
+        raise ConfigError(msg)
     path = options_of(parsed).path
     if parsed.path is not None:
         given += ["--path", path.absolute().as_posix()]
@@ -139,7 +145,7 @@ def as_arguments(parsed: argparse.Namespace) -> str:
         given += ["--min-confidence", str(parsed.min_confidence)]
     if parsed.embedder != "none":
         given += ["--embedder", parsed.embedder]
-    return shell_words(given)
+    return given
 
 
 def _positive(typed: str) -> int:

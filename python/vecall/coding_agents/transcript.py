@@ -42,6 +42,7 @@ _SAID = ("user", "assistant")  # lines of Claude Code
 _REMINDER = "<system-reminder>", "</system-reminder>"
 _TIMESTAMP = "<timestamp>", "</timestamp>"
 _QUERY = "<user_query>", "</user_query>"
+_ADDED = "<hook_context>", "</hook_context>"  # by hooks, to a prompt of Gemini CLI
 # What Claude Code writes in the name of the user.
 _NOT_SAID = (
     "<command-",
@@ -51,8 +52,11 @@ _NOT_SAID = (
     "[Request interrupted",
     "Caveat: The messages below",
 )
+# Lines of Copilot CLI.
+_COPILOT = ("session.start", "user.message", "assistant.message")
 # What Codex puts before the first prompt in the name of the user.
 _NOT_SAID_IN_CODEX = ("<", "# AGENTS.md")
+_NO_ANSWER = "[no response text]"  # of Gemini CLI
 
 
 class TranscriptError(ValueError):
@@ -151,6 +155,35 @@ def _seek_end(stream: BinaryIO, size: int) -> int:
     return at
 
 
+def prompt_of_payload(fields: Mapping[str, Any]) -> str:
+    """Return the prompt in the input of a hook; "" without one."""
+    text = to_valid_utf8(_text_of(fields.get("prompt")))
+    return without_blocks(text, *_ADDED).strip()
+
+
+def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
+    """Return the turns that the input of a hook holds, without a transcript.
+
+    Gemini CLI's has a prompt and its answer. The plugin of opencode sends the messages
+    of a session.
+    """
+    turns: list[Turn] = []
+    said = fields.get("turns")
+    for each in said if isinstance(said, list) else ():
+        if isinstance(each, dict) and is_spoken(each.get("role")):
+            about = {**each, "cwd": fields.get("cwd")}
+            text, named = _text_of(each.get("text")).strip(), str(each.get("id"))
+            turns.append(_turn_of_entry(about, named, each["role"], text, "opencode"))
+    answer = fields.get("prompt_response")
+    asked = prompt_of_payload(fields) if isinstance(answer, str) else None
+    for author, said in ("user", asked), ("assistant", answer):
+        text = _text_of(said).strip()
+        moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
+        named = _hashed_turn_id(moment, author, text)
+        turns.append(_turn_of_entry(fields, named, author, text, "gemini-cli"))
+    return [_with_cut_text(e) for e in turns if e.text and e.text != _NO_ANSWER]
+
+
 class LineTurns(NamedTuple):
     """What one line of a transcript says.
 
@@ -182,6 +215,10 @@ def turns_of_line(line: bytes, at: int) -> LineTurns:
     if not isinstance(entry, dict):
         return LineTurns([], is_known=False)
     session, payload = entry.get("sessionId"), entry.get("payload")
+    data = entry.get("data")
+    if isinstance(data, dict) and str(entry.get("type")) in _COPILOT:
+        session = data.get("sessionId")
+        return LineTurns([*_copilot_turns(entry, at)], _name_or_none(session))
     if isinstance(payload, dict):
         if entry.get("type") == "session_meta":
             session = payload.get("id")
@@ -235,6 +272,17 @@ def _codex_turns(entry: Mapping[str, Any], author: str, text: str) -> Iterator[T
     if text:
         named = _hashed_turn_id(str(entry.get("timestamp")), author, text)
         yield _turn_of_entry(entry, named, author, text, "codex")
+
+
+def _copilot_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
+    data, author = entry["data"], entry["type"].partition(".")[0]
+    text = _text_of(data.get("content")).strip()
+    # Skills and commands speak in the name of the user, subagents in a tool call.
+    said = data.get("source") in (None, "user") and not data.get("parentToolCallId")
+    if author in _SAID and text and said:
+        named = _name_or_none(entry.get("id"))
+        named = named or _hashed_turn_id(str(offset), author, text)
+        yield _turn_of_entry(entry, named, author, text, "copilot-cli")
 
 
 def _cursor_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
@@ -301,11 +349,24 @@ def _with_cut_text(turn: Turn) -> Turn:
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_NO_NEWLINE = re.compile(r"[^\r\n]")
+# A string, which may have no end, or what JSON does not know.
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SCALAR = re.compile(r"[^\s,\[\]{}:]+")
 
 Key = str | int
 """The name of a member of an object, or the index of an element of an array."""
+
+
+def comments(text: str) -> list[str]:
+    """Return the comments of a document, which begin as those of JavaScript."""
+    return [each[1] for each in _COMMENT.finditer(text) if each[1]]
+
+
+def plain_json(text: str) -> str:
+    """Return a document with spaces for its comments; all else stays at its place."""
+    return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
 
 
 @dataclass(slots=True)
@@ -332,13 +393,13 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     """Return the document with a value appended to a container.
 
     Args:
-        text: A valid JSON document, an object or array.
+        text: A valid JSON document, an object or array; its comments stay.
         path: The keys that lead to the place of the value. All but the last exist. The
             last is a new name of an object, or the length of an array.
         value: A JSON value.
     """
     node = _found(text, path[:-1])
-    body = text[node.start : node.end]
+    plain = plain_json(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     unit = _document_indent(text)
     label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
@@ -346,20 +407,21 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     inner = outer + unit
     if node.parts:
         first, last = node.parts[0][1], node.parts[-1][2].end
-        before = text[node.start + 1 : first]
+        before = plain[node.start + 1 : first]
         many_lines = "\n" in before
         if many_lines:
             inner = before.rpartition("\n")[2]
         shown = _json_of_value(value, unit if many_lines else None, inner, newline)
         between = f",{newline}{inner}" if many_lines else ", "
         return f"{text[:last]}{between}{label}{shown}{text[last:]}"
+    inside = text[node.start + 1 : node.end - 1]
     if "\n" not in text.strip() and text.strip() not in ("{}", "[]"):
-        shown = _json_of_value(value, None, "", newline)
-        filled = f"{body[0]}{label}{shown}{body[-1]}"
+        filled = f"{label}{_json_of_value(value, None, '', newline)}{inside.strip()}"
     else:
         shown = _json_of_value(value, unit, inner, newline)
-        filled = f"{body[0]}{newline}{inner}{label}{shown}{newline}{outer}{body[-1]}"
-    return text[: node.start] + filled + text[node.end :]
+        after = inside if inside.strip() else f"{newline}{outer}"
+        filled = f"{newline}{inner}{label}{shown}{after}"
+    return text[: node.start + 1] + filled + text[node.end - 1 :]
 
 
 def without(text: str, path: Sequence[Key]) -> str:
@@ -372,13 +434,21 @@ def without(text: str, path: Sequence[Key]) -> str:
     node = _found(text, path[:-1])
     at = node.at(path[-1])
     _, start, value = node.parts[at]
-    if at > 0:
-        start, end = node.parts[at - 1][2].end, value.end
-    elif len(node.parts) > 1:
-        end = node.parts[1][1]
-    else:
-        start, end = node.start + 1, node.end - 1
-    return text[:start] + text[end:]
+    plain = plain_json(text)
+    if at > 0:  # with the comma before it, and without the comments
+        before, kept = node.parts[at - 1][2].end, ""
+        if comments(text[before:start]):
+            comma = plain.index(",", before)
+            kept = text[before:comma] + text[comma + 1 : start]
+        return text[:before] + kept + text[value.end :]
+    if len(node.parts) > 1:
+        until = node.parts[1][1]
+        if comments(text[value.end : until]):
+            until = plain.index(",", value.end) + 1
+        return text[:start] + text[until:]
+    if comments(text[node.start : start]) or comments(text[value.end : node.end]):
+        return text[:start] + text[value.end :]
+    return text[: node.start + 1] + text[node.end - 1 :]
 
 
 def _json_of_value(value: object, unit: str | None, inner: str, newline: str) -> str:
@@ -399,6 +469,7 @@ def _line_indent(text: str, at: int) -> str:
 
 
 def _found(text: str, path: Sequence[Key]) -> _Node:
+    text = plain_json(text)
     node = _parsed_value(text, _after_space(text, 0))
     for key in path:
         node = node.parts[node.at(key)][2]

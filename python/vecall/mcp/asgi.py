@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vecall.errors import BusyError
@@ -44,6 +44,7 @@ from vecall.tools.output import DEFAULT_MAX_TOKENS
 _log = logging.getLogger("vecall.mcp")
 _MAX_SERVERS = 1_024
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728, section 3.1
 
 
 def asgi_app(
@@ -56,10 +57,12 @@ def asgi_app(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     max_tokens: int | None = DEFAULT_MAX_TOKENS,
+    authorization_servers: Collection[str] = (),
 ) -> ASGIApp:
     """Return an ASGI app that serves the protocol at one path.
 
-    It does not close the memory service.
+    It does not close the memory service. Anybody may read the metadata of the path as a
+    protected resource (RFC 9728), which a 401 names.
 
     Args:
         memory: The memory service.
@@ -72,6 +75,8 @@ def asgi_app(
         hosts: Allowed values of the Host header, as in `create_app`.
         origins: Allowed values of the Origin header, as in `create_app`.
         max_tokens: The most tokens of an answer, at least 64; None is unlimited.
+        authorization_servers: The issuers, as URLs, of tokens that `tokens` finds. None
+            by default: who runs the server hands tokens out.
     """
     return _Application(
         memory,
@@ -82,6 +87,7 @@ def asgi_app(
         frozenset(host.lower() for host in hosts),
         frozenset(origin.lower() for origin in origins),
         max_tokens,
+        list(authorization_servers),
     )
 
 
@@ -98,6 +104,7 @@ class _Application:
         hosts: Collection[str],
         origins: Collection[str],
         max_tokens: int | None,
+        issuers: list[str],
     ) -> None:
         self._memory = memory
         self._tokens = tokens
@@ -107,6 +114,8 @@ class _Application:
         self._hosts = hosts
         self._origins = origins
         self._max_tokens = max_tokens
+        self._issuers = issuers
+        self._metadata_paths = (_METADATA + path.rstrip("/"), _METADATA)
         self._rates = RateLimiter(limits)
         self._bodies = BodyPlaces(limits)
         each = limits.requests_at_once
@@ -117,7 +126,8 @@ class _Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request at the path; pass others on."""
-        at_path = scope["type"] == "http" and scope["path"] == self._path
+        paths = (self._path, *self._metadata_paths)
+        at_path = scope["type"] == "http" and scope["path"] in paths
         if not at_path and self._beside is not None:
             await self._beside(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -168,7 +178,15 @@ class _Application:
         check_framing(request)
         check_host(request, self._hosts)
         check_origin(request, self._origins)
-        token = authenticate(request, self._tokens)
+        # What a proxy, or the client, says of TLS changes this answer alone.
+        forwarded = request.headers.get("x-forwarded-proto") == "https"
+        scheme = "https" if forwarded else request.url.scheme
+        root = f"{scheme}://{request.url.netloc}"
+        if request.scope["path"] != self._path:
+            await self._describe(request, root)(request.scope, request.receive, send)
+            return
+        more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
+        token = authenticate(request, self._tokens, more)
         if token.admin or token.user is None:
             msg = "This needs a token of an app and a user."
             raise HttpError(403, "forbidden", msg)
@@ -189,6 +207,16 @@ class _Application:
             )
             async with manager.run():
                 await manager.handle_request(request.scope, receive, send)
+
+    def _describe(self, request: Request, root: str) -> Response:
+        """Return the metadata of the path as a protected resource, without a secret."""
+        if request.method not in ("GET", "HEAD"):
+            msg = "The method is not allowed here."
+            raise HttpError(405, "method_not_allowed", msg, {"Allow": "GET, HEAD"})
+        fields = {"resource": root + self._path, "resource_name": "vecall"}
+        issuers = {"authorization_servers": self._issuers} if self._issuers else {}
+        more = {**issuers, "bearer_methods_supported": ["header"]}
+        return JSONResponse({**fields, **more}, headers={"Connection": "close"})
 
     def _server(self, token: Token) -> Any:
         """Return the server of a token; the least recently used is discarded."""

@@ -96,8 +96,8 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
         raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
-def authenticate(request: Request, tokens: TokenSource) -> Token:
-    """Return the client's token.
+def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token:
+    """Return the client's token; `more` is put at the end of a challenge.
 
     Raises:
         HttpError: 401.
@@ -106,7 +106,7 @@ def authenticate(request: Request, tokens: TokenSource) -> Token:
     shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     token = tokens.find(shaped[1]) if shaped else None
     if token is None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="vecall"'}
+        challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
         msg = "A valid bearer token is needed."
         raise HttpError(401, "unauthorized", msg, challenge)
     return token
