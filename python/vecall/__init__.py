@@ -77,6 +77,7 @@ from vecall.telemetry import RawTurnsWarning
 from vecall.types import (
     AddedIds,
     AppSummary,
+    Conflict,
     Consolidation,
     Drop,
     DuplicateGroup,
@@ -93,6 +94,7 @@ from vecall.types import (
     Revision,
     SearchMemoryResponse,
     Session,
+    SimilarMemory,
     UserSummary,
 )
 
@@ -108,6 +110,7 @@ __all__ = [
     "Compaction",
     "CompactionAwareSummaryProvider",
     "ConfigError",
+    "Conflict",
     "ConflictError",
     "Consolidation",
     "ConsolidationPlan",
@@ -171,6 +174,7 @@ __all__ = [
     "Session",
     "SessionEnd",
     "SessionSummary",
+    "SimilarMemory",
     "StorageError",
     "StorageFullError",
     "StorageOptions",

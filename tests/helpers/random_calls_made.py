@@ -355,6 +355,13 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
                        "limit": p.choice_of(1, 2, 100)},
         ),
     ),
+    "conflicts": (
+        1,
+        _simple(
+            "conflicts",
+            lambda p: {"limit": p.choice_of(1, 100), "scope": p.scope()},
+        ),
+    ),
     "consolidate": (
         2,
         _simple(

@@ -83,6 +83,18 @@ ANSWERS: dict[str, dict[str, Any]] = {
         {
             "status": _status("remembered", "already_remembered", "not_remembered"),
             "id": _TEXT,
+            "similar": {
+                "type": "array",
+                "items": _object(
+                    {
+                        **_MEMORY["properties"],
+                        "score": {"type": "number", "minimum": 0, "maximum": 1},
+                        "says": _status("same", "update"),
+                    },
+                    *("text", "id", "score", "says"),
+                ),
+            },
+            "note": _NOTE,
         },
         "status",
     ),
@@ -469,7 +481,7 @@ def _access_claims(desk: Desk) -> dict[str, Any]:
 
 
 class AddMemory(Remember):
-    """The tool `add_memory(text, kind, importance, timestamp)`.
+    """The tool `add_memory(text, kind, importance, supersedes, timestamp)`.
 
     A text that an answer of the same server showed is not stored again.
     """
@@ -489,6 +501,7 @@ class AddMemory(Remember):
         """Bind the tool to one user."""
         super().__init__(desk.memory, **desk.owner, **_access_claims(desk))
         self._desk = desk
+        self._look = desk.look
 
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
@@ -497,7 +510,10 @@ class AddMemory(Remember):
         known = self._desk.shown.id_of(text)
         if known is not None and await self._still_says(known, text):
             return {"status": "already_remembered", "id": known}
-        return await super()._answer(memory, given, turn)
+        answer = await super()._answer(memory, given, turn)
+        for each in answer.get("similar", ()):
+            self._desk.shown.put(each)
+        return answer
 
     async def _still_says(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""

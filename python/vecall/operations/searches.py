@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -72,6 +73,11 @@ from vecall.validation import (
 )
 
 T = TypeVar("T")
+
+_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
+ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
+"""A ranking of matches alone, without their neighbours."""
+ALONE_BY_WORDS = replace(ALONE, fusion="words")
 
 _AT_ONCE = 5_000  # comparisons of metadata on an event loop, some milliseconds
 
