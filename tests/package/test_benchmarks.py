@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
 import sys
@@ -83,3 +84,26 @@ def test_every_documented_command_names_a_script_and_options_that_it_has(help_of
     assert set(commands) <= set(SCRIPTS)
     for name, options in commands.items():
         assert options <= set(re.findall(r"--[a-z][a-z-]*", help_of(name))), name
+
+
+def test_a_report_reruns_each_figure_of_readme(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT))
+    report = importlib.import_module("bench.report")
+    found = list(report.chosen([ROOT / "README.md"], [], tmp_path / "data", tmp_path))
+    rows = re.findall(
+        r"`python -m (bench[.\w]+)", (ROOT / "README.md").read_text("utf-8")
+    )
+    assert {words[0] for _, words in found} == set(rows)
+    assert all(str(tmp_path) in " ".join(words) for _, words in found)
+    without = list(report.chosen([ROOT / "README.md"], [], None, tmp_path))
+    assert [why for _, why in without if isinstance(why, str)]
+    everything = report.chosen([BENCH / "README.md"], [], tmp_path / "data", tmp_path)
+    assert not any("bench.report" in words for _, words in everything)
+
+
+def test_a_report_says_what_a_command_printed_and_that_it_failed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    report = importlib.import_module("bench.report")
+    done = report.run(["bench.common.tables", "no such file"])
+    assert done["status"] != 0
+    assert "no such file" in report.document({}, [{"what": "tables", **done}])

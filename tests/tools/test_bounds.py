@@ -170,7 +170,7 @@ def test_a_memory_is_shown_among_the_turns_around_it(open_service):
         ({"id": "nobody"}, "id: this user has no such memory"),
         ({"id": ""}, "id: "),
         ({"id": "m0", "begin": "x"}, "begin: expected a number"),
-        ({"id": "m0", "turns_before": float("nan")}, "turns_before: expected a number"),
+        ({"id": "m0", "turns_before": [2]}, "turns_before: expected a number"),
         ({"id": "m0", "turns_after": True}, "turns_after: expected a number"),
         ({"id": SECRET}, "id: this user has no such memory"),
     ],
@@ -183,6 +183,19 @@ def test_what_cannot_be_read_is_an_error_for_the_model(memory, arguments, error)
     assert SECRET not in answer["error"]
     other = call(ExpandSession(memory, "app", "bob"), {"id": "m0"})
     assert list(other) == ["error"]
+
+
+@pytest.mark.parametrize("turns", [1e9, float("inf"), float("nan")])
+def test_a_model_reads_at_most_ten_turns_before_a_memory(open_service, turns):
+    """A number outside the range is clamped, as `limit` of recall_memory is."""
+    service = open_service()
+    events = [{"author": "user", "content": f"turn {n}"} for n in range(20)]
+    told = service.sync.add_session_to_memory({**ALICE, "id": "s", "events": events})
+    given = {"id": told[15], "turns_before": turns, "turns_after": 0}
+    answer = call(ExpandSession(service, *SCOPE), given)
+    assert [each["text"] for each in answer["memories"]] == [
+        f"turn {n}" for n in range(5, 16)
+    ]
 
 
 @pytest.mark.parametrize("format", ["past_conversations", "bullets", "json", "secure"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import math
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.filters.rights import Rights
 from vecall.limits import Limits, Owner
 from vecall.text import strip_invisible
@@ -26,7 +25,7 @@ from vecall.tools.output import (
     from_character,
     shown,
 )
-from vecall.tools.search import SearchTool
+from vecall.tools.search import MOST_WHOLE, SearchTool
 from vecall.tools.writing import Remember, checked_text
 from vecall.tools.writing import UpdateMemory as PlainUpdateMemory
 from vecall.types import MemoryEntry
@@ -237,15 +236,12 @@ class Desk:
         self.shown = ShownTexts()
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
 
-    async def get(self, id_: object) -> MemoryEntry:
+    async def get(self, id_: str) -> MemoryEntry:
         """Return a memory that the client may read.
 
         Raises:
             InvalidArgumentError: The id is invalid, or the user has no such memory.
         """
-        if not isinstance(id_, str):
-            msg = "id: expected a string"
-            raise InvalidTypeError(msg)
         checked = check_name(id_, "id", self.limits)
         try:
             found: MemoryEntry = await self.memory.get_memory(
@@ -264,31 +260,10 @@ class Desk:
         return as_json(Piece(MemoryEntry(_TOO_LONG, id=entry.id)), self.look)
 
 
-def whole(
-    given: Mapping[str, Any], name: str, default: int, low: int, high: int
-) -> int:
-    """Return an argument that is a whole number in a range.
-
-    Raises:
-        InvalidTypeError: It is not a whole number.
-        InvalidArgumentError: It is outside the range.
-    """
-    value = given.get(name, default)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value != int(value):
-        msg = f"{name}: expected a whole number"
-        raise InvalidTypeError(msg)
-    if not low <= value <= high:
-        msg = f"{name}: must be from {low} to {high}"
-        raise InvalidArgumentError(msg)
-    return int(value)
-
-
 # `search_memory`, `get_memory` and `list_memories`.
 
 
 _INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
-_LATEST = 2**53 - 1  # every JSON parser reads such numbers exactly
 
 
 class SearchMemory(SearchTool):
@@ -340,16 +315,13 @@ class SearchMemory(SearchTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        most = whole(given, "limit", 5, 1, 50)
-        condition: dict[str, Any] = {}
-        for name in ("kind", "after", "before"):
-            if name in given:
-                condition[name] = given[name]
-        if not isinstance(given.get("kind", ""), str):
-            msg = "kind: expected a string"
-            raise InvalidTypeError(msg)
+        condition = {
+            name: given[name] for name in ("kind", "after", "before") if name in given
+        }
         checked = check_filter(condition, self._limits) if condition else None
-        answer = await self._found(memory, given.get("query"), most, turn, checked)
+        answer = await self._found(
+            memory, given["query"], given["limit"], turn, checked
+        )
         for each in answer["memories"]:
             self._desk.shown.put(each)
         return answer
@@ -375,6 +347,7 @@ class GetMemory(_DeskTool):
         "begin": {
             "type": "integer",
             "minimum": 0,
+            "maximum": MOST_WHOLE,
             "default": 0,
             "description": "The character of its text to begin at",
         },
@@ -386,8 +359,8 @@ class GetMemory(_DeskTool):
     async def _answer(
         self, _memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        begin = whole(given, "begin", 0, 0, _LATEST)
-        entry = await self._desk.get(given.get("id"))
+        begin = given["begin"]
+        entry = await self._desk.get(given["id"])
         if len(entry.text) < _INLINE_CHARACTERS:
             answer = self._part(entry, begin)
         else:
@@ -436,23 +409,15 @@ class ListMemories(_DeskTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        limit = whole(given, "limit", 50, 1, 200)
-        state = given.get("state", "live")
-        if state not in ("live", "archived"):
-            msg = 'state: must be "live" or "archived"'
-            raise InvalidArgumentError(msg)
         cursor = given.get("after")
         if cursor is not None:
-            if not isinstance(cursor, str):
-                msg = "after: expected a string"
-                raise InvalidTypeError(msg)
             check_name(cursor, "after", self._limits)
         try:
             page = await memory.list_memories(
                 **self._desk.owner,
-                state=state,
+                state=given["state"],
                 cursor=cursor,
-                limit=limit,
+                limit=given["limit"],
             )
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"
@@ -537,7 +502,7 @@ class UpdateMemory(PlainUpdateMemory):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        await self._desk.get(given.get("id"))
+        await self._desk.get(given["id"])
         return await super()._answer(memory, given, turn)
 
 
@@ -574,10 +539,7 @@ class DeleteMemory(_DeskTool):
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         token = given.get("token")
-        if token is not None and not isinstance(token, str):
-            msg = "token: expected a string"
-            raise InvalidTypeError(msg)
-        entry = await self._desk.get(given.get("id"))
+        entry = await self._desk.get(given["id"])
         expected = self._deletion_token(entry)
         if token is None or not hmac.compare_digest(
             token.encode(errors="surrogatepass"), expected.encode()

@@ -170,7 +170,8 @@ class Places:
         self._waiting.setdefault(token, deque()).append((size, granted))
         self._grant()
         try:
-            await asyncio.wait([granted], timeout=self._seconds)
+            if not granted.done():
+                await asyncio.wait([granted], timeout=self._seconds)
         except BaseException:
             if granted.done():
                 self._give_back(token, size)

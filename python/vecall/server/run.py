@@ -102,6 +102,21 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
     return Guarded
 
 
+class _Connection(h11.Connection):
+    """Returns the head of a response with what follows it: one packet, one send."""
+
+    _head = b""
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        data = super().send(event)
+        if isinstance(event, h11.Response):
+            self._head = data or b""
+            return b""
+        if self._head:
+            data, self._head = self._head + (data or b""), b""
+        return data
+
+
 class GuardedProtocol(H11Protocol):
     """HTTP/1.1 with a timeout for headers and a limit on connections.
 
@@ -116,6 +131,7 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a connection; if there are too many, close another."""
         super().connection_made(cast(asyncio.Transport, transport))
+        self.conn = _Connection(h11.SERVER, self.allowed.max_header_bytes)
         self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None

@@ -322,21 +322,26 @@ class MemoryTool(ABC):
             raise ConfigError(msg) from None
 
     def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Return those arguments of the schema that are there, as the schema says.
+        """Return the arguments of the schema that are there or have a default.
 
         Raises:
-            InvalidArgumentError: A time cannot be read.
+            InvalidArgumentError: One is not as the schema says.
         """
         given: dict[str, Any] = {}
         for name, schema in self._properties.items():
             value = arguments.get(name)
             if isinstance(value, str):
-                if not value and name not in self._required:
-                    continue  # models that must give each argument send ""
                 value = as_schema_says(value, schema)
-            if value is None:
+            is_absent = value is None or (isinstance(value, str) and not value)
+            if is_absent and name not in self._required:
+                # "": from models that must give each argument
+                if "default" in schema:
+                    given[name] = schema["default"]
                 continue
-            given[name] = utc_seconds(value, name) if name in self._times else value
+            if name in self._times:
+                given[name] = utc_seconds(value, name)
+            else:
+                given[name] = checked_by_schema(value, name, schema)
         return given
 
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -386,7 +391,7 @@ class MemoryTool(ABC):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        """Answer a call; `given` has the arguments of the schema that are not None."""
+        """Answer a call; `given` has arguments that are as the schema says."""
 
 
 def as_schema_says(text: str, schema: Mapping[str, Any]) -> object:
@@ -402,6 +407,39 @@ def as_schema_says(text: str, schema: Mapping[str, Any]) -> object:
     elif "enum" in schema and text.strip().lower() in schema["enum"]:
         return text.strip().lower()
     return text
+
+
+def checked_by_schema(value: object, name: str, schema: Mapping[str, Any]) -> Any:
+    """Return an argument if it is as its schema says.
+
+    The range is checked here for an "integer" alone: a "number" the tool clamps, or the
+    service checks.
+
+    Raises:
+        InvalidTypeError: It has another type.
+        InvalidArgumentError: It is outside the range, or none of the choices.
+    """
+    kind, choices = schema["type"], schema.get("enum")
+    if choices is not None and value not in choices:
+        msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
+        raise InvalidArgumentError(msg)
+    if kind == "string" and not isinstance(value, str):
+        msg = f"{name}: expected a string"
+        raise InvalidTypeError(msg)
+    if kind not in ("number", "integer"):
+        return value
+    is_whole = kind == "integer"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
+        msg = f"{name}: expected a {'whole ' * is_whole}number"
+        raise InvalidTypeError(msg)
+    if not is_whole:
+        return value
+    low, high = schema["minimum"], schema["maximum"]
+    if not low <= value <= high:
+        msg = f"{name}: must be from {low} to {high}"
+        raise InvalidArgumentError(msg)
+    return int(value)  # type: ignore[call-overload]
 
 
 def at_least_one(value: object, name: str) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.filters.rights import Rights
 from vecall.protocols import MemoryProtocol
 from vecall.text import strip_invisible
@@ -137,11 +136,18 @@ def _already_in_context_note(count: int) -> str:
     return f"{count} matching memories are already in the context above"
 
 
+def within(value: float, low: int, high: int) -> int:
+    """Return the number of a range that is nearest to a model's."""
+    return int(max(low, min(high, value)))
+
+
 # `expand_session`: the model reads a cut memory and the turns around it.
 
 
 _NO_MEMORY = "id: this user has no such memory"
 _MAX_TURNS = 10
+MOST_WHOLE = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
 _SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
 
@@ -214,12 +220,11 @@ class ExpandSession(MemoryTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        id_ = given.get("id")
-        if not isinstance(id_, str):
-            msg = "id: expected a string"
-            raise InvalidTypeError(msg)
-        check_name(id_, "id", self._limits)
-        before, after = (_turns(given.get(name, 2), name) for name in _AROUND)
+        id_ = check_name(given["id"], "id", self._limits)
+        before, after = (
+            within(given.get(name, 2), 0, _MAX_TURNS)
+            for name in ("turns_before", "turns_after")
+        )
         try:
             found = await memory.expand_session(
                 app_name=self.app_name,
@@ -232,9 +237,8 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(_NO_MEMORY) from None
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(_NO_MEMORY)
-        pieces = self._pieces(
-            found, id_, _checked_whole_number(given.get("begin", 0), "begin")
-        )
+        begin = within(given.get("begin", 0), 0, MOST_WHOLE)
+        pieces = self._pieces(found, id_, begin)
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
@@ -270,21 +274,6 @@ class ExpandSession(MemoryTool):
                 break
             shown[n] = piece
         return [shown[n] for n in sorted(shown)]
-
-
-_AROUND = ("turns_before", "turns_after")
-
-
-def _turns(value: object, name: str) -> int:
-    return min(_checked_whole_number(value, name), _MAX_TURNS)
-
-
-def _checked_whole_number(value: object, name: str) -> int:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
-        msg = f"{name}: expected a number"
-        raise InvalidTypeError(msg)
-    return max(int(value), 0)  # type: ignore[call-overload, no-any-return]
 
 
 # `recall_memory`: the model searches its memory and sets a limit.
@@ -344,12 +333,7 @@ class RecallMemory(SearchTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        limit = given.get("limit", DEFAULT_LIMIT)
-        if isinstance(limit, bool) or not isinstance(limit, int | float):
-            msg = "limit: expected a number"
-            raise InvalidTypeError(msg)
-        # The order matters: min() of a number and NaN returns its first argument.
-        most = int(max(1, min(self._max_limit, limit)))
+        most = within(given.get("limit", DEFAULT_LIMIT), 1, self._max_limit)
         return await self._found(memory, given.get("query"), most, turn)
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from vecall.content import as_list
 from vecall.errors import (
     InvalidArgumentError,
-    InvalidTypeError,
     NotFoundError,
     WriteRejectedError,
 )
@@ -136,10 +135,7 @@ class ForgetMemory(MemoryTool):
             answer["choose"] = True
         return answer
 
-    async def _confirm(self, memory: Any, token: object, ids: object) -> dict[str, Any]:
-        if not isinstance(token, str):
-            msg = "token: expected a string"
-            raise InvalidTypeError(msg)
+    async def _confirm(self, memory: Any, token: str, ids: object) -> dict[str, Any]:
         chosen = None if ids is None else as_list(ids, "ids")
         try:
             check_name(token, "token", self._limits)
@@ -188,16 +184,12 @@ class WritingTool(MemoryTool):
 
 
 def checked_text(given: Mapping[str, Any]) -> str:
-    """Return the argument `text`, which must be a string and not blank.
+    """Return the argument `text`, which must not be blank.
 
     Raises:
-        InvalidTypeError: The argument is missing or not a string.
         InvalidArgumentError: The argument is blank.
     """
-    text = given.get("text")
-    if not isinstance(text, str):
-        msg = "text: expected a string"
-        raise InvalidTypeError(msg)
+    text: str = given["text"]
     if not text.strip():
         msg = "text: must not be blank"
         raise InvalidArgumentError(msg)
@@ -389,9 +381,6 @@ class UpdateMemory(WritingTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        if not isinstance(given.get("id"), str):
-            msg = "id: expected a string"
-            raise InvalidTypeError(msg)
         text = checked_text(given)
         which = {
             "app_name": self.app_name,

@@ -1,0 +1,141 @@
+"""CPU time that the HTTP server takes for a request, and for the search alone.
+
+    python -m bench.server.request_cpu [--rows 1000] [--requests 2000] [--rounds 5]
+
+One client keeps one connection. The CPU time is that of the server's process, user and
+system, by its own clock; the figures are medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import vecall
+
+from bench.common import arguments
+
+ME = {"app_name": "app", "user_id": "alice"}
+COMMAND = [sys.executable, "-m", "vecall.cli.main"]
+QUERY = "Which parrot sings in the garden?"
+
+
+def fill(path: Path, rows: int) -> None:
+    """Store some sentences of one user."""
+    with vecall.MemoryService(path, embedder=None) as service:
+        texts = [f"Parrot number {n} sings in garden {n % 97}." for n in range(rows)]
+        service.sync.add_memory(**ME, memories=texts)
+
+
+def search_alone(path: Path, count: int) -> float:
+    """Return the CPU seconds of one search in this process."""
+    with vecall.MemoryService(path, embedder=None) as service:
+        search = service.sync.search_memory
+        for _ in range(20):
+            search(**ME, query=QUERY, top_k=5)
+        begun = time.process_time()
+        for _ in range(count):
+            search(**ME, query=QUERY, top_k=5)
+        return (time.process_time() - begun) / count
+
+
+class Client:
+    """One connection that is kept."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._token = token
+        address = urlsplit(url)
+        self._host = address.netloc
+        self._socket = socket.create_connection((address.hostname, address.port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._file = self._socket.makefile("rb")
+
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"Authorization: Bearer {self._token}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._socket.sendall(head.encode() + body)
+        status = self._file.readline().split()[1]
+        length = 0
+        while (line := self._file.readline()) != b"\r\n":
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        answer = self._file.read(length)
+        if status != b"200":
+            msg = f"{path}: {status.decode()} {answer[:200].decode()}"
+            raise SystemExit(msg)
+        return answer
+
+
+def cpu_of(process: int) -> float:
+    """Return the CPU seconds of another process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--requests", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.db"
+        fill(path, given.rows)
+        make = [*COMMAND, "token", "create", "--path", str(path), "--app", "app"]
+        token = subprocess.run(make, capture_output=True, text=True, check=True).stdout
+        serve = [*COMMAND, "serve", "--path", str(path)]
+        serve += ["--port", "0", "--embedder", "none", "--reads-per-second", "1000000"]
+        server = subprocess.Popen(
+            serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            assert server.stdout is not None
+            url = next(
+                word
+                for line in server.stdout
+                for word in line.split()
+                if word.startswith("http")
+            )
+            client = Client(url, token.split()[0])
+            body = json.dumps({"query": QUERY, "k": 5}).encode()
+            place = "/apps/app/users/alice/memories/search"
+            kinds = {
+                "healthz": ("GET", "/healthz", b""),
+                "search": ("POST", place, body),
+            }
+            rounds: dict[str, list[float]] = {name: [] for name in kinds}
+            for request in kinds.values():
+                for _ in range(50):
+                    client.request(*request)
+            for _ in range(given.rounds):
+                for name, request in kinds.items():
+                    begun = cpu_of(server.pid)
+                    for _ in range(given.requests):
+                        client.request(*request)
+                    taken = cpu_of(server.pid) - begun
+                    rounds[name].append(taken / given.requests)
+        finally:
+            server.terminate()
+            server.wait(30)
+        alone = statistics.median(
+            search_alone(path, given.requests) for _ in range(given.rounds)
+        )
+    for name, seconds in rounds.items():
+        print(f"{name:<14}{statistics.median(seconds) * 1e6:8.0f} us of CPU a request")
+    print(f"{'in process':<14}{alone * 1e6:8.0f} us of CPU a search")
+
+
+if __name__ == "__main__":
+    main()
