@@ -332,7 +332,7 @@ class Writes(Searches):
     ) -> AddedIds:
         """Store explicit memories; show which ones they may replace."""
         key = self.key(app_name, user_id, request.scope, write=True)
-        if checked_bool(similar, "similar"):
+        if similar is not False and checked_bool(similar, "similar"):
             self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
         raw = one_or_more(memories, "memories")
