@@ -44,6 +44,7 @@ _MEMORY: dict[str, Any] = {
             _TEXT,
         ),
         "timestamp": {**_TEXT, "description": "When it was said, ISO 8601 in UTC"},
+        "version": {**_TEXT, "description": "Whether another one may be later"},
         "relevance": {"type": "number"},
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
         "cut": {
