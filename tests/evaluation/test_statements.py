@@ -1,4 +1,4 @@
-"""The labelled pairs of statements are as the docs say, and the rule keeps its share."""
+"""The labelled pairs of statements are as described, and the rule keeps its share."""
 
 from __future__ import annotations
 
