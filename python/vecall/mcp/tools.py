@@ -25,7 +25,7 @@ from vecall.tools.output import (
     from_character,
     shown,
 )
-from vecall.tools.search import MOST_WHOLE, SearchTool
+from vecall.tools.search import DEFAULT_LIMIT, MOST_WHOLE, SearchTool
 from vecall.tools.writing import Remember, checked_text
 from vecall.tools.writing import UpdateMemory as PlainUpdateMemory
 from vecall.types import MemoryEntry
@@ -264,6 +264,7 @@ class Desk:
 # `search_memory`, `get_memory` and `list_memories`.
 
 
+_WIDEST = 20  # memories of an answer to a query for a list
 _INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
@@ -282,8 +283,7 @@ class SearchMemory(SearchTool):
             "type": "integer",
             "minimum": 1,
             "maximum": 50,
-            "default": 5,
-            "description": "The most memories to return",
+            "description": "The most memories to return (default: 5, more for a list)",
         },
         "kind": {
             "type": "string",
@@ -320,8 +320,14 @@ class SearchMemory(SearchTool):
             name: given[name] for name in ("kind", "after", "before") if name in given
         }
         checked = check_filter(condition, self._limits) if condition else None
+        widest = None if "limit" in given else _WIDEST
         answer = await self._found(
-            memory, given["query"], given["limit"], turn, checked
+            memory,
+            given["query"],
+            given.get("limit", DEFAULT_LIMIT),
+            turn,
+            checked,
+            widest,
         )
         for each in answer["memories"]:
             self._desk.shown.put(each)
