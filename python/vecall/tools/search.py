@@ -335,7 +335,7 @@ class RecallMemory(SearchTool):
         "query": {"type": "string", "description": "What to search for"},
         "limit": {
             "type": "number",
-            "description": f"Max results (default: {DEFAULT_LIMIT}, more for a list)",
+            "description": f"Max results (default: {DEFAULT_LIMIT})",
         },
     }
     _required = ("query",)
