@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from vecall.types import (
         AddedIds,
         AppSummary,
+        Conflict,
         Consolidation,
         Drop,
         DuplicateGroup,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
         Revision,
         SearchMemoryResponse,
         Session,
+        SimilarMemory,
         UserSummary,
     )
 
@@ -112,6 +114,7 @@ __all__ = [
     "Compaction",
     "CompactionAwareSummaryProvider",
     "ConfigError",
+    "Conflict",
     "ConflictError",
     "Consolidation",
     "ConsolidationPlan",
@@ -176,6 +179,7 @@ __all__ = [
     "Session",
     "SessionEnd",
     "SessionSummary",
+    "SimilarMemory",
     "StorageError",
     "StorageFullError",
     "StorageOptions",
@@ -241,7 +245,7 @@ summaries: SummaryProvider
 telemetry: RawTurnsWarning
 types: AddedIds AppSummary Consolidation Drop DuplicateGroup Event Explanation Filter
 types: ForgetProposal Imported Item LeftOut ListedSession MemoryEntry Page Put
-types: Revision SearchMemoryResponse Session UserSummary
+types: Revision SearchMemoryResponse Session UserSummary Conflict SimilarMemory
 """
 _MODULES = """
 clock concurrency content embedders errors filters hooks index ingest lexical limits

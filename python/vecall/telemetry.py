@@ -71,6 +71,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "propose_forget": None,
     "confirm_forget": "deleted",
     "consolidate": None,
+    "conflicts": None,
     "reembed": "embedded",
     "purge": "freed",
     "backup": None,

@@ -448,6 +448,43 @@ class ForgetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class SimilarMemory:
+    """A stored memory that a new one may replace.
+
+    Attributes:
+        memory: The stored memory.
+        score: The probability that both are versions of one statement, in [0, 1].
+        says: "same": the new one says the same in other words; "update": it may be a
+            later version, or contradict it.
+    """
+
+    memory: MemoryEntry
+    score: float
+    says: Literal["same", "update"]
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two stored memories that may contradict or update each other.
+
+    Attributes:
+        earlier: The older one.
+        later: The newer one.
+        score: As in `SimilarMemory`.
+        says: As in `SimilarMemory`, of the later one.
+    """
+
+    earlier: MemoryEntry
+    later: MemoryEntry
+    score: float
+    says: Literal["same", "update"]
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
 class DuplicateGroup:
     """Duplicate memories.
 
@@ -477,6 +514,8 @@ class Consolidation:
         groups: The merged groups.
         similarity: The cosine threshold of the merge; None without one.
         dry_run: Whether it was a dry run, which changes nothing.
+        conflicts: Of a dry run: pairs that may contradict each other, as `conflicts`
+            returns them. A consolidation never decides them.
     """
 
     merged: int = 0
@@ -485,6 +524,7 @@ class Consolidation:
     groups: tuple[DuplicateGroup, ...] = field(default=(), compare=False)
     similarity: float | None = field(default=None, compare=False)
     dry_run: bool = field(default=False, compare=False)
+    conflicts: tuple[Conflict, ...] = field(default=(), compare=False)
 
     __repr__ = short_repr
 
@@ -535,9 +575,12 @@ class AddedIds(list["str | None"]):
 
     Attributes:
         left_out: The items that are not stored, in order; their ids are None.
+        similar: For each item the memories that it may replace, at most three, the
+            likeliest first; empty without `similar=True`.
     """
 
     left_out: tuple[LeftOut, ...]
+    similar: tuple[tuple[SimilarMemory, ...], ...] = ()
 
     def __init__(
         self, ids: Iterable[str | None] = (), left_out: Iterable[LeftOut] = ()

@@ -57,6 +57,7 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     do("end_session 1 written", "end_session", **ALICE, session_id="late")
     do("run_due 0 deleted", "admin.run_due")
     do("consolidate", "consolidate", **ALICE)
+    do("conflicts", "conflicts", **ALICE)
     do("search 1 returned", "search_memory", **ALICE, query="lynx", top_k=1)
     proposal = call("propose_forget", **ALICE, query="lynx", top_k=1)
     done.append(("propose_forget", {}))

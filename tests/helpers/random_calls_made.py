@@ -361,6 +361,13 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
             "explain_memory", lambda p: {"query": "x", "memory_id": p.some_ids()[0]}
         ),
     ),
+    "conflicts": (
+        1,
+        _simple(
+            "conflicts",
+            lambda p: {"limit": p.choice_of(1, 100), "scope": p.scope()},
+        ),
+    ),
     "consolidate": (
         2,
         _simple(

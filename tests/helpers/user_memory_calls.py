@@ -39,6 +39,7 @@ BOUND = {
     "confirm_forget": "confirm_forget",
     "end_session": "end_session",
     "consolidate": "consolidate",
+    "conflicts": "conflicts",
 }
 """The method of the service behind each method of the handle."""
 

@@ -139,3 +139,14 @@ def test_what_is_no_time_is_an_error_and_stores_nothing(alice, written, argument
 def test_a_text_that_is_no_such_number_is_an_error(alice, written):
     answer = alice.call("search_memory", query="okapi", limit=written)
     assert answer["error"].startswith("limit: ")
+
+
+def test_a_new_text_is_answered_with_what_it_may_replace(alice):
+    old = alice.call("add_memory", text="The wedding is on 14 June.")["id"]
+    new = "We moved the wedding to 21 June."
+    answer = alice.call("add_memory", text=new)
+    assert [each["id"] for each in answer["similar"]] == [old]
+    again = alice.call("add_memory", text=new, supersedes=[old])
+    assert again == {"status": "remembered", "id": answer["id"]}
+    found = alice.call("search_memory", query="wedding")["memories"]
+    assert [each["text"] for each in found] == [new]

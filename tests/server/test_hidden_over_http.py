@@ -56,6 +56,7 @@ REQUESTS: dict[str, list[dict[str, Any]]] = {
     "archiveMemory": [{}],
     "restoreMemory": [{}],
     "releaseMemory": [{}, {"updated_at": 1.0}],
+    "conflicts": [{}],
     "consolidate": [{}, {"dry_run": False}],
     "addMemories": [
         {"memories": [{"id": "n", "content": "new", "supersedes": HIDDEN}]},

@@ -285,3 +285,25 @@ def test_sessions_are_observed_and_ended_through_the_loader(door):
     assert len(listed(opened)) == 1
     answer = door().ask("POST", f"{ALICE}/sessions/trip/observe", json={})
     assert error_of(answer) == (400, "not_configured")
+
+
+def test_a_write_shows_what_it_may_replace_and_replaces_it_if_it_is_named(door):
+    opened = door()
+    (old,) = added(opened, {"content": "The wedding is on 14 June."})
+    new = {"memories": ["We moved the wedding to 21 June."]}
+    assert "similar" not in opened.ask("POST", MEMORIES, json=new).json()
+    answer = opened.ask("POST", MEMORIES, json={**new, "similar": True}).json()
+    ((similar,),) = answer["similar"]
+    assert (similar["memory"]["id"], similar["says"]) == (old, "update")
+    assert 0.5 <= similar["score"] <= 1
+    found = opened.ask("GET", f"{ALICE}/conflicts").json()["conflicts"]
+    assert [pair["earlier"]["id"] for pair in found] == [old]
+    dry = opened.ask("POST", f"{ALICE}/consolidate", json={}).json()
+    assert dry["conflicts"] == found
+    refused_ = opened.ask("POST", MEMORIES, json={**new, "supersedes": "nobody"})
+    assert refused_.status_code == 404
+    for named in (old, [old]):
+        done = opened.ask("POST", MEMORIES, json={**new, "supersedes": named})
+        assert done.json()["ids"] == answer["ids"]
+    assert [each["id"] for each in listed(opened)] == answer["ids"]
+    assert opened.ask("GET", f"{ALICE}/conflicts").json() == {"conflicts": []}

@@ -74,7 +74,7 @@ def document(doors):
 
 PUBLIC = "health live openapi ready".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
-ASKED = "deleteUser exportUser listMemories".split()  # with a query
+ASKED = "conflicts deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body
     "addEvents addMemories consolidate countMemories deleteWhere endSession "
     "ingestSession listWhere markUsed observeSession releaseMemory searchMemories "

@@ -155,6 +155,7 @@ def calls(service: MemoryService, folder: Path) -> dict[str, list[Call]]:
         "reembed": [
             lambda: admin.reembed(FunctionEmbedder(embed, model_id="y", dimensions=DIM))
         ],
+        "conflicts": [lambda: service.conflicts(**U)],
         "consolidate": [
             lambda: service.consolidate(**U, dry_run=True, similarity=0.999),
             lambda: service.consolidate(**U, older_than=10.0),

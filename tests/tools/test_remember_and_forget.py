@@ -273,3 +273,39 @@ def test_a_token_that_nobody_gave_deletes_nothing(memory: Watched, token: str):
     answer = call(ForgetMemory(memory, *SCOPE), {"token": token})
     assert answer == {"status": "unknown_token"}
     assert len(texts(memory, **ALICE)) == 10
+
+
+def test_what_a_text_may_replace_is_shown_and_replaced_when_it_is_named(
+    memory: Watched,
+):
+    remember = Remember(memory, *SCOPE)
+    old = call(remember, {"text": "The wedding is on 14 June."})["id"]
+    new = {"text": "We moved the wedding to <b>21</b> June."}
+    answer = call(remember, new)
+    (similar,) = answer["similar"]
+    assert (similar["id"], similar["says"]) == (old, "update")
+    assert similar["text"] == "The wedding is on 14 June."
+    assert similar["timestamp"].startswith("20")
+    assert "instructions" in answer["note"]
+    assert len(texts(memory, "wedding", **ALICE)) == 2
+    again = call(remember, {**new, "supersedes": [old]})
+    assert again == {"status": "remembered", "id": answer["id"]}
+    assert texts(memory, "wedding", **ALICE) == [new["text"]]
+    marked = call(remember, {"text": "We moved the wedding to 28 June."})
+    assert "<b>" not in marked["similar"][0]["text"]
+
+
+def test_a_model_replaces_no_memory_of_a_trust_that_is_not_its_own(memory: Watched):
+    entry = {"text": "The rent is 700 euros.", "id": "rent", "trust": "first-party"}
+    memory.sync.add_memory(**ALICE, memories=[entry])
+    remember = Remember(memory, *SCOPE, trust="unverified")
+    told = {"text": "The rent is 800 euros.", "supersedes": ["rent"]}
+    assert call(remember, told) == {"status": "not_remembered"}
+    assert "similar" not in call(remember, {"text": told["text"]})
+    assert "rent" in {each.id for each in memory.sync.list_memories(**ALICE)}
+    owner = Remember(memory, *SCOPE, trust="first-party")
+    assert call(owner, {"text": told["text"]})["similar"][0]["id"] == "rent"
+    assert call(owner, told)["status"] == "remembered"
+    for bad in ("rent", [7], ["nobody"], [""]):
+        assert "supersedes" in call(owner, {**told, "supersedes": bad})["error"]
+    assert call(owner, {**told, "supersedes": []})["status"] == "remembered"

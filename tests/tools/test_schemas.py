@@ -62,7 +62,9 @@ def test_the_writing_tools_ask_for_a_text_and_for_one_of_query_and_token():
     """S4.60, S4.64: what a model may say when it writes."""
     remember, forget = Remember(None, *SCOPE), ForgetMemory(None, *SCOPE)
     assert remember.name == "remember"
-    assert list(remember.parameters["properties"]) == ["text", "kind", "importance"]
+    assert list(remember.parameters["properties"]) == [
+        *("text", "kind", "importance", "supersedes")
+    ]
     assert remember.parameters["required"] == ["text"]
     importance = remember.parameters["properties"]["importance"]
     assert (importance["minimum"], importance["maximum"]) == (0, 1)

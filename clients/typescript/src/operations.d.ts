@@ -7,6 +7,7 @@ import type {
   Added,
   Backup,
   Change,
+  Conflicts,
   Consolidate,
   Consolidation,
   CountWhere,
@@ -61,6 +62,11 @@ export interface ExportUserQuery {
 export interface DeleteMemoryQuery {
   /** Delete it only if this is its `version`. */
   if_version?: number | bigint;
+}
+
+export interface ConflictsQuery {
+  /** Maximum number of pairs, at least 1. At least 1; at most 1000; default: 20. */
+  limit?: number;
 }
 
 export interface AdminDeleteAppQuery {
@@ -220,6 +226,12 @@ export declare class UserMemory {
    * failure.
    */
   consolidate(body?: Consolidate, options?: CallOptions): Promise<Consolidation>;
+
+  /**
+   * Propose pairs of statements that may contradict or update each other. Retried after
+   * a failure.
+   */
+  conflicts(query?: ConflictsQuery, options?: CallOptions): Promise<Conflicts>;
 
   /** Yields the items of all pages; reads a page when its first is needed. */
   allMemories(query?: ListMemoriesQuery, options?: CallOptions): AsyncGenerator<Memory, void, undefined>;

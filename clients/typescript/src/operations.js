@@ -27,6 +27,7 @@ const operations = {
   restoreMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/restore", repeat: "never", answer: "json" },
   releaseMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/release", repeat: "never", answer: "json" },
   consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
+  conflicts: { method: "GET", path: "/apps/{app}/users/{user}/conflicts", repeat: "always", answer: "json" },
   metrics: { method: "GET", path: "/metrics", repeat: "always", answer: "text" },
   backup: { method: "POST", path: "/admin/backup", repeat: "never", answer: "json" },
   adminDeleteApp: { method: "DELETE", path: "/admin/apps/{app}", repeat: "never", answer: "json" },
@@ -181,6 +182,10 @@ export class UserMemory {
 
   consolidate(body = {}, options) {
     return this.#transport.call(operations.consolidate, { ...this.#names }, undefined, body, options);
+  }
+
+  conflicts(query = {}, options) {
+    return this.#transport.call(operations.conflicts, { ...this.#names }, query, undefined, options);
   }
 
   async *allMemories(query = {}, options) {

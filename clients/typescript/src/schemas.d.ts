@@ -137,6 +137,17 @@ export interface AddMemories {
   if_absent?: boolean;
   ttl?: number | bigint | string | null;
   verbatim?: boolean;
+  /**
+   * The ids of memories that the only memory of the call replaces, or one id. They stay
+   * stored, with their validity ended, are not found, and are in its history;
+   * `restore_memory` makes them live again.
+   */
+  supersedes?: Name | readonly Name[];
+  /**
+   * Show which stored memories each new one may replace, without another embedding, for
+   * at most 100 memories. Nothing is replaced.
+   */
+  similar?: boolean;
 }
 
 export interface Search {
@@ -528,6 +539,26 @@ export interface Consolidation {
   groups: DuplicateGroup[];
   similarity: number | null;
   dry_run: boolean;
+  conflicts: Conflict[];
+}
+
+export interface Conflict {
+  earlier: Memory;
+  later: Memory;
+  /** At least 0; at most 1. */
+  score: number;
+  says: "same" | "update";
+}
+
+export interface Conflicts {
+  conflicts: Conflict[];
+}
+
+export interface SimilarMemory {
+  memory: Memory;
+  /** At least 0; at most 1. */
+  score: number;
+  says: "same" | "update";
 }
 
 export interface DuplicateGroup {
@@ -548,6 +579,7 @@ export interface Added {
     reason: "partial" | "no_text" | "role" | "invalid" | "rewound" | "deleted" | "expired" | "evicted" | "rejected" | "taken";
     detail?: string;
   })[];
+  similar?: SimilarMemory[][];
 }
 
 export interface Counted {

@@ -431,7 +431,7 @@ class _WritingTool(VecallTool):
 
 
 class RememberTool(_WritingTool):
-    """The tool `remember(text, kind, importance)`; see `vecall.tools.Remember`.
+    """The tool `remember`; see `vecall.tools.Remember`.
 
     The author of the memories is the agent that calls the tool.
 

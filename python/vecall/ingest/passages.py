@@ -73,6 +73,7 @@ def in_passages(
                 text=text,
                 content=None,
                 supersedes=None,
+                also_supersedes=(),
                 passage_of=draft.passage_of or draft.id,
             )
         )

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from vecall.clock import Period
+from vecall.text import normalise
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
@@ -109,6 +110,40 @@ _ASKS_TIME_EAST = re.compile(
 )
 
 
+# Questions that several memories answer together: lists, counts of times, summaries.
+# A question "how many" is left out: most such numbers were said once.
+_ASKS_LIST = re.compile(
+    r"""\b(?:
+    which\sof|how\soften|how\smany\stimes|every\stime|each\stime|
+    (?:all|everything)\s(?:of\s)?(?:my|our|the|his|her|their|i|we|about)|
+    (?:make|give\sme)\sa\slist|list\s(?:all|every|my|the|of)|summar(?:y|i[sz]e)|overview\sof|
+    welche[rs]?\s(?:von|meiner|unserer|der)|wie\soft|wie\sviele\smale?|jedes\smal|
+    alles?\s(?:meine|unsere|die|was|uber)|zusammenfass\w*|fasse?\s.{1,60}\szusammen|
+    (?:les)?quel(?:le)?s\sde|combien\sde\sfois|chaque\sfois|a\squelle\sfrequence|
+    tou(?:te)?s\s(?:mes|nos|les)|tout\sce\sque|resum\w+|
+    cual(?:es)?\sde|cuantas\sveces|con\sque\sfrecuencia|cada\svez|
+    tod[ao]s\s(?:mis|nuestr[ao]s|l[ao]s)|todo\slo\sque|
+    qual[ei]?\sd(?:e|ei|elle|egli)|quante\svolte|ogni\svolta|con\sche\sfrequenza|
+    tutt[ei]\s(?:[ilg]|le|gli)\w*|tutto\s(?:cio|quello)|riassu\w+|riepilog\w+|
+    quais\sd[aeo]s?|quantas\svezes|toda\svez|tod[ao]s\s(?:[ao]s\s)?(?:minhas|meus)|
+    welke\svan|hoe\svaak|elke\skeer|al\s(?:mijn|onze|de)|samenvat\w*|vat\s.{1,60}\ssamen|
+    vilka?\sav|hur\softa|varje\sgang|alla\s(?:mina|vara|de)|sammanfatt\w*|
+    как\sчасто|сколько\sраз|каждый\sраз|(?:котор\w+|кто)\sиз|все\s(?:мои|наши|эти)|вс[её],?\sчто|
+    перечисли\w*|подытож\w*|обобщи\w*|
+    hangileri|hangisi|hangi\s\w+l[ae]r\w*|ne\ssiklikla|ka[cç]\s(?:kez|kere|defa)|her\sseferinde|tum\s\w+l[ae]r\w*|
+    butun\s\w+l[ae]r\w*|ozetle\w*|listele\w*
+    )""",
+    re.VERBOSE,
+)
+_ASKS_LIST_EAST = re.compile(
+    r"""哪些|哪几|多少次|几次|幾次|多久一次|每次|所有|全部|列出|总结|總結|概括
+    |どれくらいの頻度|何回|何度|毎回|すべて|全て|全部|一覧|まとめ|要約
+    |얼마나\s?자주|몇\s?번|매번|모든|전부|목록|요약
+    """,
+    re.VERBOSE,
+)
+
+
 class QueryMarks(NamedTuple):
     """The marks and optional terms that a query favours.
 
@@ -170,6 +205,14 @@ def asks_time(folded: str) -> bool:
     if _ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
+
+
+def asks_list(text: str) -> bool:
+    """Return whether a query asks for all that there is of something."""
+    folded = normalise(text)
+    if _ASKS_LIST.search(folded):
+        return True
+    return not folded.isascii() and _ASKS_LIST_EAST.search(folded) is not None
 
 
 def author_mark(stem: str) -> int:

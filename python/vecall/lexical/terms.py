@@ -272,3 +272,25 @@ def content_words(text: str) -> list[int]:
     toned = toned_words(text)
     language = language_of(words, folded, text, toned)
     return _analysis.terms(toned if language == VIETNAMESE else words, language)
+
+
+def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
+    """Return the hashes of the words of two short texts, read as one language.
+
+    Numbers and stop words are left out.
+    """
+    both = f"{one}\n{other}"
+    folded, toned = normalise(both), toned_words(both)
+    language = language_of(split_words(folded), folded, both, toned)
+    first, second = (
+        _analysis.terms(
+            [
+                word
+                for word in split_words(normalise(text))
+                if not any(map(str.isdigit, word))
+            ],
+            language,
+        )
+        for text in (one, other)
+    )
+    return first, second

@@ -25,7 +25,7 @@ from vecall.tools.output import (
     from_character,
     shown,
 )
-from vecall.tools.search import MOST_WHOLE, SearchTool
+from vecall.tools.search import DEFAULT_LIMIT, MOST_WHOLE, SearchTool
 from vecall.tools.writing import Remember, checked_text
 from vecall.tools.writing import UpdateMemory as PlainUpdateMemory
 from vecall.types import MemoryEntry
@@ -44,6 +44,7 @@ _MEMORY: dict[str, Any] = {
             _TEXT,
         ),
         "timestamp": {**_TEXT, "description": "When it was said, ISO 8601 in UTC"},
+        "version": {**_TEXT, "description": "Whether another one may be later"},
         "relevance": {"type": "number"},
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
         "cut": {
@@ -82,6 +83,18 @@ ANSWERS: dict[str, dict[str, Any]] = {
         {
             "status": _status("remembered", "already_remembered", "not_remembered"),
             "id": _TEXT,
+            "similar": {
+                "type": "array",
+                "items": _object(
+                    {
+                        **_MEMORY["properties"],
+                        "score": {"type": "number", "minimum": 0, "maximum": 1},
+                        "says": _status("same", "update"),
+                    },
+                    *("text", "id", "score", "says"),
+                ),
+            },
+            "note": _NOTE,
         },
         "status",
     ),
@@ -251,6 +264,7 @@ class Desk:
 # `search_memory`, `get_memory` and `list_memories`.
 
 
+_WIDEST = 20  # memories of an answer to a query for a list
 _INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
@@ -269,8 +283,7 @@ class SearchMemory(SearchTool):
             "type": "integer",
             "minimum": 1,
             "maximum": 50,
-            "default": 5,
-            "description": "The most memories to return",
+            "description": "The most memories to return (default: 5, more for a list)",
         },
         "kind": {
             "type": "string",
@@ -307,8 +320,14 @@ class SearchMemory(SearchTool):
             name: given[name] for name in ("kind", "after", "before") if name in given
         }
         checked = check_filter(condition, self._limits) if condition else None
+        widest = None if "limit" in given else _WIDEST
         answer = await self._found(
-            memory, given["query"], given["limit"], turn, checked
+            memory,
+            given["query"],
+            given.get("limit", DEFAULT_LIMIT),
+            turn,
+            checked,
+            widest,
         )
         for each in answer["memories"]:
             self._desk.shown.put(each)
@@ -434,7 +453,7 @@ def _access_claims(desk: Desk) -> dict[str, Any]:
 
 
 class AddMemory(Remember):
-    """The tool `add_memory(text, kind, importance, timestamp)`.
+    """The tool `add_memory(text, kind, importance, supersedes, timestamp)`.
 
     A text that an answer of the same server showed is not stored again.
     """
@@ -454,6 +473,7 @@ class AddMemory(Remember):
         """Bind the tool to one user."""
         super().__init__(desk.memory, **desk.owner, **_access_claims(desk))
         self._desk = desk
+        self._look = desk.look
 
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
@@ -462,7 +482,10 @@ class AddMemory(Remember):
         known = self._desk.shown.id_of(text)
         if known is not None and await self._still_says(known, text):
             return {"status": "already_remembered", "id": known}
-        return await super()._answer(memory, given, turn)
+        answer = await super()._answer(memory, given, turn)
+        for each in answer.get("similar", ()):
+            self._desk.shown.put(each)
+        return answer
 
     async def _still_says(self, id_: str, text: str) -> bool:
         """Whether a memory still has the text with which it was shown."""

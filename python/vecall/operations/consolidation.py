@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vecall.clock import ttl_seconds
 from vecall.concurrency.join import Join
@@ -29,9 +28,11 @@ from vecall.ingest.passages import (
     lowest_trust,
     summary_drafts,
 )
+from vecall.lexical.statements import has_reordered_words, statement_key
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
+from vecall.operations.updates import BLOCK, conflicts_of, unit_vectors
 from vecall.operations.writes import WriteRequest, WritesAndSearches
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.store import (
@@ -47,8 +48,8 @@ from vecall.store import (
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
 from vecall.text import few_marks, nfc
-from vecall.types import Consolidation, DuplicateGroup
-from vecall.validation import checked_bool
+from vecall.types import Conflict, Consolidation, DuplicateGroup
+from vecall.validation import check_top_k, checked_bool
 
 # Finds duplicate memories by their words.
 
@@ -117,29 +118,6 @@ def _said(text: str) -> tuple[str, ...]:
 # Finds near-duplicate memories by the cosine of their stored vectors.
 
 
-_BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-# Negations invert the meaning of a sentence but hardly change its cosine.
-_NEGATIONS = frozenset(
-    """
-    no not never none nothing neither nor without cannot
-    cant couldnt didnt doesnt dont hadnt hasnt havent isnt mustnt shouldnt wasnt werent
-    wont wouldnt arent aint hardly
-    nicht nichts nie niemals kein keine keinen keinem keiner ohne
-    nunca sin jamas tampoco pas jamais sans aucun non mai senza nao sem
-    \u043d\u0435 \u043d\u0438 \u043d\u0435\u0442 \u0431\u0435\u0437
-    \u043d\u0438\u043a\u043e\u0433\u0434\u0430 \u0644\u0627 \u0644\u0645 \u0644\u0646
-    \u0644\u064a\u0633
-    """.split()
-)
-_NEGATIONS_UNSPACED = re.compile(
-    "[\u4e0d\u6ca1\u6c92\u672a\u65e0\u7121]|\u306a\u3044|\u307e\u305b\u3093|\u306a\u304b"
-    "|\uc54a|\uc5c6|\ubabb|\uc548 "
-)
-
-_UNEQUAL = re.compile(r"!=|\u2260|!(?=\w)")
-
-
 def near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
 ) -> list[DuplicateGroup]:
@@ -163,7 +141,7 @@ def near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (*origin(row), *_near_duplicate_key(row.text))
+            said = (*origin(row), *statement_key(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
@@ -173,25 +151,15 @@ def near_duplicates(
     return found
 
 
-def _near_duplicate_key(text: str) -> tuple[object, ...]:
-    """Return a key that two texts must share to count as near-duplicates."""
-    safe = few_marks(text)
-    split = words(safe)
-    negations = sum(word in _NEGATIONS for word in split)
-    negations += len(_NEGATIONS_UNSPACED.findall(safe)) + len(_UNEQUAL.findall(safe))
-    asks = safe.rstrip().endswith(("?", "\uff1f", "\u061f"))
-    return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
-
-
 def _near_duplicate_groups(
     entries: list[RowWithVector], threshold: float
 ) -> list[DuplicateGroup]:
-    vectors = _unit_vectors([entry.vec or b"" for entry in entries])
+    vectors = unit_vectors([entry.vec or b"" for entry in entries])
     order = [tuple(words(few_marks(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)
     found = []
-    for begin in range(0, len(entries), _BLOCK):
-        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
+    for begin in range(0, len(entries), BLOCK):
+        cosines = vectors[begin : begin + BLOCK] @ vectors.T
         for at, near in enumerate(cosines, begin):
             if not free[at]:
                 continue
@@ -200,7 +168,7 @@ def _near_duplicate_groups(
             others = [
                 int(i)
                 for i in candidates
-                if not _has_reordered_words(order[at], order[i])
+                if not has_reordered_words(order[at], order[i])
             ]
             if others:
                 free[others] = False
@@ -212,17 +180,6 @@ def _near_duplicate_groups(
                     )
                 )
     return found
-
-
-def _has_reordered_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether two texts have the same words in another order."""
-    return one != other and sorted(one) == sorted(other)
-
-
-def _unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
-    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
-    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
-    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
 
 
 # The schedule and the options of automatic consolidation.
@@ -317,6 +274,7 @@ Key = tuple[str, str]
 
 _log = logging.getLogger("vecall")
 
+_PROPOSED = 20  # most pairs of a dry run that may contradict each other
 _FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
@@ -414,7 +372,23 @@ class Consolidator:
                     ids, count = await self._fold(key, provider, session, rows)
                     made += ids
                     folded += count
-        return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
+        found = await self.conflicts(app_name, user_id, _PROPOSED) if dry else []
+        return Consolidation(
+            merged, folded, tuple(made), groups, similarity, dry, tuple(found)
+        )
+
+    @observed("conflicts")
+    async def conflicts(
+        self, app_name: str, user_id: str, limit: int, scope: str = "user"
+    ) -> list[Conflict]:
+        """Return pairs of statements that may contradict each other."""
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        most = check_top_k(limit, self._memory.limits, "limit")
+        scan = self._memory.search_index.partitions.submit_scan
+        found: list[Conflict] = await Join(
+            scan(key, conflicts_of, self._memory, key, most, scope)
+        )
+        return found
 
     async def _merge(
         self, key: Key, *, words: bool, similarity: float | None, dry: bool

@@ -27,14 +27,13 @@ from vecall.ingest.drafts import one_draft
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.limits import Limits
 from vecall.operations.runtime import Runtime
-from vecall.operations.searches import Match, near_best
+from vecall.operations.searches import ALONE, Match, near_best
 from vecall.operations.writes import (
     WriteRequest,
     WritesAndSearches,
     checked_version,
     give_own_vectors,
 )
-from vecall.ranking.options import Ranking
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import SearchRequest, entry_from_row
 from vecall.store import (
@@ -576,11 +575,6 @@ class Deletion:
 # Forgetting in two steps: propose memories, then confirm to delete them.
 
 
-# A proposal contains matches only, not their neighbours.
-_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
-_ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
-
-
 class Forgetting:
     """The forget proposals of one open file."""
 
@@ -603,7 +597,7 @@ class Forgetting:
             key,
             query,
             check_top_k(top_k, memory.limits),
-            ranking=_ALONE,
+            ranking=ALONE,
             explain=True,
         )
         found = await memory.served(

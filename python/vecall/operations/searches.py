@@ -84,6 +84,11 @@ from vecall.validation import (
 
 T = TypeVar("T")
 
+_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
+ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
+"""A ranking of matches alone, without their neighbours."""
+ALONE_BY_WORDS = replace(ALONE, fusion="words")
+
 _AT_ONCE = 5_000  # comparisons of metadata on an event loop, some milliseconds
 
 

@@ -43,8 +43,8 @@ from vecall.ingest.drafts import (
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import each_draft
-from vecall.operations.runtime import Runtime
 from vecall.operations.searches import Searches
+from vecall.operations.updates import MOST_COMPARED, give_superseded, similar_to
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import checked_vector
 from vecall.store import (
@@ -274,7 +274,7 @@ def give_own_vectors(
             draft.has_own_vector = True
 
 
-class Writes(Runtime):
+class Writes(Searches):
     """Adds memories to one open file."""
 
     @observed("add_session", stored_count)
@@ -327,17 +327,40 @@ class Writes(Runtime):
         metadata: GivenMetadata,
         request: WriteRequest,
         vectors: object = None,
+        supersedes: object = None,
+        similar: object = False,
     ) -> AddedIds:
-        """Store explicit memories."""
+        """Store explicit memories; show which ones they may replace."""
         key = self.key(app_name, user_id, request.scope, write=True)
+        if similar is not False and checked_bool(similar, "similar"):
+            self.key(app_name, user_id, request.scope, write=False)
         scope = call_metadata(metadata, app_name, user_id)
         raw = one_or_more(memories, "memories")
         given = await self.read_through(entry_drafts, raw, scope, self.limits)
         if vectors is not None:
             give_own_vectors(given, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
-        written = await self.added(*key, each_draft(given), request)
-        return await self._aligned(given, written)
+        drafts = each_draft(given)
+        if supersedes is not None:
+            give_superseded(drafts, supersedes, self.limits)
+        if similar and len(given) > MOST_COMPARED:
+            msg = f"similar: expected at most {MOST_COMPARED} memories in the call"
+            raise InvalidArgumentError(msg)
+        written = await self.added(*key, drafts, request)
+        added = await self._aligned(given, written)
+        if similar:
+            new = {draft.id for draft in drafts}
+            added.similar = tuple(
+                [
+                    ()
+                    if id_ is None
+                    else await similar_to(
+                        self, key, request.scope, each_draft([item]), new
+                    )
+                    for item, id_ in zip(given, added, strict=True)
+                ]
+            )
+        return added
 
     async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Given]:
         """Return the drafts of turns; the caller has removed rewound turns."""
@@ -494,7 +517,7 @@ class Writes(Runtime):
 # The memory of one open file: `Writes` and `Searches` over the same runtime.
 
 
-class WritesAndSearches(Writes, Searches):
+class WritesAndSearches(Writes):
     """Adds memories to one open file, and searches the file."""
 
 

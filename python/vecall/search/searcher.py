@@ -395,6 +395,7 @@ class SearchRequest(NamedTuple):
     without: NDArray[np.int64] | None = None  # rows that are left out
     vector: Vectors | None = None  # replaces the embedder's
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
+    by_period: bool = True  # whether a period that the query names counts
     time_zone: tzinfo | None = None  # of the days that the query names; None is UTC
 
 
@@ -603,7 +604,7 @@ class Searcher:
             request.query,
             now=self._expiry_clock.wall(),
             zone=request.time_zone,
-            by_period=by_words or vector is not None,
+            by_period=request.by_period and (by_words or vector is not None),
         )
         period, options = marks.period, _options(request)
         periods = [] if period is None else [period, *marks.earlier]

@@ -296,6 +296,16 @@ def _of_one_memory() -> list[Operation]:
             body="Consolidate",
             answer="Consolidation",
         ),
+        Operation(
+            id="conflicts",
+            method="GET",
+            path=f"{_USER}/conflicts",
+            access="read",
+            handler=handlers.run,
+            calls=MemoryService.conflicts,
+            answer="Conflicts",
+            repeat="always",
+        ),
     ]
 
 

@@ -39,11 +39,13 @@ from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token
 from vecall.types import (
     AddedIds,
+    Conflict,
     Consolidation,
     MemoryEntry,
     Page,
     Revision,
     SearchMemoryResponse,
+    SimilarMemory,
 )
 from vecall.validation import check_name
 
@@ -81,7 +83,7 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 MANY = 32  # memories: larger responses need a place and are written on a thread
 _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (MemoryEntry, Revision)
+    for kind in (MemoryEntry, Revision, Conflict, SimilarMemory)
 }
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
@@ -150,7 +152,25 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
 
 
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
-    return json_response(asdict(done))
+    document = {**asdict(done), "conflicts": list(map(_compared, done.conflicts))}
+    return json_response(document)
+
+
+async def _conflicts(_: RequestContext, found: list[Conflict]) -> Response:
+    def write(each: Each) -> Response:
+        return json_response({"conflicts": list(map(_compared, each(found)))})
+
+    entries = [entry for pair in found for entry in (pair.earlier, pair.later)]
+    return await _write_response(entries, write)
+
+
+def _compared(value: Conflict | SimilarMemory) -> dict[str, Any]:
+    """Return the fields of a value that holds memories."""
+    named = {name: getattr(value, name) for name in _NAMES[type(value)]}
+    return {
+        name: shown(field) if isinstance(field, MemoryEntry) else field
+        for name, field in named.items()
+    }
 
 
 async def _nothing(_: RequestContext, __: object) -> Response:
@@ -172,13 +192,14 @@ _WRITERS: dict[str | None, _Writer] = {
     "Page": page,
     "History": newest,
     "Consolidation": _consolidated,
+    "Conflicts": _conflicts,
     "Ids": _named("ids"),
     "Counted": _named("count"),
     "Touched": _named("touched"),
     "Marked": _named("marked"),
     "Deleted": _named("deleted"),
 }
-_LIMITS = {"Found": "top_k", "Page": "limit"}
+_LIMITS = {"Found": "top_k", "Page": "limit", "Conflicts": "limit"}
 """The argument that is the maximum number of memories in a response."""
 
 
@@ -335,6 +356,8 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
             {name: value for name, value in asdict(each).items() if value is not None}
             for each in ids.left_out
         ]
+    if any(ids.similar):
+        document["similar"] = [list(map(_compared, each)) for each in ids.similar]
     return json_response(document, status if ids.stored else 200)
 
 

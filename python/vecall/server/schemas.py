@@ -347,9 +347,16 @@ def shared_schemas(
         {
             "ids": {"type": "array", "items": _or_null(_WORD)},
             "left_out": {"type": "array", "items": _LEFT_OUT},
+            "similar": {"type": "array", "items": _array_of_refs("SimilarMemory")},
         },
         "ids",
     )
+    compared = {
+        "score": _SHARE,
+        "says": {"type": "string", "enum": ["same", "update"]},
+    }
+    pair = {"earlier": ref("Memory"), "later": ref("Memory"), **compared}
+    similar = {"memory": ref("Memory"), **compared}
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
     new_content = [{"type": "string", "minLength": 1}, *_NEW_PARTS]
     return {
@@ -385,6 +392,7 @@ def shared_schemas(
                 "groups": _array_of_refs("DuplicateGroup"),
                 "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
                 "dry_run": {"type": "boolean"},
+                "conflicts": _array_of_refs("Conflict"),
             },
             "merged",
             "folded",
@@ -392,7 +400,11 @@ def shared_schemas(
             "groups",
             "similarity",
             "dry_run",
+            "conflicts",
         ),
+        "Conflict": _open(pair, *pair),
+        "Conflicts": _open({"conflicts": _array_of_refs("Conflict")}, "conflicts"),
+        "SimilarMemory": _open(similar, *similar),
         "DuplicateGroup": _open(
             {
                 "kept": _WORD,
@@ -437,6 +449,9 @@ _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset({Mapping[str, Any]}): _META,
     frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
     frozenset({str, tzinfo}): NAME,
+    frozenset({str, Sequence[str]}): {
+        "anyOf": [NAME, {"type": "array", "items": NAME, "maxItems": 100}]
+    },
     frozenset({float, timedelta, str}): {
         "anyOf": [{"type": "number"}, {"type": "string"}, _NULL]
     },

@@ -44,6 +44,7 @@ from vecall.summaries import SummaryProvider
 from vecall.types import (
     UNSET,
     AddedIds,
+    Conflict,
     Consolidation,
     Content,
     Event,
@@ -227,6 +228,8 @@ class SyncMemoryService(ClosesBlocking):
         if_absent: bool = False,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
+        supersedes: str | Sequence[str] | None = None,
+        similar: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -251,6 +254,11 @@ class SyncMemoryService(ClosesBlocking):
                 the ids.
             ttl: As in `add_events_to_memory`.
             verbatim: As in `add_events_to_memory`.
+            supersedes: The ids of memories that the only memory of the call replaces,
+                or one id. They stay stored, with their validity ended, are not found,
+                and are in its history; `restore_memory` makes them live again.
+            similar: Show which stored memories each new one may replace, without
+                another embedding, for at most 100 memories. Nothing is replaced.
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
@@ -258,6 +266,8 @@ class SyncMemoryService(ClosesBlocking):
 
         Raises:
             InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
+                was written.
+            NotFoundError: The user never had a memory that `supersedes` names; nothing
                 was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
@@ -271,6 +281,8 @@ class SyncMemoryService(ClosesBlocking):
                 GivenMetadata(custom_metadata, verbatim, ttl),
                 fact_request(restore, idempotency_key, scope, if_absent),
                 vectors,
+                supersedes,
+                similar,
             )
         )
 
@@ -1066,3 +1078,26 @@ class SyncMemoryService(ClosesBlocking):
                 ),
             )
         )
+
+    def conflicts(
+        self, *, app_name: str, user_id: str, limit: Count = 20, scope: Scope = "user"
+    ) -> list[Conflict]:
+        """Propose pairs of statements that may contradict or update each other.
+
+        Nothing is changed. `add_memory` with the later memory and `supersedes` with the
+        id of the earlier one accepts a proposal. Turns and summaries are left out; the
+        newest 5,000 other memories are compared.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            limit: Maximum number of pairs, at least 1.
+            scope: The memories' scope.
+
+        Returns:
+            The pairs, the likeliest first.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return run_sync(self._consolidator.conflicts(app_name, user_id, limit, scope))

@@ -31,6 +31,7 @@ from vecall.summaries import SummaryProvider
 from vecall.types import (
     UNSET,
     AddedIds,
+    Conflict,
     Consolidation,
     Content,
     Event,
@@ -154,6 +155,8 @@ class UserMemory:
         if_absent: bool = False,
         ttl: float | timedelta | str | None = None,
         verbatim: bool = False,
+        supersedes: str | Sequence[str] | None = None,
+        similar: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -178,6 +181,11 @@ class UserMemory:
                 the ids.
             ttl: As in `add_events`.
             verbatim: As in `add_events`.
+            supersedes: The ids of memories that the only memory of the call replaces,
+                or one id. They stay stored, with their validity ended, are not found,
+                and are in its history; `restore` makes them live again.
+            similar: Show which stored memories each new one may replace, without
+                another embedding, for at most 100 memories. Nothing is replaced.
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
@@ -185,6 +193,8 @@ class UserMemory:
 
         Raises:
             InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
+                was written.
+            NotFoundError: The user never had a memory that `supersedes` names; nothing
                 was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
@@ -201,6 +211,8 @@ class UserMemory:
             if_absent=if_absent,
             ttl=ttl,
             verbatim=verbatim,
+            supersedes=supersedes,
+            similar=similar,
         )
 
     async def search(
@@ -886,3 +898,22 @@ class UserMemory:
             fold=fold,
             dry_run=dry_run,
         )
+
+    async def conflicts(
+        self, *, limit: Count = 20, scope: Scope = "user"
+    ) -> builtins.list[Conflict]:
+        """Propose pairs of statements that may contradict or update each other.
+
+        See `MemoryService.conflicts`.
+
+        Args:
+            limit: Maximum number of pairs, at least 1.
+            scope: The memories' scope.
+
+        Returns:
+            The pairs, the likeliest first.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return await self._service.conflicts(**self._owner, limit=limit, scope=scope)

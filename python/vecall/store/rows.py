@@ -88,6 +88,9 @@ class Draft:
     quarantined: bool = field(default=False, kw_only=True)
     """Whether it is quarantined: stored, but not found until it is released."""
 
+    also_supersedes: tuple[str, ...] = field(default=(), kw_only=True)
+    """Further memories that it replaces; its history names them."""
+
     passage_of: str | None = field(default=None, kw_only=True)
     """The id of the turn of which it is a passage, but not the first one."""
 

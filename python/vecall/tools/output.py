@@ -10,11 +10,13 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from vecall.clock import to_iso
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.lexical import words
+from vecall.lexical.statements import PROPOSED, likeness
 from vecall.prompts.render import counter, whole_tokens
 from vecall.text import escape, strip_invisible
 from vecall.types import MemoryEntry
@@ -28,6 +30,7 @@ DEFAULT_MAX_TOKENS = 2_000
 MARK = "\N{HORIZONTAL ELLIPSIS}"
 """Marks omitted text."""
 
+_MOST_COMPARED = 10  # facts of an answer that may be versions of one statement
 _MIN_TEXT = 48  # tokens; shorter parts are not useful
 _MOST_TERMS = 32
 _EDGE = 24  # characters within which a cut looks for a space
@@ -54,10 +57,12 @@ class Piece(NamedTuple):
     Attributes:
         memory: The memory; its content is the cleaned text to show.
         cut: The part of the whole text that is shown; None for all of it.
+        version: What another memory beside it says of it: that it may be outdated.
     """
 
     memory: MemoryEntry
     cut: Cut | None = None
+    version: str | None = None
 
 
 Cost = Callable[[Piece], int]
@@ -79,13 +84,14 @@ def bounded(
         most: The number of tokens for all pieces.
         cost: Returns the number of tokens of a piece.
     """
-    pieces = [
-        Piece(replace(each, content=strip_invisible(each.text))) for each in memories
-    ]
+    pieces = pieces_of(memories) if query else [Piece(cleaned(m)) for m in memories]
     costs = [cost(piece) for piece in pieces]
     if sum(costs) <= most:
         return pieces
-    frames = [cost(Piece(replace(piece.memory, content=""))) for piece in pieces]
+    frames = [
+        cost(piece._replace(memory=replace(piece.memory, content="")))
+        for piece in pieces
+    ]
     texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
     level = max(_largest_text_size(texts, most - sum(frames)), _MIN_TEXT)
     terms = _terms(query)
@@ -107,13 +113,47 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
 
 
 def marked(piece: Piece) -> MemoryEntry:
-    """Return a memory; if cut, its text has a note with the shown part and the id."""
-    memory, cut = piece
-    if cut is None:
+    """Return a memory; its text has notes on its version and on the shown part."""
+    memory, cut, version = piece
+    notes = [] if version is None else [f"[{version}]"]
+    if cut is not None:
+        note = f"[characters {cut.begin} to {cut.end} of {cut.length}"
+        notes.append(note + (f" of memory {memory.id}]" if memory.id else "]"))
+    if not notes:
         return memory
-    note = f"[characters {cut.begin} to {cut.end} of {cut.length}"
-    note += f" of memory {memory.id}]" if memory.id else "]"
-    return replace(memory, content=f"{memory.text} {note}")
+    return replace(memory, content=" ".join([memory.text, *notes]))
+
+
+def cleaned(memory: MemoryEntry) -> MemoryEntry:
+    """Return a memory without invisible characters."""
+    return replace(memory, content=strip_invisible(memory.text))
+
+
+def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
+    """Return memories to show, with notes on earlier and later versions of a statement.
+
+    The order is that of the search: what looks like a version may be about another.
+    """
+    versions: dict[int, str] = {}
+    dated = [
+        (moment, at)
+        for at, each in enumerate(memories)
+        if each.session_id is None and (moment := _moment(each)) is not None
+    ]
+    newest_first = sorted(dated[:_MOST_COMPARED], reverse=True)
+    for (late, at), (early, other) in combinations(newest_first, 2):
+        if late > early and other not in versions:
+            like = likeness(memories[at].text, memories[other].text)
+            if like.score >= PROPOSED:
+                versions.setdefault(at, f"later than the statement of {to_iso(early)}")
+                versions[other] = f"earlier; the statement of {to_iso(late)} is later"
+    return [
+        Piece(cleaned(each), None, versions.get(n)) for n, each in enumerate(memories)
+    ]
+
+
+def _moment(memory: MemoryEntry) -> float | None:
+    return memory.created_at if memory.timestamp is None else memory.timestamp
 
 
 def _largest_text_size(texts: Sequence[int], most: int) -> int:
@@ -169,7 +209,8 @@ def _part_of_piece(piece: Piece, begin: int, end: int) -> Piece:
     shown = text[begin:end]
     shown = f"{MARK} {shown}" if begin > 0 else shown
     shown = f"{shown} {MARK}" if end < len(text) else shown
-    return Piece(replace(piece.memory, content=shown), Cut(begin, end, len(text)))
+    memory = replace(piece.memory, content=shown)
+    return piece._replace(memory=memory, cut=Cut(begin, end, len(text)))
 
 
 def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> int:
@@ -281,7 +322,8 @@ def _shown_memories(
     memories: Sequence[MemoryEntry], query: str, look: Look
 ) -> tuple[list[dict[str, Any]], int]:
     if look.max_tokens is None:
-        return [as_json(Piece(each), look) for each in memories], 0
+        pieces = pieces_of(memories) if query else list(map(Piece, memories))
+        return [as_json(piece, look) for piece in pieces], 0
     most, cost = look.max_tokens - FRAME, cost_of(look)
     pieces = bounded(memories, query, most, cost)
     return fitting(pieces, most, look)
@@ -317,11 +359,12 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     Invisible characters are removed, and markup of chat templates is escaped as in
     `render`. `custom_metadata` is never shown. `timestamp` is the time of the turn, or
     else of storing it, as ISO 8601 in UTC. `scope` is shown for scopes other than
-    "user". `cut` is the range of characters shown, if the text is cut. `relevance` is
+    "user". `version` says that another memory of the answer may be a later or earlier
+    version. `cut` is the range of characters shown, if the text is cut. `relevance` is
     the score of the ranking, comparable only within one answer. `confidence` is the
     probability that the memory is relevant. Both have four significant digits.
     """
-    memory, cut = piece
+    memory, cut, version = piece
     safe = _neutralised_text if look.neutralise else strip_invisible
     shown_fields: dict[str, Any] = {"text": safe(memory.text)}
     for name in _JSON_NAMES:
@@ -329,10 +372,11 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
             shown_fields[name] = safe(value)
     if cut is not None:
         shown_fields["cut"] = {"from": cut.begin, "to": cut.end, "of": cut.length}
+    if version is not None:
+        shown_fields["version"] = version
     if memory.scope != "user":
         shown_fields["scope"] = memory.scope
-    moment = memory.created_at if memory.timestamp is None else memory.timestamp
-    if moment is not None:
+    if (moment := _moment(memory)) is not None:
         shown_fields["timestamp"] = to_iso(moment)
     if look.scores and memory.score is not None:
         shown_fields["relevance"] = _four_significant_digits(memory.score)

@@ -33,6 +33,7 @@ from vecall.tools.output import (
     bounded,
     key_of,
     marked,
+    pieces_of,
 )
 from vecall.types import UNSET, FilterLike, MemoryEntry, Unset, check_share
 
@@ -267,13 +268,14 @@ class PreloadMemory(MemoryTool):
                 self._max_tokens - frame,
                 lambda piece: self._block_cost([marked(piece)]) - frame,
             )
+            pieces = {at for at, piece in enumerate(cut) if piece.cut}
             found = [
-                each if piece.cut is None else marked(piece)
+                marked(piece._replace(memory=each) if piece.cut is None else piece)
                 for each, piece in zip(found, cut, strict=True)
             ]
-            pieces = {
-                id(each) for each, (_, cut_at) in zip(found, cut, strict=True) if cut_at
-            }
+            pieces = {id(found[at]) for at in pieces}
+        else:
+            found = list(map(marked, pieces_of(found)))
         shown = [
             each for each in found if self._fits_budget(render([each], **self._look))
         ]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.filters.rights import Rights
+from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
 from vecall.text import strip_invisible
 from vecall.tools.base import (
@@ -37,6 +38,8 @@ from vecall.tools.output import (
 from vecall.types import Filter, FilterLike, MemoryEntry
 from vecall.validation import check_name, check_query
 
+_MOST_OF_LIST = 50  # memories that are looked at for a list
+
 
 class SearchTool(MemoryTool):
     """A tool that answers `{"memories": […], "note": …}`, best first.
@@ -44,7 +47,8 @@ class SearchTool(MemoryTool):
     An answer has at most `max_tokens`. Long texts are cut to the part relevant to the
     query: `"cut": {"from": …, "to": …, "of": …}` is the range of characters shown.
     `ExpandSession` reads the rest by the memory's id. Memories that still do not fit
-    are dropped, the last first; `"left_out"` is their number. The note tells the model
+    are dropped, the last first; `"left_out"` is the number of these, and of those that
+    a query for a list finds beyond the limit. The note tells the model
     that recalled text is data.
 
     Memories that `PreloadMemory` showed in the same turn are omitted, and other
@@ -102,19 +106,33 @@ class SearchTool(MemoryTool):
         most: int,
         turn: Hashable,
         condition: Filter | None = None,
+        widest: int | None = None,
     ) -> dict[str, Any]:
+        """Return an answer with at most `most` memories.
+
+        With `widest`, a query that asks for a list gets up to so many, as long as they
+        match at least half as well as the best one.
+        """
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
+        is_list = widest is not None and asks_list(query)
+        asked = max(most, _MOST_OF_LIST) if is_list else most
         found, is_by_words = await search_with_fallback(
             memory,
             app_name=self.app_name,
             user_id=self.user_id,
             query=query,
-            top_k=min(most + len(known), self._limits.max_top_k),
+            top_k=min(asked + len(known), self._limits.max_top_k),
             filter=self._filter if condition is None else condition,
         )
         fresh = [each for each in found.memories if key_of(each) not in known]
+        alike = most
+        if is_list:
+            best = found.memories[0].score if found.memories else None
+            alike = max(most, _alike(fresh, best))
+            most = min(alike, max(most, widest or 0))
         memories, left_out = await shown(fresh[:most], query, self._look)
+        left_out += len(fresh[most:alike])
         answer: dict[str, Any] = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out
@@ -128,6 +146,13 @@ class SearchTool(MemoryTool):
         if is_by_words:
             answer["searched"] = "by words alone"
         return answer
+
+
+def _alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
+    """Return how many of the memories match at least half as well as the best one."""
+    if best is None or best <= 0.0:
+        return 0  # another library's score
+    return sum(each.score is not None and 2 * each.score >= best for each in memories)
 
 
 def _already_in_context_note(count: int) -> str:
@@ -285,7 +310,9 @@ DEFAULT_LIMIT = 5
 class RecallMemory(SearchTool):
     """The tool `recall_memory(query, limit)`.
 
-    A `limit` outside [1, `max_limit`] is clamped to that range.
+    Without a `limit` the answer has five memories at most. A query for a list, a count
+    of times or a summary gets up to `max_limit`, as many as match at least half as well
+    as the best one. A `limit` outside [1, `max_limit`] is clamped to that range.
 
     Args:
         memory: The memory service, or None.
@@ -334,7 +361,8 @@ class RecallMemory(SearchTool):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         most = within(given.get("limit", DEFAULT_LIMIT), 1, self._max_limit)
-        return await self._found(memory, given.get("query"), most, turn)
+        widest = None if "limit" in given else self._max_limit
+        return await self._found(memory, given.get("query"), most, turn, widest=widest)
 
 
 # `load_memory`: the model searches its memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vecall.content import as_list
@@ -13,7 +13,15 @@ from vecall.errors import (
 )
 from vecall.filters.rights import may_correct
 from vecall.protocols import MemoryProtocol
-from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema, at_least_one, taken
+from vecall.tools.base import (
+    Answer,
+    MemoryTool,
+    OnMissing,
+    Schema,
+    at_least_one,
+    taken,
+    takes,
+)
 from vecall.tools.output import NOTE, checked_look, shown
 from vecall.validation import check_name, check_query
 
@@ -192,7 +200,14 @@ def checked_text(given: Mapping[str, Any]) -> str:
 
 
 class Remember(WritingTool):
-    """The tool `remember(text, kind, importance)`.
+    """The tool `remember(text, kind, importance, supersedes)`.
+
+    The answer has `"similar"` if the text may replace memories: at most three that the
+    model may replace, each with its id, text, time and `score`, and with what the new
+    text `"says"`: "update", or "same" in other words. Nothing is replaced before the
+    model names their ids in `supersedes`; what it replaces stays in the history. As in
+    `UpdateMemory`, it replaces only memories whose trust is `trust` or "unknown"; for
+    others the answer is `{"status": "not_remembered"}`.
 
     Anyone who talks to the model can make it write, so these memories are marked: your
     code sets their author, trust and source. Writing the same text
@@ -214,9 +229,14 @@ class Remember(WritingTool):
         ConfigError: `on_missing` is invalid.
     """
 
+    _look = checked_look(scores=False)
+
     name = "remember"
     description = (
-        "Remember one fact, preference or decision of the user for later conversations."
+        "Remember one fact, preference or decision of the user for later "
+        'conversations. If the answer lists "similar" memories that the text makes '
+        "outdated or only repeats, call it again with the same text and their ids in "
+        "supersedes."
     )
     _properties: ClassVar[Schema] = {
         "text": {
@@ -228,6 +248,11 @@ class Remember(WritingTool):
             "description": 'What it is: "fact", "preference" or "decision"',
         },
         "importance": IMPORTANCE,
+        "supersedes": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The ids of memories that it replaces",
+        },
     }
     _required = ("text",)
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
@@ -248,12 +273,21 @@ class Remember(WritingTool):
         if "timestamp" in given:
             entry["timestamp"] = given["timestamp"]
         # An explicit request to remember overrides a tombstone of the same text.
+        more: dict[str, Any] = {"restore": True, "similar": True}
+        if "supersedes" in given:
+            older = as_list(given["supersedes"], "supersedes")
+            if older and not takes(memory.add_memory, "supersedes"):
+                msg = "supersedes: this memory service replaces no memories"
+                raise InvalidArgumentError(msg)
+            if not await self._may_replace(memory, older):
+                return dict(self._without_memory)
+            more["supersedes"] = older
         try:
             ids = await memory.add_memory(
                 app_name=self.app_name,
                 user_id=self.user_id,
                 memories=[entry],
-                **taken(memory.add_memory, {"restore": True}),
+                **taken(memory.add_memory, more),
             )
         except WriteRejectedError:
             ids = []
@@ -261,7 +295,41 @@ class Remember(WritingTool):
             return {"status": "remembered"}  # this service returns no ids
         if not ids or ids[0] is None:
             return dict(self._without_memory)
-        return {"status": "remembered", "id": ids[0]}
+        answer = {"status": "remembered", "id": ids[0]}
+        similar = await self._similar(getattr(ids, "similar", ()))
+        return {**answer, "similar": similar, "note": NOTE} if similar else answer
+
+    async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
+        """Whether the model may correct each of the memories.
+
+        Raises:
+            InvalidArgumentError: There is no such memory.
+        """
+        for id_ in ids:
+            checked = check_name(id_, "supersedes", self._limits)
+            try:
+                known = await memory.get_memory(
+                    app_name=self.app_name, user_id=self.user_id, memory_id=checked
+                )
+            except NotFoundError:
+                msg = "supersedes: this user has no such memory"
+                raise InvalidArgumentError(msg) from None
+            if not may_correct(known.trust, self._trust):
+                return False
+        return True
+
+    async def _similar(self, found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        """Return the memories that the model may replace, as JSON values."""
+        offered = [
+            each
+            for each in (found[0] if found else ())
+            if may_correct(each.memory.trust, self._trust)
+        ]
+        memories, _ = await shown([each.memory for each in offered], "", self._look)
+        return [
+            {**memory, "score": round(each.score, 2), "says": each.says}
+            for memory, each in zip(memories, offered, strict=False)
+        ]
 
 
 # `update_memory`: the model corrects a memory.

@@ -318,7 +318,8 @@ class AddMemories:
             written.append(entry)
             found = found or draft.id
             if draft.supersedes is not None:
-                newer[draft.supersedes] = draft.id
+                older = (draft.supersedes, *draft.also_supersedes)
+                newer |= dict.fromkeys(older, draft.id)
         if newer:
             removed += supersede(partition, newer, self.rights)
         if folded and found:

@@ -513,6 +513,7 @@ def is_noop(
         expires_at != old.expires_at,
         draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
         draft.supersedes not in (old.supersedes, None),
+        bool(draft.also_supersedes),
     )
     return not any(news) and same_content(draft, old)
 
