@@ -74,14 +74,17 @@ def document(doors):
 
 PUBLIC = "health openapi".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
-ASKED = "deleteUser exportUser listMemories".split()  # with a query
+ASKED = (
+    "deleteUser exportUser listApps listMemories listSessions listUsers"
+).split()  # with a query
 TOLD = (  # with a body
-    "addEvents addMemories consolidate countMemories deleteWhere endSession "
-    "ingestSession listWhere markUsed observeSession releaseMemory searchMemories "
-    "touchMemories updateMemory"
+    "addEvents addMemories confirmForget consolidate countMemories deleteWhere "
+    "endSession ingestSession listWhere markUsed observeSession proposeForget "
+    "releaseMemory searchMemories touchMemories updateMemory"
 ).split()
 NAMED = (  # by their paths alone
-    "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory"
+    "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory "
+    "showToken"
 ).split()
 OPERATIONS = sorted([*PUBLIC, *ADMINS, *ASKED, *TOLD, *NAMED])
 

@@ -163,12 +163,10 @@ def test_the_rest_of_a_service_is_for_full_rights(open_service, tmp_path):
         "purge": {},
         "reembed": {"embedder": lambda texts: [[1.0]] * len(texts)},
         "stats": {},
-        "list_apps": {},
-        "list_users": {"app_name": ALICE["app_name"]},
         "run_due": {},
         "delete_app": {"app_name": ALICE["app_name"], "confirm": True},
     }
-    assert given.keys() | {"warm"} == {
+    assert given.keys() | {"warm", "list_apps", "list_users"} == {
         name
         for name, _ in inspect.getmembers(MemoryAdmin, inspect.iscoroutinefunction)
         if not name.startswith("_")

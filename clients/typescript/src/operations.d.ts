@@ -5,8 +5,10 @@ import type {
   AddEvents,
   AddMemories,
   Added,
+  Apps,
   Backup,
   Change,
+  ConfirmForget,
   Consolidate,
   Consolidation,
   CountWhere,
@@ -15,6 +17,7 @@ import type {
   Deleted,
   Document,
   ExportLine,
+  Forget,
   Found,
   Health,
   History,
@@ -25,13 +28,27 @@ import type {
   Memory,
   Name,
   Page,
+  Proposal,
   Release,
   Search,
+  Sessions,
+  TokenRights,
   Touch,
   Touched,
   Turns,
   Used,
+  Users,
 } from "./schemas.js";
+
+export interface ListSessionsQuery {
+  /** Only sessions whose ids begin with this text. */
+  prefix?: Name;
+  /** Only sessions after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of sessions, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+  include_expired?: boolean;
+}
 
 export interface ListMemoriesQuery {
   /** "live", "archived" (not searched) or "quarantined" (held for review). */
@@ -63,6 +80,24 @@ export interface DeleteMemoryQuery {
   if_version?: number | bigint;
 }
 
+export interface ListAppsQuery {
+  /** Only apps whose names begin with this text. */
+  prefix?: Name;
+  /** Only apps after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of apps, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+}
+
+export interface ListUsersQuery {
+  /** Only users whose names begin with this text. */
+  prefix?: Name;
+  /** Only users after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of users, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+}
+
 export interface AdminDeleteAppQuery {
   confirm: true;
   forget?: boolean;
@@ -85,6 +120,18 @@ export declare class VecallClient {
 
   /** Return the memories of one user of one app. Sends nothing. */
   user(app: string, user: string): UserMemory;
+
+  /** Return the apps that the token may know, in order of names. Retried after a failure. */
+  listApps(query?: ListAppsQuery, options?: CallOptions): Promise<Apps>;
+
+  /**
+   * Return the users that the token may know, in order of names. Retried after a
+   * failure.
+   */
+  listUsers(app: string, query?: ListUsersQuery, options?: CallOptions): Promise<Users>;
+
+  /** Return what the token permits. Retried after a failure. */
+  showToken(options?: CallOptions): Promise<TokenRights>;
 
   /** Return metrics in the text format of Prometheus. Retried after a failure. */
   metrics(options?: CallOptions): Promise<string>;
@@ -124,6 +171,12 @@ export declare class UserMemory {
    * under an idempotency key.
    */
   addEvents(body?: AddEvents, options?: CallOptions): Promise<Added>;
+
+  /**
+   * Return a page of the user's sessions that have memories, in order of names. Retried
+   * after a failure.
+   */
+  listSessions(query?: ListSessionsQuery, options?: CallOptions): Promise<Sessions>;
 
   /**
    * Delete the memories of one session permanently; return their number. Not retried
@@ -205,6 +258,15 @@ export declare class UserMemory {
    * failure.
    */
   releaseMemory(id: string, body?: Release, options?: CallOptions): Promise<Ids>;
+
+  /** Search for memories to forget, without deleting them. Not retried after a failure. */
+  proposeForget(body: Forget, options?: CallOptions): Promise<Proposal>;
+
+  /**
+   * Delete memories of a proposal permanently; return their number. Not retried after a
+   * failure.
+   */
+  confirmForget(body: ConfirmForget, options?: CallOptions): Promise<Deleted>;
 
   /**
    * Merge duplicates and summarize old memories; dry run by default. Not retried after a

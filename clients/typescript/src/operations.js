@@ -6,6 +6,7 @@ import { Transport } from "./transport.js";
 const operations = {
   ingestSession: { method: "PATCH", path: "/apps/{app}/users/{user}/memory", repeat: "always", answer: "json" },
   addEvents: { method: "POST", path: "/apps/{app}/users/{user}/events", repeat: "with_key", answer: "json" },
+  listSessions: { method: "GET", path: "/apps/{app}/users/{user}/sessions", repeat: "always", answer: "json" },
   deleteSession: { method: "DELETE", path: "/apps/{app}/users/{user}/sessions/{session}", repeat: "never", answer: "json" },
   observeSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/observe", repeat: "never", answer: "json" },
   endSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/end", repeat: "never", answer: "json" },
@@ -26,7 +27,12 @@ const operations = {
   archiveMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/archive", repeat: "never", answer: "none" },
   restoreMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/restore", repeat: "never", answer: "json" },
   releaseMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/release", repeat: "never", answer: "json" },
+  proposeForget: { method: "POST", path: "/apps/{app}/users/{user}/forget", repeat: "never", answer: "json" },
+  confirmForget: { method: "POST", path: "/apps/{app}/users/{user}/forget/confirm", repeat: "never", answer: "json" },
   consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
+  listApps: { method: "GET", path: "/apps", repeat: "always", answer: "json" },
+  listUsers: { method: "GET", path: "/apps/{app}/users", repeat: "always", answer: "json" },
+  showToken: { method: "GET", path: "/token", repeat: "always", answer: "json" },
   metrics: { method: "GET", path: "/metrics", repeat: "always", answer: "text" },
   backup: { method: "POST", path: "/admin/backup", repeat: "never", answer: "json" },
   adminDeleteApp: { method: "DELETE", path: "/admin/apps/{app}", repeat: "never", answer: "json" },
@@ -44,6 +50,18 @@ export class VecallClient {
 
   user(app, user) {
     return new UserMemory(this.#transport, app, user);
+  }
+
+  listApps(query = {}, options) {
+    return this.#transport.call(operations.listApps, {}, query, undefined, options);
+  }
+
+  listUsers(app, query = {}, options) {
+    return this.#transport.call(operations.listUsers, { app }, query, undefined, options);
+  }
+
+  showToken(options) {
+    return this.#transport.call(operations.showToken, {}, undefined, undefined, options);
   }
 
   metrics(options) {
@@ -87,6 +105,10 @@ export class UserMemory {
 
   addEvents(body = {}, options) {
     return this.#transport.call(operations.addEvents, { ...this.#names }, undefined, body, options);
+  }
+
+  listSessions(query = {}, options) {
+    return this.#transport.call(operations.listSessions, { ...this.#names }, query, undefined, options);
   }
 
   deleteSession(session, options) {
@@ -167,6 +189,14 @@ export class UserMemory {
 
   releaseMemory(id, body = {}, options) {
     return this.#transport.call(operations.releaseMemory, { ...this.#names, id }, undefined, body, options);
+  }
+
+  proposeForget(body, options) {
+    return this.#transport.call(operations.proposeForget, { ...this.#names }, undefined, body, options);
+  }
+
+  confirmForget(body, options) {
+    return this.#transport.call(operations.confirmForget, { ...this.#names }, undefined, body, options);
   }
 
   consolidate(body = {}, options) {

@@ -281,6 +281,20 @@ export interface Release {
   updated_at?: number | bigint;
 }
 
+export interface Forget {
+  /** Any text. */
+  query: string;
+  /** Maximum number of memories, at least 1. At least 1; at most 1000; default: 5. */
+  k?: number;
+}
+
+export interface ConfirmForget {
+  /** The token that `propose_forget` returned. */
+  token: Name;
+  /** The memories to delete; default: all of the proposal. At most 256 items. */
+  ids?: readonly Name[];
+}
+
 export interface Consolidate {
   /**
    * Summarize sessions whose last turn is at least this old: seconds, a timedelta or
@@ -504,6 +518,74 @@ export interface Found {
 export interface Page {
   memories: Memory[];
   next?: string;
+}
+
+export interface Apps {
+  apps: {
+    app_name: string;
+    /** At least 0. */
+    users: number;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    /** At least 0. */
+    items: number;
+    created_at: number;
+    updated_at: number;
+  }[];
+  next?: string;
+}
+
+export interface Users {
+  users: {
+    user_id: string;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    created_at: number;
+    updated_at: number;
+    /** At least 0. */
+    sessions: number;
+    /** At least 0. */
+    items: number;
+  }[];
+  next?: string;
+}
+
+export interface Sessions {
+  sessions: {
+    session_id: string;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    first_at: number;
+    last_at: number;
+  }[];
+  next?: string;
+}
+
+export interface Proposal {
+  token: string;
+  memories: Memory[];
+  expires_at: number;
+}
+
+export interface TokenRights {
+  id: string;
+  app?: string;
+  user?: string;
+  trust?: string;
+  source?: string;
+  author?: string;
+  min_trust?: string;
+  all_apps?: true;
+  read_only?: true;
+  review?: true;
+  admin?: true;
+  expires_at?: number;
 }
 
 export interface Revision {

@@ -54,6 +54,7 @@ def add_token_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--app", help="the app whose memories the token may access")
     create.add_argument("--user", help="only this user's")
+    create.add_argument("--all-apps", action="store_true", help="those of all apps")
     create.add_argument("--read-only", action="store_true", help="it may not write")
     create.add_argument(
         "--review",
@@ -107,6 +108,7 @@ def run_create(options: argparse.Namespace) -> int:
     bearer, token = mint(
         app=options.app,
         user=options.user,
+        all_apps=options.all_apps,
         read_only=options.read_only,
         review=options.review,
         admin=options.admin,

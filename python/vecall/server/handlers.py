@@ -33,14 +33,18 @@ from vecall.server.responses import (
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.tokens import Token
+from vecall.server.tokens import Token, to_json
 from vecall.types import (
     AddedIds,
+    AppSummary,
     Consolidation,
+    ForgetProposal,
+    ListedSession,
     MemoryEntry,
     Page,
     Revision,
     SearchMemoryResponse,
+    UserSummary,
 )
 from vecall.validation import check_name
 
@@ -78,7 +82,7 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 MANY = 32  # memories: larger responses need a place and are written on a thread
 _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (MemoryEntry, Revision)
+    for kind in (MemoryEntry, Revision, AppSummary, UserSummary, ListedSession)
 }
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
@@ -146,6 +150,33 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
     return await _write_response([past.memory for past in newest_first], write)
 
 
+def _summaries(name: str) -> _Writer:
+    """Return a writer of apps, users or sessions; "next" as in `page`."""
+
+    async def write(_: RequestContext, found: Page[Any]) -> Response:
+        def written(each: Each) -> Response:
+            texts = [as_json(_fields_not_none(value)) for value in each(found)]
+            return _listed(name, texts, next=found.next)
+
+        if len(found) <= MANY:
+            return written(iter)
+        return await asyncio.to_thread(written, partial(in_slices, gives_way=True))
+
+    return write
+
+
+async def _proposed(_: RequestContext, proposal: ForgetProposal) -> Response:
+    """Return the memories that may be forgotten, and the token that forgets them."""
+    entries = proposal.memories
+
+    def write(each: Each) -> Response:
+        memories = [shown(entry) for entry in each(entries)]
+        told = {"token": proposal.token, "expires_at": proposal.expires_at}
+        return json_response({**told, "memories": memories})
+
+    return await _write_response(entries, write)
+
+
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
     return json_response(asdict(done))
 
@@ -167,6 +198,10 @@ _WRITERS: dict[str | None, _Writer] = {
     "Memory": one,
     "Found": best,
     "Page": page,
+    "Apps": _summaries("apps"),
+    "Users": _summaries("users"),
+    "Sessions": _summaries("sessions"),
+    "Proposal": _proposed,
     "History": newest,
     "Consolidation": _consolidated,
     "Ids": _named("ids"),
@@ -175,7 +210,11 @@ _WRITERS: dict[str | None, _Writer] = {
     "Marked": _named("marked"),
     "Deleted": _named("deleted"),
 }
-_LIMITS = {"Found": "top_k", "Page": "limit"}
+_LIMITS = {
+    "Found": "top_k",
+    "Proposal": "top_k",
+    **dict.fromkeys(("Page", "Apps", "Users", "Sessions"), "limit"),
+}
 """The argument that is the maximum number of memories in a response."""
 
 
@@ -186,7 +225,7 @@ def shown(entry: MemoryEntry) -> dict[str, Any]:
     }
 
 
-def _fields_not_none(value: MemoryEntry | Revision) -> dict[str, Any]:
+def _fields_not_none(value: Any) -> dict[str, Any]:
     values = {name: getattr(value, name) for name in _NAMES[type(value)]}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -223,6 +262,60 @@ def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
 def _listed(name: str, texts: list[str], **more: object) -> Response:
     rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
+
+
+async def list_apps(call: RequestContext) -> Response:
+    """List the apps that the token may know; of one user, with this user's figures."""
+    token, given = call.by, call.arguments
+    if token.lists_all:
+        return await run(call)
+    admin, app = call.memory.admin, token.app
+    assert app is not None, "the token is for one app"
+    found: list[AppSummary] = []
+    if _is_on_page(app, given):
+        if token.user is None:
+            apps = await admin.list_apps(prefix=app, limit=1)
+            found = [each for each in apps if each.app_name == app]
+        else:
+            one = partial(admin.list_users, app_name=app, limit=1)
+            found = [
+                AppSummary(
+                    app,
+                    1,
+                    user.memories,
+                    user.text_bytes,
+                    user.items,
+                    user.created_at,
+                    user.updated_at,
+                )
+                for user in await one(prefix=token.user)
+                if user.user_id == token.user
+            ]
+    return await _WRITERS["Apps"](call, Page(found))
+
+
+async def list_users(call: RequestContext) -> Response:
+    """List the users of an app that the token may know."""
+    token, given = call.by, call.arguments
+    if token.user is None:
+        return await run(call)
+    users: list[UserSummary] = []
+    if _is_on_page(token.user, given):
+        users = await call.ask(prefix=token.user, after=None, limit=1)
+    own = [each for each in users if each.user_id == token.user]
+    return await _WRITERS["Users"](call, Page(own))
+
+
+def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a list with a prefix, after a name, may have this one."""
+    return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
+
+
+async def token(call: RequestContext) -> Response:
+    """Return what the client's token permits."""
+    fields = to_json(call.by)
+    del fields["sha256"]
+    return json_response(fields)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond

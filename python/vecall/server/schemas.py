@@ -32,8 +32,18 @@ from vecall.server.limits import HttpLimits
 from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
+from vecall.server.tokens import Token
 from vecall.store import State
-from vecall.types import UNSET, Content, FilterLike, LeftOutReason, Unset
+from vecall.types import (
+    UNSET,
+    AppSummary,
+    Content,
+    FilterLike,
+    LeftOutReason,
+    ListedSession,
+    Unset,
+    UserSummary,
+)
 from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
 # The schemas of filters.
@@ -333,6 +343,27 @@ def error_schema(status: int) -> Schema:
     return _error_schema_of_codes(CODES[status])
 
 
+_KINDS: dict[Any, Schema] = {str: _WORD, int: _DONE, float: SECONDS}
+
+
+def _listed(name: str, kind: type[Any]) -> Schema:
+    """Return the schema of a page of apps, users or sessions."""
+    hints = get_type_hints(kind)
+    fields = {field: _KINDS[hints[field]] for field in kind.__dataclass_fields__}
+    rows = {"type": "array", "items": _open(fields, *fields)}
+    return _open({name: rows, "next": _WORD}, name)
+
+
+def _fields_of(kind: type[Any], has: type[Any]) -> list[str]:
+    """Return the fields of a dataclass that are of a type, but the token's hash."""
+    hints = get_type_hints(kind)
+    return [
+        name
+        for name in kind.__dataclass_fields__
+        if hints[name] in (has, has | None) and name != "sha256"
+    ]
+
+
 def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
@@ -372,6 +403,27 @@ def shared_schemas(
         ),
         "Page": _open(
             {"memories": _array_of_refs("Memory"), "next": _WORD}, "memories"
+        ),
+        "Apps": _listed("apps", AppSummary),
+        "Users": _listed("users", UserSummary),
+        "Sessions": _listed("sessions", ListedSession),
+        "Proposal": _open(
+            {
+                "token": _WORD,
+                "memories": _array_of_refs("Memory"),
+                "expires_at": SECONDS,
+            },
+            "token",
+            "memories",
+            "expires_at",
+        ),
+        "TokenRights": _open(
+            {
+                **dict.fromkeys(_fields_of(Token, str), _WORD),
+                **dict.fromkeys(_fields_of(Token, bool), YES),
+                "expires_at": SECONDS,
+            },
+            "id",
         ),
         "Revision": _REVISION,
         "History": _open(

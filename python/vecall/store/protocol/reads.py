@@ -368,18 +368,21 @@ class SessionReads(Protocol):
 class OwnerReads(Protocol):
     """Reads of users and sessions that need work, and totals."""
 
-    def list_apps(self, prefix: str, after: str, limit: int) -> list[AppSummary]:
+    def list_apps(
+        self, prefix: str, after: str, limit: int, rights: Rights = FULL
+    ) -> list[AppSummary]:
         """Return the apps that have memories, in order of their names.
 
         Args:
             prefix: The beginning of the names.
             after: Only apps with a greater name.
             limit: Maximum number of apps.
+            rights: Only memories that the caller sees count.
         """
         ...
 
     def list_users(
-        self, app: str, prefix: str, after: str, limit: int
+        self, app: str, prefix: str, after: str, limit: int, rights: Rights = FULL
     ) -> list[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
@@ -388,6 +391,7 @@ class OwnerReads(Protocol):
             prefix: The beginning of the names.
             after: Only users with a greater name.
             limit: Maximum number of users.
+            rights: Only memories that the caller sees count.
         """
         ...
 
