@@ -108,6 +108,17 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             repeat="always",
         ),
         Operation(
+            id="preloadMemories",
+            method="POST",
+            path=f"{_USER}/memories/preload",
+            summary="Return the block of memories that an agent gets with a message.",
+            access="read",
+            handler=handlers.preload,
+            body="Preload",
+            answer="Preloaded",
+            repeat="always",
+        ),
+        Operation(
             id="listMemories",
             method="GET",
             path=f"{_USER}/memories",

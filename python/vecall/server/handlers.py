@@ -21,6 +21,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import Claims
+from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
@@ -34,7 +35,11 @@ from vecall.server.responses import (
 )
 from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token, to_json
+from vecall.tools import PreloadMemory
+from vecall.tools.output import key_of
+from vecall.tools.preload import floor_of
 from vecall.types import (
+    UNSET,
     AddedIds,
     AppSummary,
     Consolidation,
@@ -309,6 +314,42 @@ async def list_users(call: RequestContext) -> Response:
 def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
     """Whether a list with a prefix, after a name, may have this one."""
     return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
+
+
+async def preload(call: RequestContext) -> Response:
+    """Return the block of memories of a message, and what became of the best ones."""
+    memory, options = call.memory, {**call.body}
+    query, floor = options.pop("query"), options.get("min_confidence", UNSET)
+    for name in ("max_entries", "max_tokens"):
+        if name in options:
+            options[name] = int(options[name])
+    app, user = call.names["app"], call.names["user"]
+    tool = PreloadMemory(memory, app, user, **options)
+    most = min(max(2 * options.get("max_entries", 0), MANY), memory.limits.max_top_k)
+    async with _request_place(call, is_large=_is_long(call)):
+        found = await memory.search_memory(
+            **call.whose, query=query, top_k=most, min_confidence=0.0
+        )
+        block = await tool.block(query, turn=app)
+    given, least = tool.turns.already_recalled((app, user), app), floor_of(memory, floor)
+    entries = found.memories
+
+    def write(each: Each) -> Response:
+        memories = [
+            {
+                "memory": shown(entry),
+                "fate": "shown"
+                if key_of(entry) in given
+                else "unsure"
+                if least and (entry.confidence or 0.0) < least
+                else "no_room",
+            }
+            for entry in each(entries)
+        ]
+        told = {"block": block, "tokens": estimate_tokens(block), "memories": memories}
+        return json_response(told if least is None else {**told, "floor": least})
+
+    return await _write_response(entries, write)
 
 
 async def token(call: RequestContext) -> Response:

@@ -34,6 +34,7 @@ from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
 from vecall.store import State
+from vecall.tools import PreloadFormat
 from vecall.types import (
     UNSET,
     AppSummary,
@@ -343,6 +344,14 @@ def error_schema(status: int) -> Schema:
     return _error_schema_of_codes(CODES[status])
 
 
+_PRELOADED = _open(
+    {
+        "memory": ref("Memory"),
+        "fate": {"type": "string", "enum": ["shown", "unsure", "no_room"]},
+    },
+    "memory",
+    "fate",
+)
 _KINDS: dict[Any, Schema] = {str: _WORD, int: _DONE, float: SECONDS}
 
 
@@ -407,6 +416,27 @@ def shared_schemas(
         "Apps": _listed("apps", AppSummary),
         "Users": _listed("users", UserSummary),
         "Sessions": _listed("sessions", ListedSession),
+        "Preload": closed(
+            {
+                "query": {"type": "string", "description": "The user's message."},
+                "max_entries": {"type": "integer", "minimum": 1, "maximum": 1_000},
+                "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+                "min_confidence": _SHARE,
+                "format": {"type": "string", "enum": list(get_args(PreloadFormat))},
+            },
+            "query",
+        ),
+        "Preloaded": _open(
+            {
+                "block": _WORD,
+                "tokens": _DONE,
+                "floor": _SHARE,
+                "memories": {"type": "array", "items": _PRELOADED},
+            },
+            "block",
+            "tokens",
+            "memories",
+        ),
         "Proposal": _open(
             {
                 "token": _WORD,
