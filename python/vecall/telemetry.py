@@ -37,6 +37,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "add_events": "written",
     "add_entries": "written",
     "search": "returned",
+    "explain": None,
     "get": "returned",
     "get_many": "returned",
     "expand_session": "returned",

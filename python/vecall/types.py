@@ -376,6 +376,60 @@ class Revision:
     __repr__ = short_repr
 
 
+Outcome = Literal[
+    "found",
+    "outranked",
+    "below_min_confidence",
+    "below_min_similarity",
+    "no_candidate",
+    "filtered",
+    "expired",
+    "archived",
+    "quarantined",
+]
+"""What a search does with one memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a search returns a memory, or does not.
+
+    Attributes:
+        memory: The memory; with its scores and their parts if it is a candidate.
+        outcome: "found": it is in the result. "outranked": others take all places.
+            "below_min_confidence", "below_min_similarity": it is below that floor.
+            "no_candidate": it has nothing in common with the query, or too many others
+            have more. "filtered": it does not pass the conditions that `failed` names.
+            "expired": its TTL or `valid_until` has passed. "archived", "quarantined":
+            its state, which no search returns.
+        rank: Its rank among all candidates, from 1; None if it is none.
+        margin: What it has more than it needs, or less if negative. Below a floor:
+            confidence or similarity less the floor. Else a score: of the found memory,
+            less that of the best one not returned; of the outranked one, less that of
+            `last`. None if there is nothing to compare with.
+        last: The memory in the last place of the result. None if there is none, or if
+            the outcome is one of the last four, for which nothing is searched.
+        candidates: The number of memories that the search compared; at most
+            `Limits.max_top_k`, or with a ranking that reorders them its `depth`.
+        failed: The fields of the filter that exclude it; "scopes" if its scope is not
+            searched.
+        why: Why it is archived, as in `Revision`.
+        by: The id of the memory that replaced it, if any.
+    """
+
+    memory: MemoryEntry
+    outcome: Outcome
+    rank: int | None = None
+    margin: float | None = None
+    last: MemoryEntry | None = None
+    candidates: int = 0
+    failed: tuple[str, ...] = ()
+    why: str | None = None
+    by: str | None = None
+
+    __repr__ = short_repr
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetProposal:
     """A proposal of memories to forget, for a review by the user.

@@ -43,6 +43,7 @@ WRITING: dict[str, dict[str, Any]] = {
 }
 READING: dict[str, dict[str, Any]] = {
     "search_memory": {**ALICE, "query": "zebra"},
+    "explain_memory": {**ALICE, "query": "zebra", "memory_id": "f"},
     "get_memory": {**ALICE, "memory_id": "f"},
     "get_memories": {**ALICE, "memory_ids": ["f", "absent"]},
     "expand_session": {**ALICE, "memory_id": "f"},

@@ -355,6 +355,12 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
                        "limit": p.choice_of(1, 2, 100)},
         ),
     ),
+    "explain_memory": (
+        2,
+        _simple(
+            "explain_memory", lambda p: {"query": "x", "memory_id": p.some_ids()[0]}
+        ),
+    ),
     "consolidate": (
         2,
         _simple(

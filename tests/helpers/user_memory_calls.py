@@ -16,6 +16,7 @@ BOUND = {
     "add": "add_memory",
     "add_events": "add_events_to_memory",
     "search": "search_memory",
+    "explain": "explain_memory",
     "get": "get_memory",
     "get_many": "get_memories",
     "expand_session": "expand_session",

@@ -50,6 +50,12 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"query": "emu", "top_k": 2, "offset": 1},
         *({"query": "emu", "top_k": 20, "filter": each} for each in FILTERS),
     ],
+    "explain": [
+        {"query": "emu", "memory_id": HIDDEN},
+        {"query": "emu", "memory_id": HIDDEN, "filter": {"kind": "preference"}},
+        {"query": "fact", "memory_id": "v0", "top_k": 1},
+        {"query": "emu", "memory_id": "<turn>", "min_confidence": 0.1},
+    ],
     "get": [{"memory_id": HIDDEN}, {"memory_id": "v0"}],
     "get_many": [
         {"memory_ids": IDS},

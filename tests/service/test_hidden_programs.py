@@ -115,6 +115,7 @@ class Program:
             ("list_sessions", {"limit": chance.randint(1, 3)}),
             ("history", {"memory_id": id_}),
             ("search", {"query": chance.choice(WORDS), "top_k": 100}),
+            ("explain", {"query": "none of these", "memory_id": id_}),
             ("touch", {"memory_ids": ids, "ttl": chance.choice([3.0, 60.0, None])}),
             ("mark_used", {"memory_ids": ids}),
             ("update", {"memory_id": id_, "content": chance.choice(WORDS)}),

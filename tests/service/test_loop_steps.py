@@ -93,6 +93,11 @@ def calls(service: MemoryService, folder: Path) -> dict[str, list[Call]]:
             search(ranking=Ranking(fusion="rrf", depth=1000)),
             search(ranking=Ranking(collapse=0.9, depth=1000)),
         ],
+        "explain_memory": [
+            lambda: service.explain_memory(
+                **U, query="topic words", memory_id="f1", filter=by_number
+            )
+        ],
         "get_memory": [lambda: service.get_memory(**U, memory_id="f1")],
         "get_memories": [lambda: service.get_memories(**U, memory_ids=ids)],
         "touch_memories": [

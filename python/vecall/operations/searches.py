@@ -5,15 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import to_seconds, ttl_seconds
+from vecall.clock import to_micros, to_seconds, ttl_seconds
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
@@ -52,9 +61,11 @@ from vecall.search.searcher import (
 from vecall.store import ALWAYS, Change, MarkUsed, TouchMemories
 from vecall.telemetry import observed
 from vecall.types import (
+    Explanation,
     Filter,
     FilterLike,
     MemoryEntry,
+    Outcome,
     SearchMemoryResponse,
     check_share,
     several,
@@ -102,11 +113,15 @@ class Searches(Runtime):
     """Searches one open file."""
 
     @observed("search", _found)
-    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
-        """Return the best memories for a query."""
+    async def search(
+        self, arguments: SearchArguments, all_candidates: bool = False
+    ) -> SearchMemoryResponse:
+        """Return the best memories for a query, or all that it compares."""
         while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
                 request = self._request(search_index, arguments)
+                if all_candidates:
+                    request = _of_all_candidates(request, self.limits.max_top_k)
                 is_wider = arguments.scopes is not None or self.scopes.read
                 others = self._other_keys(arguments) if is_wider else {}
                 try:
@@ -127,6 +142,59 @@ class Searches(Runtime):
                     continue
             offset = arguments.offset
             return found.with_memories(found.memories[offset:]) if offset else found
+
+    @observed("explain")
+    async def explain(
+        self, arguments: SearchArguments, memory_id: str, scope: str
+    ) -> Explanation:
+        """Return why a search returns a memory, or does not."""
+        key = self.key(arguments.app_name, arguments.user_id, scope, write=False)
+        check_name(memory_id, "memory_id", self.limits)
+        arguments = arguments._replace(explain=True)
+        request = self._request(self.search_index, arguments)
+        places = {"user", *self._other_keys(arguments)}
+        kept: Explanation = await Join(
+            self.search_index.partitions.submit_scan(
+                key, self._kept_out, key, memory_id, scope, request.filter, places
+            )
+        )
+        if kept.outcome != "no_candidate":
+            return kept
+        shown = (await self.search(arguments)).memories
+        every = (await self.search(arguments, all_candidates=True)).memories
+        floors = request.min_similarity, request.min_confidence
+        return _explained(kept, shown, every, floors)
+
+    def _kept_out(
+        self,
+        key: tuple[str, str],
+        memory_id: str,
+        scope: str,
+        conditions: Filter | None,
+        scopes: Collection[str],
+    ) -> Explanation:
+        """Return why no search with these conditions compares a memory.
+
+        Raises:
+            NotFoundError: The user has no such memory, or the caller does not see it.
+        """
+        with self.storage.read(*key) as reads:
+            past = reads.history(*key, memory_id, ALWAYS, self.rights)
+            now = self.storage.expiry_clock.now()
+        own = [each for each in past if each.row.id == memory_id]
+        if not own:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        row, state, _, why, by = own[-1]
+        memory = entry_from_row(row, scope=scope)
+        if state != "live":
+            return Explanation(memory, cast("Any", state), why=why, by=by)
+        if min(row.expires_at or math.inf, row.valid_until or math.inf) <= now:
+            return Explanation(memory, "expired")
+        failed = [] if scope in scopes else ["scopes"]
+        failed += [] if conditions is None else _failed_conditions(memory, conditions)
+        outcome: Outcome = "filtered" if failed else "no_candidate"
+        return Explanation(memory, outcome, failed=tuple(failed))
 
     async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Run work on the current search index; repeat it if the model changes."""
@@ -280,6 +348,85 @@ class Searches(Runtime):
             for scope in map(exact, named)
             if type(scope) is not str or scope != "user"
         }
+
+
+def _of_all_candidates(request: SearchRequest, most: int) -> SearchRequest:
+    """Return a search without floors for all that another one compares."""
+    ranking, floor = request.ranking, request.min_similarity
+    return request._replace(
+        top_k=most if ranking.is_plain else max(request.top_k, ranking.depth),
+        min_similarity=None if floor is None else -1.0,  # it still needs a cosine
+        min_confidence=None,
+        ranking=replace(ranking, collapse=None, diversity=0.0),
+    )
+
+
+def _explained(
+    kept: Explanation,
+    shown: Sequence[MemoryEntry],
+    every: Sequence[MemoryEntry],
+    floors: tuple[float | None, float | None],
+) -> Explanation:
+    """Return why a search returns a live memory, or does not.
+
+    Args:
+        kept: The memory.
+        shown: The result of the search.
+        every: All that it compared, best first.
+        floors: Its floors on cosine and confidence.
+    """
+    place = kept.memory.scope, kept.memory.id
+    by_place = {(each.scope, each.id): each for each in shown}
+    ranks = {(each.scope, each.id): rank for rank, each in enumerate(every, 1)}
+    last = shown[-1] if shown else None
+    known = replace(kept, last=last, candidates=len(every), rank=ranks.get(place))
+    if place in by_place:
+        rest = (each for each in every if (each.scope, each.id) not in by_place)
+        memory = by_place[place]
+        margin = _margin(memory, next(rest, None))
+        return replace(known, memory=memory, outcome="found", margin=margin)
+    if known.rank is None:
+        return known
+    memory = every[known.rank - 1]
+    known = replace(known, memory=memory)
+    similarity, confidence = memory.similarity, memory.confidence
+    if floors[0] is not None and (similarity is None or similarity < floors[0]):
+        less = None if similarity is None else similarity - floors[0]
+        return replace(known, outcome="below_min_similarity", margin=less)
+    if floors[1] and (confidence is None or confidence < floors[1]):
+        less = None if confidence is None else confidence - floors[1]
+        return replace(known, outcome="below_min_confidence", margin=less)
+    return replace(known, outcome="outranked", margin=_margin(memory, last))
+
+
+def _margin(memory: MemoryEntry, other: MemoryEntry | None) -> float | None:
+    """Return the difference of two scores; None unless they are comparable."""
+    if other is None or memory.scope != other.scope:
+        return None
+    return (memory.score or 0.0) - (other.score or 0.0)
+
+
+def _failed_conditions(memory: MemoryEntry, filter_: Filter) -> list[str]:
+    """Return the fields of a filter that exclude a memory."""
+    time = memory.created_at if memory.timestamp is None else memory.timestamp
+    micros = to_micros(time or 0.0)
+    failed = []
+    for name in (field.name for field in fields(filter_)):
+        wanted: Any = getattr(filter_, name)
+        if wanted is None:
+            continue
+        if name == "session_id":
+            passes = memory.session_id == wanted
+        elif name == "after":
+            passes = micros >= to_micros(wanted)
+        elif name == "before":
+            passes = micros < to_micros(wanted)
+        else:
+            alone = Filter(**{name: wanted})
+            passes = bool(_passing_memories([memory], alone, None))
+        if not passes:
+            failed.append(name)
+    return failed
 
 
 def _passing_memories(

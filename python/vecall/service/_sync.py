@@ -47,6 +47,7 @@ from vecall.types import (
     Consolidation,
     Content,
     Event,
+    Explanation,
     FilterLike,
     ForgetProposal,
     ListedSession,
@@ -349,6 +350,65 @@ class SyncMemoryService(ClosesBlocking):
             time_zone,
         )
         return run_sync(self._memory.search(arguments))
+
+    def explain_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        memory_id: str,
+        scope: Scope = "user",
+        top_k: Count | None = None,
+        min_similarity: Cosine | None = None,
+        min_confidence: Share | None = None,
+        filter: FilterLike | None = None,
+        ranking: Ranking | None = None,
+        scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+        time_zone: str | tzinfo | None = None,
+    ) -> Explanation:
+        """Return why a search returns one memory, or does not, and by what margin.
+
+        It searches twice: as `search_memory` with these arguments, and without floors
+        for all candidates. It changes nothing.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: The query. This and the following arguments, apart from the scope,
+                are those of `search_memory`.
+            memory_id: The memory's id.
+            scope: The memory's scope.
+            top_k: Maximum number of memories, at least 1; default: the service's.
+            min_similarity: Minimum cosine similarity in [-1, 1], inclusive.
+            min_confidence: Minimum confidence in [0, 1], inclusive.
+            filter: Which memories may be returned: a `Filter`, or a mapping with its
+                fields.
+            ranking: The ranking, in place of the service's.
+            scopes: Scopes to search besides the user's own memories.
+            vector: The query's vector by the file's model, shape (dimensions,).
+            time_zone: Where the user is.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
+            InvalidArgumentError: As in `search_memory`.
+        """
+        arguments = SearchArguments(
+            app_name,
+            user_id,
+            query,
+            top_k,
+            min_similarity,
+            min_confidence,
+            filter,
+            ranking,
+            True,
+            scopes,
+            vector,
+            time_zone=time_zone,
+        )
+        return run_sync(self._memory.explain(arguments, memory_id, scope))
 
     def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"

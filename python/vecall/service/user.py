@@ -34,6 +34,7 @@ from vecall.types import (
     Consolidation,
     Content,
     Event,
+    Explanation,
     FilterLike,
     ForgetProposal,
     ListedSession,
@@ -272,6 +273,59 @@ class UserMemory:
             scopes=scopes,
             vector=vector,
             offset=offset,
+            time_zone=time_zone,
+        )
+
+    async def explain(
+        self,
+        query: str,
+        memory_id: str,
+        *,
+        scope: Scope = "user",
+        top_k: Count | None = None,
+        min_similarity: Cosine | None = None,
+        min_confidence: Share | None = None,
+        filter: FilterLike | None = None,
+        ranking: Ranking | None = None,
+        scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+        time_zone: str | tzinfo | None = None,
+    ) -> Explanation:
+        """Return why a search returns one memory, or does not, and by what margin.
+
+        See `MemoryService.explain_memory`.
+
+        Args:
+            query: The query. This and the following arguments, apart from the scope,
+                are those of `search`.
+            memory_id: The memory's id.
+            scope: The memory's scope.
+            top_k: Maximum number of memories, at least 1; default: the service's.
+            min_similarity: Minimum cosine similarity in [-1, 1], inclusive.
+            min_confidence: Minimum confidence in [0, 1], inclusive.
+            filter: Which memories may be returned: a `Filter`, or a mapping with its
+                fields.
+            ranking: The ranking, in place of the service's.
+            scopes: Scopes to search besides the user's own memories.
+            vector: The query's vector by the file's model, shape (dimensions,).
+            time_zone: Where the user is.
+
+        Raises:
+            NotFoundError: The user has no memory with this id.
+            InvalidArgumentError: As in `search`.
+        """
+        return await self._service.explain_memory(
+            **self._owner,
+            query=query,
+            memory_id=memory_id,
+            scope=scope,
+            top_k=top_k,
+            min_similarity=min_similarity,
+            min_confidence=min_confidence,
+            filter=filter,
+            ranking=ranking,
+            scopes=scopes,
+            vector=vector,
             time_zone=time_zone,
         )
 

@@ -237,12 +237,14 @@ class _MatchingMemory(WritesAndSearches):
         msg = f"embedder: {_ONLY_MATCHES}"
         raise ConfigError(msg)
 
-    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
+    async def search(
+        self, arguments: SearchArguments, all_candidates: bool = False
+    ) -> SearchMemoryResponse:
         for name in ("ranking", "vector"):
             if getattr(arguments, name) is not None:
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
-        return await super().search(arguments)
+        return await super().search(arguments, all_candidates)
 
 
 class _WordMatchingMemory(_MatchingMemory):
