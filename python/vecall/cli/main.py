@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import import_command as importing
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
+    from vecall.cli import ui_command as looking
     from vecall.cli import user_commands as users
 
     top = argparse.ArgumentParser(
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
         searching,
         caring,
         users,
+        looking,
         evaluate,
         serving,
         agents,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # `vecall token`.
 
 
-_NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
 
 
 def add_token_commands(commands: Any) -> None:
@@ -159,7 +159,7 @@ def token_file(options: argparse.Namespace) -> TokenFile:
     try:
         from vecall.server import TokenFile
     except ImportError as error:
-        raise ConfigError(_NEEDS) from error
+        raise ConfigError(NEEDS) from error
     if options.tokens is None:
         refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")

@@ -21,6 +21,7 @@ from vecall.errors import ConfigError
 from vecall.limits import Limits
 from vecall.server import handlers
 from vecall.server.limits import HttpLimits, RateLimiter, Turns
+from vecall.server.listings import of_lists
 from vecall.server.requests import (
     BodyRules,
     Sender,
@@ -48,6 +49,7 @@ from vecall.server.routing import (
 )
 from vecall.server.schemas import FLAG, YES, declared, openapi, shared_schemas
 from vecall.server.tokens import Token, TokenSource
+from vecall.server.ui import page_operations
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
@@ -71,7 +73,8 @@ def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     operations = [
         *_of_sessions(),
         *_of_memories(of_memory.max_top_k),
-        *_of_one_memory(),
+        *_of_one_memory(of_memory.max_top_k),
+        *of_lists(),
         *_of_the_server(),
     ]
     return [declared(each, limits, of_memory) for each in operations]
@@ -214,7 +217,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
     ]
 
 
-def _of_one_memory() -> list[Operation]:
+def _of_one_memory(max_top_k: int) -> list[Operation]:
     """Operations on one memory."""
     return [
         Operation(
@@ -260,6 +263,20 @@ def _of_one_memory() -> list[Operation]:
             handler=handlers.run,
             calls=MemoryService.memory_history,
             answer="History",
+            errors=(404,),
+            repeat="always",
+        ),
+        Operation(
+            id="explainMemory",
+            method="POST",
+            path=f"{_USER}/memories/{{id}}/explain",
+            access="read",
+            handler=handlers.run,
+            calls=MemoryService.explain_memory,
+            renamed={"top_k": "k"},
+            defaults={"top_k": min(DEFAULT_K, max_top_k)},
+            body="Explain",
+            answer="Explanation",
             errors=(404,),
             repeat="always",
         ),
@@ -362,16 +379,6 @@ def _of_sessions() -> list[Operation]:
             repeat="with_key",
         ),
         Operation(
-            id="listSessions",
-            method="GET",
-            path=f"{_USER}/sessions",
-            access="read",
-            handler=handlers.run,
-            calls=MemoryService.list_sessions,
-            answer="Sessions",
-            repeat="always",
-        ),
-        Operation(
             id="deleteSession",
             method="DELETE",
             path=f"{_USER}/sessions/{{session}}",
@@ -410,38 +417,6 @@ def _of_sessions() -> list[Operation]:
 def _of_the_server() -> list[Operation]:
     """Operations on a whole user, and on the server."""
     return [
-        Operation(
-            id="listApps",
-            method="GET",
-            path="/apps",
-            access="any",
-            handler=handlers.list_apps,
-            calls=MemoryAdmin.list_apps,
-            summary="Return the apps that the token may know, in order of names.",
-            answer="Apps",
-            repeat="always",
-        ),
-        Operation(
-            id="listUsers",
-            method="GET",
-            path="/apps/{app}/users",
-            access="list",
-            handler=handlers.list_users,
-            calls=MemoryAdmin.list_users,
-            summary="Return the users that the token may know, in order of names.",
-            answer="Users",
-            repeat="always",
-        ),
-        Operation(
-            id="showToken",
-            method="GET",
-            path="/token",
-            summary="Return what the token permits.",
-            access="any",
-            handler=handlers.token,
-            answer="TokenRights",
-            repeat="always",
-        ),
         Operation(
             id="metrics",
             method="GET",
@@ -586,7 +561,7 @@ class _Application:
         of_memory = Limits() if state.memory is None else state.memory.limits
         operations = all_operations(state.limits, of_memory)
         shared = shared_schemas(operations, state.limits)
-        self._router = Router(operations)
+        self._router = Router([*operations, *page_operations()])
         self._validator = Validator(shared)
         state.document = openapi(operations, shared)
 
@@ -725,7 +700,8 @@ class _Exchange:
             whole = False
         if _has_body(self.request) and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
-        response.headers.update({**_HEADERS, "X-Request-Id": self._id})
+        for name, value in {**_HEADERS, "X-Request-Id": self._id}.items():
+            response.headers.setdefault(name, value)
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 

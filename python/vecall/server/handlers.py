@@ -34,7 +34,7 @@ from vecall.server.responses import (
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.tokens import Token, to_json
+from vecall.server.tokens import Token
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
 from vecall.tools.preload import floor_of
@@ -43,6 +43,7 @@ from vecall.types import (
     AddedIds,
     AppSummary,
     Consolidation,
+    Explanation,
     ForgetProposal,
     ListedSession,
     MemoryEntry,
@@ -87,7 +88,14 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 MANY = 32  # memories: larger responses need a place and are written on a thread
 _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (MemoryEntry, Revision, AppSummary, UserSummary, ListedSession)
+    for kind in (
+        MemoryEntry,
+        Revision,
+        AppSummary,
+        UserSummary,
+        ListedSession,
+        Explanation,
+    )
 }
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
@@ -155,7 +163,7 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
     return await _write_response([past.memory for past in newest_first], write)
 
 
-def _summaries(name: str) -> _Writer:
+def summaries(name: str) -> _Writer:
     """Return a writer of apps, users or sessions; "next" as in `page`."""
 
     async def write(_: RequestContext, found: Page[Any]) -> Response:
@@ -182,6 +190,13 @@ async def _proposed(_: RequestContext, proposal: ForgetProposal) -> Response:
     return await _write_response(entries, write)
 
 
+async def _explained(_: RequestContext, why: Explanation) -> Response:
+    told = _fields_not_none(why)
+    for name in told.keys() & {"memory", "last"}:
+        told[name] = shown(told[name])
+    return json_response(told)
+
+
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
     return json_response(asdict(done))
 
@@ -203,10 +218,11 @@ _WRITERS: dict[str | None, _Writer] = {
     "Memory": one,
     "Found": best,
     "Page": page,
-    "Apps": _summaries("apps"),
-    "Users": _summaries("users"),
-    "Sessions": _summaries("sessions"),
+    "Apps": summaries("apps"),
+    "Users": summaries("users"),
+    "Sessions": summaries("sessions"),
     "Proposal": _proposed,
+    "Explanation": _explained,
     "History": newest,
     "Consolidation": _consolidated,
     "Ids": _named("ids"),
@@ -269,53 +285,6 @@ def _listed(name: str, texts: list[str], **more: object) -> Response:
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
 
 
-async def list_apps(call: RequestContext) -> Response:
-    """List the apps that the token may know; of one user, with this user's figures."""
-    token, given = call.by, call.arguments
-    if token.lists_all:
-        return await run(call)
-    admin, app = call.memory.admin, token.app
-    assert app is not None, "the token is for one app"
-    found: list[AppSummary] = []
-    if _is_on_page(app, given):
-        if token.user is None:
-            apps = await admin.list_apps(prefix=app, limit=1)
-            found = [each for each in apps if each.app_name == app]
-        else:
-            one = partial(admin.list_users, app_name=app, limit=1)
-            found = [
-                AppSummary(
-                    app,
-                    1,
-                    user.memories,
-                    user.text_bytes,
-                    user.items,
-                    user.created_at,
-                    user.updated_at,
-                )
-                for user in await one(prefix=token.user)
-                if user.user_id == token.user
-            ]
-    return await _WRITERS["Apps"](call, Page(found))
-
-
-async def list_users(call: RequestContext) -> Response:
-    """List the users of an app that the token may know."""
-    token, given = call.by, call.arguments
-    if token.user is None:
-        return await run(call)
-    users: list[UserSummary] = []
-    if _is_on_page(token.user, given):
-        users = await call.ask(prefix=token.user, after=None, limit=1)
-    own = [each for each in users if each.user_id == token.user]
-    return await _WRITERS["Users"](call, Page(own))
-
-
-def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a list with a prefix, after a name, may have this one."""
-    return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
-
-
 async def preload(call: RequestContext) -> Response:
     """Return the block of memories of a message, and what became of the best ones."""
     memory, options = call.memory, {**call.body}
@@ -331,7 +300,10 @@ async def preload(call: RequestContext) -> Response:
             **call.whose, query=query, top_k=most, min_confidence=0.0
         )
         block = await tool.block(query, turn=app)
-    given, least = tool.turns.already_recalled((app, user), app), floor_of(memory, floor)
+    given, least = (
+        tool.turns.already_recalled((app, user), app),
+        floor_of(memory, floor),
+    )
     entries = found.memories
 
     def write(each: Each) -> Response:
@@ -350,13 +322,6 @@ async def preload(call: RequestContext) -> Response:
         return json_response(told if least is None else {**told, "floor": least})
 
     return await _write_response(entries, write)
-
-
-async def token(call: RequestContext) -> Response:
-    """Return what the client's token permits."""
-    fields = to_json(call.by)
-    del fields["sha256"]
-    return json_response(fields)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond

@@ -42,6 +42,7 @@ from vecall.types import (
     FilterLike,
     LeftOutReason,
     ListedSession,
+    Outcome,
     Unset,
     UserSummary,
 )
@@ -416,6 +417,23 @@ def shared_schemas(
         "Apps": _listed("apps", AppSummary),
         "Users": _listed("users", UserSummary),
         "Sessions": _listed("sessions", ListedSession),
+        "Explanation": _open(
+            {
+                "memory": ref("Memory"),
+                "outcome": {"type": "string", "enum": list(get_args(Outcome))},
+                "rank": _DONE,
+                "margin": {"type": "number"},
+                "last": ref("Memory"),
+                "candidates": _DONE,
+                "failed": {"type": "array", "items": _WORD},
+                "why": _WORD,
+                "by": _WORD,
+            },
+            "memory",
+            "outcome",
+            "candidates",
+            "failed",
+        ),
         "Preload": closed(
             {
                 "query": {"type": "string", "description": "The user's message."},
