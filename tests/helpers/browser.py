@@ -60,6 +60,8 @@ class Browser:
         url: The address of the driver's session.
     """
 
+    downloads: Path
+
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=60.0, trust_env=False)
 
@@ -93,7 +95,8 @@ class Browser:
             if told:
                 return told
             if time.monotonic() > end:
-                raise AssertionError(f"did not come; the page says: {self.text[:2000]}")
+                msg = f"did not come; the page says: {self.text[:2000]}"
+                raise AssertionError(msg)
             time.sleep(0.02)
 
     def one(self, xpath: str) -> Element:
@@ -204,4 +207,5 @@ def _wait_for(root: str) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.05)
-    raise AssertionError("the driver does not answer")
+    msg = "the driver does not answer"
+    raise AssertionError(msg)

@@ -275,7 +275,7 @@ const CHIPS = [
   ["kind", "Kind"], ["author", "By"], ["source", "Source"], ["trust", "Trust"],
 ];
 
-function chips(whose, entry, more = []) {
+function chips(whose, entry, inSession = false) {
   const list = CHIPS.filter(([name]) => entry[name] !== undefined)
     .map(([name, label]) => make("li", {}, `${label} `, make("b", {}, said(entry[name]))));
   if (entry.confidence !== undefined) {
@@ -289,12 +289,12 @@ function chips(whose, entry, more = []) {
     const over = entry.valid_until * 1000 < Date.now();
     list.push(make("li", {}, over ? "No longer valid since " : "Valid until ", when(entry.valid_until)));
   }
-  if (entry.session_id !== undefined) {
+  if (entry.session_id !== undefined && !inSession) {
     list.push(make("li", {}, make("a", { href: address(whose, "session", entry.session_id) },
       "Session ", said(entry.session_id))));
   }
   if (entry.scope !== undefined && entry.scope !== "user") list.push(make("li", {}, `Scope ${entry.scope}`));
-  return make("ul", { class: "chips", "aria-label": "About this memory" }, list, more.map((each) => make("li", {}, each)));
+  return make("ul", { class: "chips", "aria-label": "About this memory" }, list);
 }
 
 /** A memory with what can be done with it. */
@@ -341,9 +341,9 @@ function card(whose, entry, given = {}) {
       }, "danger", about));
     }
     if (writes && state !== "quarantined") buttons.push(button("Delete", () => remove(whose, entry, gone), "danger", about));
-    buttons.push(make("a", { class: "button", href: address(whose, "memory", entry.id), "aria-label": `History: ${about}` }, "History"));
+    if (!given.whole) buttons.push(make("a", { class: "button", href: address(whose, "memory", entry.id), "aria-label": `History: ${about}` }, "History"));
   }
-  box.append(...[before, textBlock(textOf(entry)), chips(whose, entry), after].flat().filter(Boolean));
+  box.append(...[before, textBlock(textOf(entry)), chips(whose, entry, turn !== null), after].flat().filter(Boolean));
   if (buttons.length) box.append(make("div", { class: "buttons" }, buttons));
   return box;
 }
@@ -433,7 +433,8 @@ const DAY = 86_400;
 function byDay(title, days) {
   const known = [...days.keys()].sort((a, b) => a - b);
   if (!known.length) return null;
-  const [first, last] = [known[0], known.at(-1)];
+  const last = known.at(-1);
+  const first = Math.min(known[0], last - 29);
   const each = Math.max(1, Math.ceil((last - first + 1) / 90));
   const bars = [];
   for (let day = first; day <= last; day += each) {
@@ -677,11 +678,11 @@ const USER_VIEWS = {
         : typeof value === "object" ? make("code", { dir: "auto" }, shown(JSON.stringify(value))) : said(value))]);
     const WORDS = { overwritten: "Former text", live: "In use", archived: "Archived", quarantined: "Held" };
     const by = own?.by && make("p", {}, "Replaced by ", make("a", { href: address(whose, "memory", own.by) }, said(own.by)));
-    return [heading("Memory"), by, make("ul", { class: "cards" }, card(whose, entry, { state })),
+    return [heading("Memory"), by, make("ul", { class: "cards" }, card(whose, entry, { state, whole: true })),
       make("h2", {}, "History"), make("ol", { class: "cards" }, past.revisions.map((each) => make("li", { class: "card" },
         make("p", { class: "soft small" }, make("b", {}, WORDS[each.state] ?? each.state),
           each.memory.id === id ? null : [" · ", make("a", { href: address(whose, "memory", each.memory.id) }, "another memory, which this one replaced")],
-          each.at ? [" · until ", when(each.at)] : null, each.why ? [" · ", said(each.why)] : null),
+          each.at ? [" · until ", when(each.at)] : null, each.why ? [" · ", each.why === "edit" ? "corrected" : said(each.why)] : null),
         textBlock(textOf(each.memory))))),
       make("h2", {}, "All fields"), make("dl", { class: "card" }, details)];
   },

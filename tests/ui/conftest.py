@@ -1,0 +1,29 @@
+"""One browser for all tests of a file, and a server for those that share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers.browser import BROWSER, DRIVER, MISSING, Browser, browsing
+from helpers.pages import Site, site
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if not (BROWSER and DRIVER):
+        pytest.skip(MISSING)
+    downloads = tmp_path_factory.mktemp("downloads")
+    with browsing(downloads) as opened:
+        opened.downloads = downloads
+        opened.resize(1200, 900)
+        opened.scheme("light")
+        yield opened
+
+
+@pytest.fixture
+def own_site(tmp_path: Path) -> Iterator[Site]:
+    """A server of the test's own, which it may change."""
+    with site(tmp_path) as running:
+        yield running
