@@ -65,11 +65,16 @@ class Browser:
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=60.0, trust_env=False)
 
+    def close(self) -> None:
+        """Close the connection to the driver."""
+        self._client.close()
+
     def ask(self, method: str, path: str, **body: Any) -> Any:
         more = {"json": body} if method == "POST" else {}
         told = self._client.request(method, path, **more).json()["value"]
         if isinstance(told, dict) and "error" in told:
-            raise AssertionError(f"{told['error']}: {told['message']}")
+            msg = f"{told['error']}: {told['message']}"
+            raise AssertionError(msg)
         return told
 
     def run(self, script: str, *given: Any) -> Any:
@@ -191,9 +196,11 @@ def browsing(downloads: Path) -> Iterator[Browser]:
             told = client.post(f"{root}/session", json=asked).json()["value"]
             assert "sessionId" in told, told
             url = f"{root}/session/{told['sessionId']}"
+            opened = Browser(url)
             try:
-                yield Browser(url)
+                yield opened
             finally:
+                opened.close()
                 client.delete(url)
     finally:
         driver.terminate()
