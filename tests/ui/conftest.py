@@ -22,6 +22,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
+@pytest.fixture(autouse=True)
+def nothing_logged_before(request: pytest.FixtureRequest) -> None:
+    """What an earlier test did is not in the logs."""
+    if "browser" in request.fixturenames:
+        opened = request.getfixturevalue("browser")
+        opened.go("about:blank")
+        opened.log()
+        opened.requests()
+
+
 @pytest.fixture
 def own_site(tmp_path: Path) -> Iterator[Site]:
     """A server of the test's own, which it may change."""

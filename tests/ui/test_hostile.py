@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import unicodedata
 from urllib.parse import quote
 
 import pytest
@@ -64,11 +63,7 @@ NAMES = ["<img src=x onerror=window.hit=1>", "a/b?c#d&e=f%2F", "\u202eresu", "%0
 def hostile(number: int) -> list[str]:
     """Many texts of scripts, marks and both."""
     chance = random.Random(4711)
-    texts = [
-        *SCRIPTS,
-        *MARKS,
-        "x" * (256 * 1024 - 40) + "<script>window.hit=1</script>",
-    ]
+    texts = [*SCRIPTS, *MARKS, "x" * (256 * 1024 - 40) + SCRIPTS[0]]
     while len(texts) < number:
         pieces = chance.choices([*SCRIPTS, *MARKS[:10]], k=chance.randint(2, 4))
         texts.append(chance.choice([" ", "", "\n"]).join(pieces))
@@ -84,9 +79,7 @@ def expected(text: str) -> str:
             made.append(f"⟦{chr(code - 0xE0000)}⟧")
         elif code < 0x20 and each not in "\t\n":
             made.append(chr(0x2400 + code))
-        elif (
-            unicodedata.category(each) == "Cc" and each not in "\t\n"
-        ) or 0x202A <= code <= 0x202E:
+        elif 0x7F <= code <= 0x9F or 0x202A <= code <= 0x202E:
             made.append(f"⟦U+{code:04X}⟧")
         else:
             made.append(each)
@@ -99,15 +92,16 @@ def test_the_reference_hides_nothing():
 
 
 CARDS = """
-return [...document.querySelectorAll('main .card .text')].map((each) => each.textContent)
+const texts = document.querySelectorAll('main .card .text');
+return [...texts].map((each) => each.textContent)
 """
 INERT = """
+const all = [...document.querySelectorAll('main *')];
 return {
   hit: window.hit ?? null,
-  title: document.title,
-  names: [...new Set([...document.querySelectorAll('main *')].map((e) => e.localName))],
-  handlers: [...document.querySelectorAll('main *')]
-    .flatMap((e) => e.getAttributeNames()).filter((name) => /^on|^style$|^src/.test(name)),
+  names: [...new Set(all.map((e) => e.localName))],
+  handlers: all.flatMap((e) => e.getAttributeNames())
+    .filter((name) => /^on|^style$|^src/.test(name)),
   links: [...document.querySelectorAll('main a')].map((e) => e.getAttribute('href')),
   scripts: document.scripts.length,
 }
