@@ -762,6 +762,22 @@ class UserSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """How many memories a user has, by day and by kind.
+
+    Attributes:
+        days: The number by the UTC day of `timestamp`, or else of `created_at`; in days
+            since 1970.
+        kinds: The number by kind; those without a kind are left out.
+    """
+
+    days: dict[int, int]
+    kinds: dict[str, int]
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
 class ListedSession:
     """A session that has memories.
 

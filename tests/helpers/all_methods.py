@@ -51,6 +51,7 @@ READING: dict[str, dict[str, Any]] = {
     "list_memories": {**ALICE},
     "count_memories": {**ALICE},
     "list_sessions": {**ALICE},
+    "memory_figures": {**ALICE},
     "admin.warm": {**ALICE},
     "admin.stats": {},
     "admin.list_apps": {},

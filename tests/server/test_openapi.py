@@ -75,12 +75,13 @@ def document(doors):
 PUBLIC = "health openapi".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = (
-    "deleteUser exportUser listApps listMemories listSessions listUsers"
+    "deleteUser exportUser listApps listMemories listSessions listUsers memoryFigures"
 ).split()  # with a query
 TOLD = (  # with a body
     "addEvents addMemories confirmForget consolidate countMemories deleteWhere "
-    "endSession ingestSession listWhere markUsed observeSession proposeForget "
-    "releaseMemory searchMemories touchMemories updateMemory"
+    "endSession explainMemory ingestSession listWhere markUsed observeSession "
+    "preloadMemories proposeForget releaseMemory searchMemories touchMemories "
+    "updateMemory"
 ).split()
 NAMED = (  # by their paths alone
     "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory "

@@ -81,6 +81,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"include_expired": True},
         *({"filter": each} for each in FILTERS),
     ],
+    "figures": [{}, {"state": "archived"}, {"state": "quarantined"}],
     "list_sessions": [{}, {"limit": 1}, {"prefix": "s"}, {"include_expired": True}],
     "history": [{"memory_id": HIDDEN}, {"memory_id": "newer"}, {"memory_id": "v0"}],
     "mark_used": [{"memory_ids": IDS}],

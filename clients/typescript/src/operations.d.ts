@@ -16,7 +16,10 @@ import type {
   DeleteWhere,
   Deleted,
   Document,
+  Explain,
+  Explanation,
   ExportLine,
+  Figures,
   Forget,
   Found,
   Health,
@@ -28,6 +31,8 @@ import type {
   Memory,
   Name,
   Page,
+  Preload,
+  Preloaded,
   Proposal,
   Release,
   Search,
@@ -39,16 +44,6 @@ import type {
   Used,
   Users,
 } from "./schemas.js";
-
-export interface ListSessionsQuery {
-  /** Only sessions whose ids begin with this text. */
-  prefix?: Name;
-  /** Only sessions after this one: the `next` of the previous page. */
-  after?: Name;
-  /** Maximum number of sessions, 1 to `Limits.max_top_k`. Default: 100. */
-  limit?: number;
-  include_expired?: boolean;
-}
 
 export interface ListMemoriesQuery {
   /** "live", "archived" (not searched) or "quarantined" (held for review). */
@@ -96,6 +91,22 @@ export interface ListUsersQuery {
   after?: Name;
   /** Maximum number of users, 1 to `Limits.max_top_k`. Default: 100. */
   limit?: number;
+}
+
+export interface ListSessionsQuery {
+  /** Only sessions whose ids begin with this text. */
+  prefix?: Name;
+  /** Only sessions after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of sessions, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+  include_expired?: boolean;
+}
+
+export interface MemoryFiguresQuery {
+  /** Default: "live". */
+  state?: "live" | "archived" | "quarantined";
+  include_expired?: boolean;
 }
 
 export interface AdminDeleteAppQuery {
@@ -173,12 +184,6 @@ export declare class UserMemory {
   addEvents(body?: AddEvents, options?: CallOptions): Promise<Added>;
 
   /**
-   * Return a page of the user's sessions that have memories, in order of names. Retried
-   * after a failure.
-   */
-  listSessions(query?: ListSessionsQuery, options?: CallOptions): Promise<Sessions>;
-
-  /**
    * Delete the memories of one session permanently; return their number. Not retried
    * after a failure.
    */
@@ -204,6 +209,12 @@ export declare class UserMemory {
 
   /** Return a user's memories that are relevant to a query. Retried after a failure. */
   searchMemories(body: Search, options?: CallOptions): Promise<Found>;
+
+  /**
+   * Return the block of memories that an agent gets with a message. Retried after a
+   * failure.
+   */
+  preloadMemories(body: Preload, options?: CallOptions): Promise<Preloaded>;
 
   /** Return a page of a user's memories in order of creation. Retried after a failure. */
   listWhere(body?: ListWhere, options?: CallOptions): Promise<Page>;
@@ -247,6 +258,12 @@ export declare class UserMemory {
    */
   memoryHistory(id: string, options?: CallOptions): Promise<History>;
 
+  /**
+   * Return why a search returns one memory, or does not, and by what margin. Retried
+   * after a failure.
+   */
+  explainMemory(id: string, body: Explain, options?: CallOptions): Promise<Explanation>;
+
   /** Exclude a memory from searches, but keep it stored. Not retried after a failure. */
   archiveMemory(id: string, options?: CallOptions): Promise<void>;
 
@@ -273,6 +290,15 @@ export declare class UserMemory {
    * failure.
    */
   consolidate(body?: Consolidate, options?: CallOptions): Promise<Consolidation>;
+
+  /**
+   * Return a page of the user's sessions that have memories, in order of names. Retried
+   * after a failure.
+   */
+  listSessions(query?: ListSessionsQuery, options?: CallOptions): Promise<Sessions>;
+
+  /** Return how many memories a user has, by day and by kind. Retried after a failure. */
+  memoryFigures(query?: MemoryFiguresQuery, options?: CallOptions): Promise<Figures>;
 
   /** Yields the items of all pages; reads a page when its first is needed. */
   allMemories(query?: ListMemoriesQuery, options?: CallOptions): AsyncGenerator<Memory, void, undefined>;

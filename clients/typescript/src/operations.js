@@ -6,7 +6,6 @@ import { Transport } from "./transport.js";
 const operations = {
   ingestSession: { method: "PATCH", path: "/apps/{app}/users/{user}/memory", repeat: "always", answer: "json" },
   addEvents: { method: "POST", path: "/apps/{app}/users/{user}/events", repeat: "with_key", answer: "json" },
-  listSessions: { method: "GET", path: "/apps/{app}/users/{user}/sessions", repeat: "always", answer: "json" },
   deleteSession: { method: "DELETE", path: "/apps/{app}/users/{user}/sessions/{session}", repeat: "never", answer: "json" },
   observeSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/observe", repeat: "never", answer: "json" },
   endSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/end", repeat: "never", answer: "json" },
@@ -14,6 +13,7 @@ const operations = {
   listMemories: { method: "GET", path: "/apps/{app}/users/{user}/memories", repeat: "always", answer: "json" },
   deleteUser: { method: "DELETE", path: "/apps/{app}/users/{user}/memories", repeat: "never", answer: "json" },
   searchMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/search", repeat: "always", answer: "json" },
+  preloadMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/preload", repeat: "always", answer: "json" },
   listWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/list", repeat: "always", answer: "json" },
   countMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/count", repeat: "always", answer: "json" },
   markUsed: { method: "POST", path: "/apps/{app}/users/{user}/memories/used", repeat: "never", answer: "json" },
@@ -24,6 +24,7 @@ const operations = {
   updateMemory: { method: "PATCH", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "never", answer: "json" },
   deleteMemory: { method: "DELETE", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "always", answer: "none" },
   memoryHistory: { method: "GET", path: "/apps/{app}/users/{user}/memories/{id}/history", repeat: "always", answer: "json" },
+  explainMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/explain", repeat: "always", answer: "json" },
   archiveMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/archive", repeat: "never", answer: "none" },
   restoreMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/restore", repeat: "never", answer: "json" },
   releaseMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/release", repeat: "never", answer: "json" },
@@ -32,6 +33,8 @@ const operations = {
   consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
   listApps: { method: "GET", path: "/apps", repeat: "always", answer: "json" },
   listUsers: { method: "GET", path: "/apps/{app}/users", repeat: "always", answer: "json" },
+  listSessions: { method: "GET", path: "/apps/{app}/users/{user}/sessions", repeat: "always", answer: "json" },
+  memoryFigures: { method: "GET", path: "/apps/{app}/users/{user}/figures", repeat: "always", answer: "json" },
   showToken: { method: "GET", path: "/token", repeat: "always", answer: "json" },
   metrics: { method: "GET", path: "/metrics", repeat: "always", answer: "text" },
   backup: { method: "POST", path: "/admin/backup", repeat: "never", answer: "json" },
@@ -107,10 +110,6 @@ export class UserMemory {
     return this.#transport.call(operations.addEvents, { ...this.#names }, undefined, body, options);
   }
 
-  listSessions(query = {}, options) {
-    return this.#transport.call(operations.listSessions, { ...this.#names }, query, undefined, options);
-  }
-
   deleteSession(session, options) {
     return this.#transport.call(operations.deleteSession, { ...this.#names, session }, undefined, undefined, options);
   }
@@ -137,6 +136,10 @@ export class UserMemory {
 
   searchMemories(body, options) {
     return this.#transport.call(operations.searchMemories, { ...this.#names }, undefined, body, options);
+  }
+
+  preloadMemories(body, options) {
+    return this.#transport.call(operations.preloadMemories, { ...this.#names }, undefined, body, options);
   }
 
   listWhere(body = {}, options) {
@@ -179,6 +182,10 @@ export class UserMemory {
     return this.#transport.call(operations.memoryHistory, { ...this.#names, id }, undefined, undefined, options);
   }
 
+  explainMemory(id, body, options) {
+    return this.#transport.call(operations.explainMemory, { ...this.#names, id }, undefined, body, options);
+  }
+
   archiveMemory(id, options) {
     return this.#transport.call(operations.archiveMemory, { ...this.#names, id }, undefined, undefined, options);
   }
@@ -201,6 +208,14 @@ export class UserMemory {
 
   consolidate(body = {}, options) {
     return this.#transport.call(operations.consolidate, { ...this.#names }, undefined, body, options);
+  }
+
+  listSessions(query = {}, options) {
+    return this.#transport.call(operations.listSessions, { ...this.#names }, query, undefined, options);
+  }
+
+  memoryFigures(query = {}, options) {
+    return this.#transport.call(operations.memoryFigures, { ...this.#names }, query, undefined, options);
   }
 
   async *allMemories(query = {}, options) {

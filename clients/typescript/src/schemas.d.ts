@@ -273,6 +273,28 @@ export interface Change {
   verbatim?: boolean;
 }
 
+export interface Explain {
+  /** Any text. */
+  query: string;
+  /**
+   * Maximum number of memories, at least 1; default: the service's. At least 1; at most
+   * 1000; default: 5.
+   */
+  k?: number;
+  /** Minimum cosine similarity in [-1, 1], inclusive. At least -1; at most 1. */
+  min_similarity?: number;
+  /** Minimum confidence in [0, 1], inclusive. At least 0; at most 1. */
+  min_confidence?: number;
+  filter?: Filter;
+  /**
+   * The query's vector by the file's model, shape (dimensions,). At least 1 item(s); at
+   * most 8192 items.
+   */
+  vector?: readonly (number | bigint)[];
+  /** Where the user is. */
+  time_zone?: Name;
+}
+
 export interface Release {
   /**
    * The `updated_at` of the reviewed memory, as `list_memories(state="quarantined")`
@@ -565,6 +587,49 @@ export interface Sessions {
     last_at: number;
   }[];
   next?: string;
+}
+
+export interface Explanation {
+  memory: Memory;
+  outcome: "found" | "outranked" | "below_min_confidence" | "below_min_similarity" | "no_candidate" | "filtered" | "expired" | "archived" | "quarantined";
+  /** At least 0. */
+  rank?: number;
+  margin?: number;
+  last?: Memory;
+  /** At least 0. */
+  candidates: number;
+  failed: string[];
+  why?: string;
+  by?: string;
+}
+
+export interface Preload {
+  /** The user's message. */
+  query: string;
+  /** At least 1; at most 1000. */
+  max_entries?: number;
+  /** At least 1; at most 1000000. */
+  max_tokens?: number;
+  /** At least 0; at most 1. */
+  min_confidence?: number;
+  format?: "past_conversations" | "bullets" | "json" | "secure";
+}
+
+export interface Preloaded {
+  block: string;
+  /** At least 0. */
+  tokens: number;
+  /** At least 0; at most 1. */
+  floor?: number;
+  memories: ({
+    memory: Memory;
+    fate: "shown" | "unsure" | "no_room";
+  })[];
+}
+
+export interface Figures {
+  days: { readonly [key: string]: number };
+  kinds: { readonly [key: string]: number };
 }
 
 export interface Proposal {

@@ -97,6 +97,11 @@ test("every operation returns what the server stores", async () => {
   const { users } = await backend.listUsers("hotel", { limit: 1 });
   assert.deepEqual([users[0].user_id, users[0].memories], ["alice", 4]);
   assert.equal((await backend.showToken()).all_apps, true);
+  const figures = await alice.memoryFigures();
+  assert.equal(figures.kinds.fact, 1);
+  const asked = await alice.preloadMemories({ query: "A duck." });
+  assert.match(asked.block, /A duck/);
+  assert.equal((await alice.explainMemory("1", { query: "duck" })).outcome, "no_candidate");
   const proposal = await alice.proposeForget({ query: "duck", k: 1 });
   assert.equal(proposal.memories[0].content, "A duck.");
   assert.deepEqual(await alice.confirmForget({ token: proposal.token }), { deleted: 1 });

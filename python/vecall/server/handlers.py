@@ -47,6 +47,7 @@ from vecall.types import (
     ForgetProposal,
     ListedSession,
     MemoryEntry,
+    MemoryFigures,
     Page,
     Revision,
     SearchMemoryResponse,
@@ -197,8 +198,8 @@ async def _explained(_: RequestContext, why: Explanation) -> Response:
     return json_response(told)
 
 
-async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
-    return json_response(asdict(done))
+async def _fields(_: RequestContext, value: Consolidation | MemoryFigures) -> Response:
+    return json_response(asdict(value))
 
 
 async def _nothing(_: RequestContext, __: object) -> Response:
@@ -224,7 +225,8 @@ _WRITERS: dict[str | None, _Writer] = {
     "Proposal": _proposed,
     "Explanation": _explained,
     "History": newest,
-    "Consolidation": _consolidated,
+    "Consolidation": _fields,
+    "Figures": _fields,
     "Ids": _named("ids"),
     "Counted": _named("count"),
     "Touched": _named("touched"),

@@ -53,6 +53,16 @@ def of_lists() -> list[Operation]:
             repeat="always",
         ),
         Operation(
+            id="memoryFigures",
+            method="GET",
+            path="/apps/{app}/users/{user}/figures",
+            access="read",
+            handler=run,
+            calls=MemoryService.memory_figures,
+            answer="Figures",
+            repeat="always",
+        ),
+        Operation(
             id="showToken",
             method="GET",
             path="/token",

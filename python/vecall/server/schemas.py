@@ -455,6 +455,14 @@ def shared_schemas(
             "tokens",
             "memories",
         ),
+        "Figures": _open(
+            {
+                name: {"type": "object", "additionalProperties": _DONE}
+                for name in ("days", "kinds")
+            },
+            "days",
+            "kinds",
+        ),
         "Proposal": _open(
             {
                 "token": _WORD,

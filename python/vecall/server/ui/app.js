@@ -184,6 +184,7 @@ function userOf(app, user) {
     count: (body) => ask("POST", `${root}/memories/count`, { body }).then(({ count: n }) => n),
     get: (id) => ask("GET", one(id)),
     history: (id) => ask("GET", `${one(id)}/history`),
+    figures: () => ask("GET", `${root}/figures`),
     search: (body) => ask("POST", `${root}/memories/search`, { body: { explain: true, ...body } }),
     explain: (id, body) => ask("POST", `${one(id)}/explain`, { body }),
     preload: (body) => ask("POST", `${root}/memories/preload`, { body }),
@@ -431,7 +432,7 @@ const DAY = 86_400;
 
 /** Bars of a number a day; of more days than fit, a number of several days. */
 function byDay(title, days) {
-  const known = [...days.keys()].sort((a, b) => a - b);
+  const known = Object.keys(days).map(Number).sort((a, b) => a - b);
   if (!known.length) return null;
   const last = known.at(-1);
   const first = Math.min(known[0], last - 29);
@@ -439,7 +440,7 @@ function byDay(title, days) {
   const bars = [];
   for (let day = first; day <= last; day += each) {
     let sum = 0;
-    for (let one = day; one < day + each; one += 1) sum += days.get(one) ?? 0;
+    for (let one = day; one < day + each; one += 1) sum += days[one] ?? 0;
     bars.push([new Date(day * DAY * 1000).toLocaleDateString([], { dateStyle: "medium", timeZone: "UTC" }), sum]);
   }
   return chart(each === 1 ? `${title} by day` : `${title} by ${each} days`, bars);
@@ -565,15 +566,13 @@ const USER_VIEWS = {
   async memories(whose, query) {
     const filter = Object.fromEntries(["kind", "author"].filter((name) => query[name]).map((name) => [name, query[name]]));
     const asked = Object.keys(filter).length ? { filter } : {};
-    const [all, days, list] = await Promise.all([
+    const [all, figures, list] = await Promise.all([
       whose.count(asked),
-      daysOf(whose),
+      whose.figures(),
       stateList(whose, "live", filter, query.kind || query.author ? "No memory is like this." : "There are no memories yet."),
     ]);
     return [heading("Memories of ", said(whose.user)), make("p", { class: "soft" }, plural(all, "memory", "memories"), ", in the order in which they came"),
-      byDay("Memories", days),
-      lineForm("Filter the memories", [field("Kind", "kind", { value: query.kind ?? "" }), field("By", "author", { value: query.author ?? "" })], "Filter",
-        (values) => go(address(whose, "memories"), { kind: values.get("kind"), author: values.get("author") })),
+      byDay("Memories", figures.days), kindLinks(whose, figures.kinds, query),
       list];
   },
 
@@ -677,8 +676,10 @@ const USER_VIEWS = {
       make("dd", {}, /_at$|timestamp|valid_until/.test(name) ? when(value)
         : typeof value === "object" ? make("code", { dir: "auto" }, shown(JSON.stringify(value))) : said(value))]);
     const WORDS = { overwritten: "Former text", live: "In use", archived: "Archived", quarantined: "Held" };
+    const why = lineForm("Why is this memory found, or not?", field("Would a search find it? A question", "q", { wide: true }), "Explain",
+      (values) => go(address(whose, "search"), { q: values.get("q"), why: id }));
     const by = own?.by && make("p", {}, "Replaced by ", make("a", { href: address(whose, "memory", own.by) }, said(own.by)));
-    return [heading("Memory"), by, make("ul", { class: "cards" }, card(whose, entry, { state, whole: true })),
+    return [heading("Memory"), by, make("ul", { class: "cards" }, card(whose, entry, { state, whole: true })), why,
       make("h2", {}, "History"), make("ol", { class: "cards" }, past.revisions.map((each) => make("li", { class: "card" },
         make("p", { class: "soft small" }, make("b", {}, WORDS[each.state] ?? each.state),
           each.memory.id === id ? null : [" · ", make("a", { href: address(whose, "memory", each.memory.id) }, "another memory, which this one replaced")],
@@ -688,14 +689,15 @@ const USER_VIEWS = {
   },
 };
 
-async function daysOf(whose) {
-  const days = new Map();
-  const { memories } = await whose.list({ limit: 1000 });
-  for (const entry of memories) {
-    const day = Math.floor(timeOf(entry) / DAY);
-    days.set(day, (days.get(day) ?? 0) + 1);
-  }
-  return days;
+/** Links that show one kind of memories, or those of one author. */
+function kindLinks(whose, kinds, query) {
+  const link = (label, asked, number = null) => make("li", {}, make("a", {
+    href: `${address(whose, "memories")}?${new URLSearchParams(asked)}`,
+    "aria-current": (asked.kind ?? "") === (query.kind ?? "") && (asked.author ?? "") === (query.author ?? "") ? "true" : null,
+  }, label), number === null ? null : ` ${count(number)}`);
+  const known = Object.entries(kinds).slice(0, 12).map(([kind, number]) => link(said(kind), { kind }, number));
+  return make("nav", { "aria-label": "Which memories" }, make("ul", { class: "chips" },
+    link("All", {}), known, link("By the user", { author: "user" })));
 }
 
 const OUTCOMES = {

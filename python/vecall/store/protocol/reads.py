@@ -19,7 +19,13 @@ from vecall.store.results import (
 )
 from vecall.store.rows import PartitionCopy, PartitionNames, Row, RowWithVector
 from vecall.store.values import ItemRow, ItemState, ItemVectors
-from vecall.types import AppSummary, Filter, ListedSession, UserSummary
+from vecall.types import (
+    AppSummary,
+    Filter,
+    ListedSession,
+    MemoryFigures,
+    UserSummary,
+)
 
 # Reads of items: JSON documents under a namespace and a key.
 
@@ -293,6 +299,12 @@ class MemoryReads(Protocol):
         rights: Rights = FULL,
     ) -> int:
         """Return the number of memories that `listed` returns without a limit."""
+        ...
+
+    def memory_figures(
+        self, app: str, user: str, state: str, now: float, rights: Rights = FULL
+    ) -> MemoryFigures:
+        """Count the memories that `listed` returns, by day and by kind."""
         ...
 
     def list_sessions(
