@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import httpx
 
 DRIVER = shutil.which("chromedriver") or ""
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-    "",
-)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_FOUND = next(filter(None, map(shutil.which, _NAMES)), "")
+BROWSER = os.environ.get("VECALL_BROWSER", _FOUND)  # empty: none
 MISSING = "needs Chromium and chromedriver: apt-get install chromium chromium-driver"
 PATIENCE_S = 20.0
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -58,11 +57,11 @@ class Browser:
 
     Args:
         url: The address of the driver's session.
+        downloads: Where it saves files.
     """
 
-    downloads: Path
-
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, downloads: Path) -> None:
+        self.downloads = downloads
         self._client = httpx.Client(base_url=url, timeout=60.0, trust_env=False)
 
     def close(self) -> None:
@@ -196,7 +195,7 @@ def browsing(downloads: Path) -> Iterator[Browser]:
             told = client.post(f"{root}/session", json=asked).json()["value"]
             assert "sessionId" in told, told
             url = f"{root}/session/{told['sessionId']}"
-            opened = Browser(url)
+            opened = Browser(url, downloads)
             try:
                 yield opened
             finally:

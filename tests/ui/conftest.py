@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from helpers.browser import BROWSER, DRIVER, MISSING, Browser, browsing
-from helpers.pages import Site, site
+
+if TYPE_CHECKING:
+    from helpers.browser import Browser
+    from helpers.pages import Site
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    from helpers.browser import BROWSER, DRIVER, MISSING, browsing
+
     if not (BROWSER and DRIVER):
         pytest.skip(MISSING)
-    downloads = tmp_path_factory.mktemp("downloads")
-    with browsing(downloads) as opened:
-        opened.downloads = downloads
+    with browsing(tmp_path_factory.mktemp("downloads")) as opened:
         opened.resize(1200, 900)
         opened.scheme("light")
         yield opened
@@ -35,5 +38,7 @@ def nothing_logged_before(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def own_site(tmp_path: Path) -> Iterator[Site]:
     """A server of the test's own, which it may change."""
+    from helpers.pages import site
+
     with site(tmp_path) as running:
         yield running
