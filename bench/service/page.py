@@ -144,7 +144,7 @@ def print_times(browser: Browser, url: str, bearer: str, rounds: int) -> None:
         longest, whole = map(statistics.median, zip(*views, strict=True))
         paint = statistics.median(paints)
         rows.append([name, f"{longest:.0f}", f"{whole:.0f}", f"{paint:.0f}"])
-    heads = ["view", "longest request, ms", "shown after, ms", "first paint, ms"]
+    heads = ["view", "longest request, ms", "all is shown, ms", "first paint, ms"]
     print(tables.table(heads, rows))
     own = (url, "data:", "blob:", "chrome")
     foreign = [each for each in browser.requests() if not each.startswith(own)]
