@@ -365,6 +365,9 @@ class Revision:
             (`update_memory`). Of an archived one: "superseded", "merged", "folded",
             "lapsed" or "archived". None for a live one.
         by: The id of the memory that replaced it, if any.
+        uses: Of the current version: how often it was used, as `mark_used` counts.
+        expires_at: Of the current version: when its TTL ends, in seconds since 1970;
+            None: never.
     """
 
     memory: MemoryEntry
@@ -372,6 +375,8 @@ class Revision:
     at: float | None = None
     why: str | None = None
     by: str | None = None
+    uses: int | None = None
+    expires_at: float | None = None
 
     __repr__ = short_repr
 

@@ -170,6 +170,25 @@ def test_of_two_that_say_the_same_one_is_kept(browser, opened):
     assert {TEA, "Alice likes green tea!"} <= set(opened.texts())
 
 
+def test_of_two_that_contradict_each_other_the_later_one_is_kept(browser, opened):
+    if "/users/{user}/conflicts" not in opened.ask("GET", "/openapi.json").text:
+        pytest.skip("needs the operation `conflicts`")
+    facts = [
+        {"id": "then", "content": "Alice lives in Berlin.", "timestamp": 1.7e9},
+        {"id": "now", "content": "Alice lives in Paris.", "timestamp": 1.8e9},
+    ]
+    for fact in facts:
+        given = {"memories": [{**fact, "kind": "fact"}]}
+        opened.ask("POST", f"{HOME}/memories", json=given)
+    show(browser, VIEWS["duplicates"])
+    pair = '//section[.//*[.="Alice lives in Berlin."]]'
+    browser.button("The later one replaces the earlier one", pair).click()
+    browser.says("Replaced:")
+    assert "Alice lives in Berlin." in opened.texts("archived")
+    undo(browser)
+    assert "Alice lives in Berlin." in opened.texts()
+
+
 def test_what_is_about_something_is_forgotten_by_choice(browser, opened):
     show(browser, VIEWS["person"])
     browser.field("q").write("green tea")

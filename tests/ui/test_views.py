@@ -42,7 +42,7 @@ SEEN = {
     "archived": ["Alice has a dog.", "The old rate.", "Restore"],
     "duplicates": ["Alice likes green tea.", "Alice likes green tea!", "Keep only"],
     "person": ["Export this person", "Forget something", "Erase this person"],
-    "memory": [QUIET, "Former text", "away from the lift", "updated at"],
+    "memory": [QUIET, "Former text", "away from the lift", "0 times"],
 }
 LOOKS = {"desktop": (1200, 900, "light"), "phone": (390, 844, "dark")}
 

@@ -659,6 +659,9 @@ export interface Revision {
   at?: number;
   why?: string;
   by?: string;
+  /** At least 0. */
+  uses?: number;
+  expires_at?: number;
 }
 
 export interface History {

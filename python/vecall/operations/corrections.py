@@ -244,6 +244,8 @@ class Corrections:
                 past.at,
                 past.why,
                 past.by,
+                past.row.uses or 0 if past.is_current else None,
+                past.row.expires_at if past.is_current else None,
             )
             for past in in_slices(found)
         ]

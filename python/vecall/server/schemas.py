@@ -319,6 +319,8 @@ _REVISION = _open(
         "at": SECONDS,
         "why": _WORD,
         "by": _WORD,
+        "uses": _DONE,
+        "expires_at": SECONDS,
     },
     "memory",
     "state",

@@ -195,6 +195,7 @@ function userOf(app, user) {
     restore: (id) => ask("POST", `${one(id)}/restore`),
     release: (entry) => ask("POST", `${one(entry.id)}/release`, { body: { updated_at: entry.updated_at } }),
     remove: (entry) => ask("DELETE", one(entry.id), { query: { if_version: entry.updated_at } }),
+    replace: (later, earlier) => ask("POST", `${root}/memories`, { body: { memories: [fieldsOf(later)], supersedes: earlier.id } }),
     duplicates: (body) => ask("POST", `${root}/consolidate`, { body: { dry_run: true, fold: [], ...body } }),
     propose: (query) => ask("POST", `${root}/forget`, { body: { query, k: 20 } }),
     forget: (token, ids) => ask("POST", `${root}/forget/confirm`, { body: { token, ids } }),
@@ -655,12 +656,13 @@ const USER_VIEWS = {
   async duplicates(whose, query) {
     const form = lineForm("Find duplicates", field("How alike in meaning, 0.5 to 1; empty: the same words", "similarity", { value: query.similarity ?? "", type: "number", min: 0.5, max: 1, step: "any", wide: true }), "Find",
       (values) => go(address(whose, "duplicates"), { similarity: values.get("similarity") }));
-    const { groups } = await whose.duplicates(query.similarity ? { similarity: Number(query.similarity) } : {});
+    const { groups, conflicts = [] } = await whose.duplicates(query.similarity ? { similarity: Number(query.similarity) } : {});
     const shownGroups = await Promise.all(groups.slice(0, 20).map(async (group) =>
       [group, await Promise.all([group.kept, ...group.merged].slice(0, 6).map((id) => whose.get(id)))]));
     const none = query.similarity ? "No memories are that alike." : "No two memories say the same in the same words.";
     return [heading("Duplicates"), form, groups.length ? make("p", { class: "soft" }, plural(groups.length, "group")) : empty(none),
-      shownGroups.map(([group, entries]) => duplicates(whose, group, entries))];
+      shownGroups.map(([group, entries]) => duplicates(whose, group, entries)),
+      conflicts.length ? [make("h2", {}, "May contradict each other"), conflicts.map((pair) => contradiction(whose, pair))] : null];
   },
 
   async person(whose) {
@@ -671,7 +673,8 @@ const USER_VIEWS = {
     const [entry, past] = await Promise.all([whose.get(id), whose.history(id)]);
     const own = past.revisions.filter(({ memory }) => memory.id === id).at(-1);
     const state = own?.state ?? "live";
-    const details = Object.entries(entry).filter(([name]) => name !== "content").map(([name, value]) => [
+    const more = { used: plural(own?.uses ?? 0, "time"), expires_at: own?.expires_at };
+    const details = Object.entries({ ...entry, ...more }).filter(([name, value]) => name !== "content" && value !== undefined).map(([name, value]) => [
       make("dt", {}, name.replaceAll("_", " ")),
       make("dd", {}, /_at$|timestamp|valid_until/.test(name) ? when(value)
         : typeof value === "object" ? make("code", { dir: "auto" }, shown(JSON.stringify(value))) : said(value))]);
@@ -739,6 +742,20 @@ function duplicates(whose, group, entries) {
   const alike = group.similarity === null ? "The same words" : `At least ${percent(group.similarity)} alike`;
   box.append(make("p", { class: "soft small" }, alike), make("ul", { class: "cards side" },
     entries.map((entry) => card(whose, entry, { plain: true, extra: [keep(entry)] }))));
+  return box;
+}
+
+function contradiction(whose, { earlier, later, score }) {
+  const box = make("section", { class: "card", "aria-label": "Memories that may contradict each other" });
+  const replace = button("The later one replaces the earlier one", async () => {
+    await whose.replace(later, earlier);
+    tell("Replaced: only the later one is found.", () => whose.restore(earlier.id));
+    box.remove();
+    main.querySelector("h1")?.focus();
+  }, "main", shown(textOf(later)).slice(0, 60));
+  const side = (label, entry) => card(whose, entry, { plain: true, before: make("p", { class: "soft small" }, label) });
+  box.append(make("p", { class: "soft small" }, `${percent(score)} likely to be about the same`), make("ul", { class: "cards side" },
+    side("Earlier", earlier), side("Later", later)), make("div", { class: "buttons" }, replace));
   return box;
 }
 
