@@ -198,8 +198,12 @@ async def _explained(_: RequestContext, why: Explanation) -> Response:
     return json_response(told)
 
 
-async def _fields(_: RequestContext, value: Consolidation | MemoryFigures) -> Response:
-    return json_response(asdict(value))
+async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
+    return json_response(asdict(done))
+
+
+async def _counted(_: RequestContext, figures: MemoryFigures) -> Response:
+    return json_response(asdict(figures))
 
 
 async def _nothing(_: RequestContext, __: object) -> Response:
@@ -225,8 +229,8 @@ _WRITERS: dict[str | None, _Writer] = {
     "Proposal": _proposed,
     "Explanation": _explained,
     "History": newest,
-    "Consolidation": _fields,
-    "Figures": _fields,
+    "Consolidation": _consolidated,
+    "Figures": _counted,
     "Ids": _named("ids"),
     "Counted": _named("count"),
     "Touched": _named("touched"),

@@ -41,7 +41,7 @@ function make(name, attributes = {}, ...children) {
     if (typeof value === "function") element.addEventListener(key, value);
     else element.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat(2)) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== false) element.append(child);
   }
   return element;
@@ -871,7 +871,7 @@ async function show() {
   main.removeAttribute("aria-busy");
   const sameView = main.dataset.path === path;
   const at = scrollY;
-  main.replaceChildren(...[content].flat(3).filter(Boolean));
+  main.replaceChildren(...[content].flat(Infinity).filter(Boolean));
   main.dataset.path = path;
   if (bearer) trail(parts);
   document.title = `${main.querySelector("h1")?.textContent ?? ""} – vecall`;
