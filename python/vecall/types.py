@@ -365,9 +365,8 @@ class Revision:
             (`update_memory`). Of an archived one: "superseded", "merged", "folded",
             "lapsed" or "archived". None for a live one.
         by: The id of the memory that replaced it, if any.
-        uses: Of the current version: how often it was used, as `mark_used` counts.
-        expires_at: Of the current version: when its TTL ends, in seconds since 1970;
-            None: never.
+        uses: Of the current version: how often it was used; see `mark_used`.
+        expires_at: Of the current version: when its TTL ends; None: never.
     """
 
     memory: MemoryEntry
@@ -771,14 +770,12 @@ class MemoryFigures:
     """How many memories a user has, by day and by kind.
 
     Attributes:
-        days: The number by the UTC day of `timestamp`, or else of `created_at`; in days
-            since 1970.
-        kinds: The number by kind; those without a kind are left out.
+        days: The numbers by UTC day of `timestamp`, else `created_at`; days since 1970.
+        kinds: The numbers by kind; those without a kind are left out.
     """
 
     days: dict[int, int]
     kinds: dict[str, int]
-
     __repr__ = short_repr
 
 

@@ -68,6 +68,32 @@ def test_an_end_of_validity_is_set_in_the_time_of_the_browser(browser, opened):
     assert "valid_until" not in opened.memory("tea1")
 
 
+def test_a_correction_after_a_search_leaves_the_importance(browser, opened):
+    show(browser, view("hotel", "alice", "search", q="allergic"))
+    before = opened.memory("fish")
+    do(browser, "Alice is allergic to fish.", "Correct")
+    browser.field("content").write("Alice is allergic to nuts.")
+    browser.button("Save").click()
+    browser.says("Corrected.")
+    assert opened.memory("fish")["importance"] == before["importance"] == 0.9
+    undo(browser)
+    assert opened.memory("fish")["content"] == before["content"]
+
+
+def test_a_page_whose_last_memory_is_gone_begins_again(browser, opened):
+    more = [{"content": f"memory number {n}", "id": f"n{n}"} for n in range(60)]
+    opened.ask("POST", f"{HOME}/memories", json={"memories": more})
+    show(browser, VIEWS["memories"])
+    cards = "//main//li[contains(@class,'card')]"
+    last = browser.find(f"({cards})[last()]//*[contains(@class,'text')]")[0].text
+    do(browser, last, "Delete")
+    browser.wait(lambda: not browser.find(of(last)))
+    browser.button("Show more").click()
+    browser.wait(lambda: len(browser.find(cards)) == 50)
+    browser.button("Show more").click()
+    browser.wait(lambda: len(browser.find(cards)) == len(opened.texts()))
+
+
 def test_nothing_is_changed_by_a_dialog_that_is_left(browser, opened):
     show(browser, VIEWS["memories"])
     before = opened.memory("tea1")
@@ -111,7 +137,8 @@ def test_a_memory_is_archived_restored_and_both_undone(browser, opened):
     assert "Alice has a dog." in opened.texts("archived")
 
 
-def test_a_deleted_memory_comes_back_with_all_its_fields(browser, opened):
+@pytest.mark.parametrize("where", ["session", "search"])
+def test_a_deleted_memory_comes_back_with_all_its_fields(browser, opened, where):
     fields = {
         "id": "full",
         "content": {"parts": [{"text": "one"}, {"text": "two"}]},
@@ -127,8 +154,11 @@ def test_a_deleted_memory_comes_back_with_all_its_fields(browser, opened):
     }
     opened.ask("POST", f"{HOME}/memories", json={"memories": [fields]})
     before = opened.memory("full")
-    show(browser, view("hotel", "alice", "session", "s / 1?"))
-    browser.button("Delete").click()
+    if where == "search":  # which shows an importance that it derives
+        show(browser, view("hotel", "alice", "search", q="one two"))
+    else:
+        show(browser, view("hotel", "alice", "session", "s / 1?"))
+    browser.find("//button[.='Delete']")[0].click()
     browser.says("Deleted.")
     assert opened.ask("GET", f"{HOME}/memories/full").status_code == 404
     undo(browser)

@@ -642,15 +642,15 @@ export interface TokenRights {
   id: string;
   app?: string;
   user?: string;
-  trust?: string;
-  source?: string;
-  author?: string;
-  min_trust?: string;
   all_apps?: true;
   read_only?: true;
   review?: true;
   admin?: true;
   expires_at?: number;
+  trust?: string;
+  source?: string;
+  author?: string;
+  min_trust?: string;
 }
 
 export interface Revision {

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -41,17 +42,11 @@ from vecall.tools.preload import floor_of
 from vecall.types import (
     UNSET,
     AddedIds,
-    AppSummary,
     Consolidation,
-    Explanation,
-    ForgetProposal,
-    ListedSession,
     MemoryEntry,
-    MemoryFigures,
     Page,
     Revision,
     SearchMemoryResponse,
-    UserSummary,
 )
 from vecall.validation import check_name
 
@@ -89,14 +84,7 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 MANY = 32  # memories: larger responses need a place and are written on a thread
 _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (
-        MemoryEntry,
-        Revision,
-        AppSummary,
-        UserSummary,
-        ListedSession,
-        Explanation,
-    )
+    for kind in (MemoryEntry, Revision)
 }
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
@@ -179,31 +167,24 @@ def summaries(name: str) -> _Writer:
     return write
 
 
-async def _proposed(_: RequestContext, proposal: ForgetProposal) -> Response:
-    """Return the memories that may be forgotten, and the token that forgets them."""
-    entries = proposal.memories
+async def _record(_: RequestContext, value: Any) -> Response:
+    """Return the fields of a value, which may be memories, that are not None."""
+    fields = _fields_not_none(value)
+    lists = [each for each in fields.values() if isinstance(each, list)]
 
     def write(each: Each) -> Response:
-        memories = [shown(entry) for entry in each(entries)]
-        told = {"token": proposal.token, "expires_at": proposal.expires_at}
-        return json_response({**told, "memories": memories})
+        for name, field in fields.items():
+            if isinstance(field, MemoryEntry):
+                fields[name] = shown(field)
+            elif isinstance(field, list):
+                fields[name] = [shown(entry) for entry in each(field)]
+        return json_response(fields)
 
-    return await _write_response(entries, write)
-
-
-async def _explained(_: RequestContext, why: Explanation) -> Response:
-    told = _fields_not_none(why)
-    for name in told.keys() & {"memory", "last"}:
-        told[name] = shown(told[name])
-    return json_response(told)
+    return await _write_response(list(chain(*lists)), write)
 
 
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
     return json_response(asdict(done))
-
-
-async def _counted(_: RequestContext, figures: MemoryFigures) -> Response:
-    return json_response(asdict(figures))
 
 
 async def _nothing(_: RequestContext, __: object) -> Response:
@@ -226,11 +207,9 @@ _WRITERS: dict[str | None, _Writer] = {
     "Apps": summaries("apps"),
     "Users": summaries("users"),
     "Sessions": summaries("sessions"),
-    "Proposal": _proposed,
-    "Explanation": _explained,
     "History": newest,
     "Consolidation": _consolidated,
-    "Figures": _counted,
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _record),
     "Ids": _named("ids"),
     "Counted": _named("count"),
     "Touched": _named("touched"),
@@ -253,7 +232,8 @@ def shown(entry: MemoryEntry) -> dict[str, Any]:
 
 
 def _fields_not_none(value: Any) -> dict[str, Any]:
-    values = {name: getattr(value, name) for name in _NAMES[type(value)]}
+    names = _NAMES.get(type(value)) or [each.name for each in dataclasses.fields(value)]
+    values = {name: getattr(value, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -306,24 +286,18 @@ async def preload(call: RequestContext) -> Response:
             **call.whose, query=query, top_k=most, min_confidence=0.0
         )
         block = await tool.block(query, turn=app)
-    given, least = (
-        tool.turns.already_recalled((app, user), app),
-        floor_of(memory, floor),
-    )
+    given = tool.turns.already_recalled((app, user), app)
+    least = floor_of(memory, floor)
     entries = found.memories
 
+    def fate(entry: MemoryEntry) -> str:
+        if key_of(entry) in given:
+            return "shown"
+        is_sure = (entry.confidence or 0.0) >= (least or 0.0)
+        return "no_room" if is_sure else "unsure"
+
     def write(each: Each) -> Response:
-        memories = [
-            {
-                "memory": shown(entry),
-                "fate": "shown"
-                if key_of(entry) in given
-                else "unsure"
-                if least and (entry.confidence or 0.0) < least
-                else "no_room",
-            }
-            for entry in each(entries)
-        ]
+        memories = [{"memory": shown(it), "fate": fate(it)} for it in each(entries)]
         told = {"block": block, "tokens": estimate_tokens(block), "memories": memories}
         return json_response(told if least is None else {**told, "floor": least})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -75,6 +74,9 @@ def of_lists() -> list[Operation]:
     ]
 
 
+_SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
+
+
 async def list_apps(call: RequestContext) -> Response:
     """List the apps that the token may know; of one user, with this user's figures."""
     token, given = call.by, call.arguments
@@ -88,20 +90,11 @@ async def list_apps(call: RequestContext) -> Response:
             apps = await admin.list_apps(prefix=app, limit=1)
             found = [each for each in apps if each.app_name == app]
         else:
-            one = partial(admin.list_users, app_name=app, limit=1)
-            found = [
-                AppSummary(
-                    app,
-                    1,
-                    user.memories,
-                    user.text_bytes,
-                    user.items,
-                    user.created_at,
-                    user.updated_at,
-                )
-                for user in await one(prefix=token.user)
-                if user.user_id == token.user
-            ]
+            users = await admin.list_users(app_name=app, prefix=token.user, limit=1)
+            for user in users:
+                if user.user_id == token.user:
+                    figures = {name: getattr(user, name) for name in _SUMMED}
+                    found = [AppSummary(app, users=1, **figures)]
     return await summaries("apps")(call, Page(found))
 
 

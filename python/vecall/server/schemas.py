@@ -39,10 +39,13 @@ from vecall.types import (
     UNSET,
     AppSummary,
     Content,
+    Explanation,
     FilterLike,
+    ForgetProposal,
     LeftOutReason,
     ListedSession,
-    Outcome,
+    MemoryEntry,
+    MemoryFigures,
     Unset,
     UserSummary,
 )
@@ -355,25 +358,44 @@ _PRELOADED = _open(
     "memory",
     "fate",
 )
-_KINDS: dict[Any, Schema] = {str: _WORD, int: _DONE, float: SECONDS}
+_KINDS: dict[Any, Schema] = {
+    str: _WORD,
+    int: _DONE,
+    float: {"type": "number"},
+    bool: YES,
+    MemoryEntry: ref("Memory"),
+}
 
 
-def _listed(name: str, kind: type[Any]) -> Schema:
-    """Return the schema of a page of apps, users or sessions."""
+def _record(kind: type[Any], without: str = "") -> Schema:
+    """Return the schema of a dataclass in a response, which leaves out None and False.
+
+    Args:
+        kind: The dataclass.
+        without: A field that no response has.
+    """
     hints = get_type_hints(kind)
-    fields = {field: _KINDS[hints[field]] for field in kind.__dataclass_fields__}
-    rows = {"type": "array", "items": _open(fields, *fields)}
+    names = [name for name in kind.__dataclass_fields__ if name != without]
+    fields = {name: _in_answer(hints[name]) for name in names}
+    always = [n for n in names if NoneType not in get_args(hints[n])]
+    return _open(fields, *(name for name in always if hints[name] is not bool))
+
+
+def _in_answer(hint: Any) -> Schema:
+    """Return the schema of a value of a type in a response."""
+    first, *_ = args = get_args(hint) or (hint,)
+    if get_origin(hint) is Literal:
+        return {"type": "string", "enum": list(args)}
+    if get_origin(hint) in (list, tuple):
+        return {"type": "array", "items": _in_answer(first)}
+    if get_origin(hint) is dict:
+        return {"type": "object", "additionalProperties": _in_answer(args[1])}
+    return _KINDS[first]
+
+
+def _page_of(name: str, kind: type[Any]) -> Schema:
+    rows = {"type": "array", "items": _record(kind)}
     return _open({name: rows, "next": _WORD}, name)
-
-
-def _fields_of(kind: type[Any], has: type[Any]) -> list[str]:
-    """Return the fields of a dataclass that are of a type, but the token's hash."""
-    hints = get_type_hints(kind)
-    return [
-        name
-        for name in kind.__dataclass_fields__
-        if hints[name] in (has, has | None) and name != "sha256"
-    ]
 
 
 def shared_schemas(
@@ -416,26 +438,10 @@ def shared_schemas(
         "Page": _open(
             {"memories": _array_of_refs("Memory"), "next": _WORD}, "memories"
         ),
-        "Apps": _listed("apps", AppSummary),
-        "Users": _listed("users", UserSummary),
-        "Sessions": _listed("sessions", ListedSession),
-        "Explanation": _open(
-            {
-                "memory": ref("Memory"),
-                "outcome": {"type": "string", "enum": list(get_args(Outcome))},
-                "rank": _DONE,
-                "margin": {"type": "number"},
-                "last": ref("Memory"),
-                "candidates": _DONE,
-                "failed": {"type": "array", "items": _WORD},
-                "why": _WORD,
-                "by": _WORD,
-            },
-            "memory",
-            "outcome",
-            "candidates",
-            "failed",
-        ),
+        "Apps": _page_of("apps", AppSummary),
+        "Users": _page_of("users", UserSummary),
+        "Sessions": _page_of("sessions", ListedSession),
+        "Explanation": _record(Explanation),
         "Preload": closed(
             {
                 "query": {"type": "string", "description": "The user's message."},
@@ -457,32 +463,9 @@ def shared_schemas(
             "tokens",
             "memories",
         ),
-        "Figures": _open(
-            {
-                name: {"type": "object", "additionalProperties": _DONE}
-                for name in ("days", "kinds")
-            },
-            "days",
-            "kinds",
-        ),
-        "Proposal": _open(
-            {
-                "token": _WORD,
-                "memories": _array_of_refs("Memory"),
-                "expires_at": SECONDS,
-            },
-            "token",
-            "memories",
-            "expires_at",
-        ),
-        "TokenRights": _open(
-            {
-                **dict.fromkeys(_fields_of(Token, str), _WORD),
-                **dict.fromkeys(_fields_of(Token, bool), YES),
-                "expires_at": SECONDS,
-            },
-            "id",
-        ),
+        "Figures": _record(MemoryFigures),
+        "Proposal": _record(ForgetProposal),
+        "TokenRights": _record(Token, without="sha256"),
         "Revision": _REVISION,
         "History": _open(
             {"revisions": _array_of_refs("Revision"), "truncated": YES}, "revisions"

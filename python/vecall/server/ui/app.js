@@ -115,7 +115,7 @@ async function busy(control, run) {
 
 /** A form in a line; `run` gets its values. */
 function lineForm(label, fields, submit, run) {
-  return make("form", { class: "line", "aria-label": label, role: "search", submit: (event) => {
+  return make("form", { class: "line", "aria-label": label, submit: (event) => {
     event.preventDefault();
     busy(event.submitter ?? event.target, () => run(new FormData(event.target)));
   } }, fields, make("button", { class: "main" }, submit));
@@ -350,9 +350,13 @@ function card(whose, entry, given = {}) {
   return box;
 }
 
+/** A memory as it is stored: a search shows an importance that it derives. */
+const stored = (whose, entry) => (entry.score === undefined ? entry : whose.get(entry.id));
+
 async function remove(whose, entry, gone) {
+  const fields = fieldsOf(await stored(whose, entry));
   await whose.remove(entry);
-  tell("Deleted. Undo stores it again, without its history.", () => whose.add([fieldsOf(entry)]));
+  tell("Deleted. Undo stores it again, without its history.", () => whose.add([fields]));
   gone();
 }
 
@@ -362,7 +366,8 @@ const localTime = (seconds) => {
   return new Date(date - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
 
-async function correct(whose, entry, done) {
+async function correct(whose, found, done) {
+  const entry = { ...await stored(whose, found), updated_at: found.updated_at };
   const values = await dialog("Correct this memory", [
     field("Text", "content", { required: true, dir: "auto", rows: 5 }, "textarea", textOf(entry)),
     make("div", { class: "pair" },
@@ -470,7 +475,10 @@ async function pages(list, fetchPage, write, none) {
     more.replaceChildren();
     if (next !== undefined) {
       more.append(button("Show more", async () => {
-        const [first] = await load(next);
+        const [first] = await load(next).catch((error) => {
+          if (error.status !== 404) throw error;
+          return show().then(() => []); // the last one of the page is gone
+        });
         first?.querySelector?.("a, button")?.focus();
       }));
     }
@@ -804,9 +812,9 @@ function forgetForm(whose, { token, memories }, done) {
     busy(event.submitter, async () => {
       const ids = new FormData(event.target).getAll("id");
       if (!ids.length) return tell("Nothing is chosen.");
+      const chosen = await Promise.all(ids.map((id) => whose.get(id).then(fieldsOf)));
       const { deleted } = await whose.forget(token, ids);
-      const chosen = memories.filter(({ id }) => ids.includes(id));
-      tell(`${plural(deleted, "memory", "memories")} deleted. Undo stores them again, without their history.`, () => whose.add(chosen.map(fieldsOf)));
+      tell(`${plural(deleted, "memory", "memories")} deleted. Undo stores them again, without their history.`, () => whose.add(chosen));
       return done();
     });
   } }, make("ul", { class: "cards" }, memories.map((entry) => make("li", { class: "card" },
