@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         LeftOut,
         ListedSession,
         MemoryEntry,
+        MemoryFigures,
         Page,
         Put,
         Revision,
@@ -150,6 +151,7 @@ __all__ = [
     "MemoryAdmin",
     "MemoryConfig",
     "MemoryEntry",
+    "MemoryFigures",
     "MemoryNotConfiguredError",
     "MemoryProtocol",
     "MemoryService",
@@ -246,6 +248,7 @@ telemetry: RawTurnsWarning
 types: AddedIds AppSummary Consolidation Drop DuplicateGroup Event Explanation Filter
 types: ForgetProposal Imported Item LeftOut ListedSession MemoryEntry Page Put
 types: Revision SearchMemoryResponse Session UserSummary Conflict SimilarMemory
+types: MemoryFigures
 """
 _MODULES = """
 clock concurrency content embedders errors filters hooks index ingest lexical limits

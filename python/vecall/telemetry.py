@@ -66,6 +66,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "list": "returned",
     "count": None,
     "list_sessions": None,
+    "figures": None,
     "archive": None,
     "restore": "written",
     "propose_forget": None,

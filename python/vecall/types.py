@@ -365,6 +365,8 @@ class Revision:
             (`update_memory`). Of an archived one: "superseded", "merged", "folded",
             "lapsed" or "archived". None for a live one.
         by: The id of the memory that replaced it, if any.
+        uses: Of the current version: how often it was used; see `mark_used`.
+        expires_at: Of the current version: when its TTL ends; None: never.
     """
 
     memory: MemoryEntry
@@ -372,6 +374,8 @@ class Revision:
     at: float | None = None
     why: str | None = None
     by: str | None = None
+    uses: int | None = None
+    expires_at: float | None = None
 
     __repr__ = short_repr
 
@@ -801,6 +805,20 @@ class UserSummary:
     sessions: int = 0
     items: int = 0
 
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """How many memories a user has, by day and by kind.
+
+    Attributes:
+        days: The numbers by UTC day of `timestamp`, else `created_at`; days since 1970.
+        kinds: The numbers by kind; those without a kind are left out.
+    """
+
+    days: dict[int, int]
+    kinds: dict[str, int]
     __repr__ = short_repr
 
 

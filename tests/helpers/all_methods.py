@@ -52,6 +52,7 @@ READING: dict[str, dict[str, Any]] = {
     "count_memories": {**ALICE},
     "list_sessions": {**ALICE},
     "conflicts": {**ALICE},
+    "memory_figures": {**ALICE},
     "admin.warm": {**ALICE},
     "admin.stats": {},
     "admin.list_apps": {},

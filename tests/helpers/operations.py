@@ -48,6 +48,7 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     do("list 9 returned", "list_memories", **ALICE)
     assert do("count", "count_memories", **ALICE) == 9
     do("list_sessions", "list_sessions", **ALICE)
+    do("figures", "memory_figures", **ALICE)
     done += [("search", {"returned": n}) for n in (1, 9)]  # of the next one
     asked = {"query": "gnu", "memory_id": two, "top_k": 1}
     do("explain", "explain_memory", **ALICE, **asked)

@@ -355,6 +355,12 @@ CALLS: dict[str, tuple[float, Callable[[Program], Call]]] = {
                        "limit": p.choice_of(1, 2, 100)},
         ),
     ),
+    "memory_figures": (
+        1,
+        _simple(
+            "memory_figures", lambda p: {"state": p.choice_of("live", "archived")}
+        ),
+    ),
     "explain_memory": (
         2,
         _simple(

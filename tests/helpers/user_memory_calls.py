@@ -23,6 +23,7 @@ BOUND = {
     "list": "list_memories",
     "count": "count_memories",
     "list_sessions": "list_sessions",
+    "figures": "memory_figures",
     "history": "memory_history",
     "update": "update_memory",
     "archive": "archive_memory",

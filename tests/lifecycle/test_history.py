@@ -48,6 +48,13 @@ def test_a_history_goes_through_updates_and_corrections(open_service):
         ("three gnus", "live", None, None),
     ]
     assert [each.by for each in revisions] == [None] * 3
+    assert [each.uses for each in revisions] == [None, None, 1]
+    assert [each.expires_at for each in revisions] == [None] * 3
+    service.sync.touch_memories(**ALICE, memory_ids=[id_], ttl=500.0)
+    ends = [
+        each.expires_at for each in service.sync.memory_history(**ALICE, memory_id=id_)
+    ]
+    assert ends == [None, None, clock.wall() + 500.0]
     assert [each.memory.kind for each in revisions] == ["episode", "episode", "fact"]
     assert {each.memory.id for each in revisions} == {id_}
     assert revisions[-1].memory == get(service, id_)

@@ -123,7 +123,7 @@ def test_a_query_that_breaks_a_rule_is_refused(door, query):
 def test_paths_that_are_not_there_and_methods_that_are_not_allowed(door):
     """404 and 405, which says what is allowed."""
     opened = door()
-    for path in ("/", "/apps", f"{ALICE}/", f"{ALICE}//x", "/apps//users/a/memories"):
+    for path in ("/", "/apps/", f"{ALICE}/", f"{ALICE}//x", "/apps//users/a/memories"):
         assert error_of(opened.ask("GET", path)) == (404, "not_found")
     answer = opened.ask("PUT", f"{ALICE}/memories")
     assert error_of(answer) == (405, "method_not_allowed")

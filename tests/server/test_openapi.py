@@ -74,14 +74,19 @@ def document(doors):
 
 PUBLIC = "health live openapi ready".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
-ASKED = "conflicts deleteUser exportUser listMemories".split()  # with a query
+ASKED = (
+    "conflicts deleteUser exportUser listApps listMemories listSessions listUsers "
+    "memoryFigures"
+).split()  # with a query
 TOLD = (  # with a body
-    "addEvents addMemories consolidate countMemories deleteWhere endSession "
-    "ingestSession listWhere markUsed observeSession releaseMemory searchMemories "
-    "touchMemories updateMemory"
+    "addEvents addMemories confirmForget consolidate countMemories deleteWhere "
+    "endSession explainMemory ingestSession listWhere markUsed observeSession "
+    "preloadMemories proposeForget releaseMemory searchMemories touchMemories "
+    "updateMemory"
 ).split()
 NAMED = (  # by their paths alone
-    "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory"
+    "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory "
+    "showToken"
 ).split()
 OPERATIONS = sorted([*PUBLIC, *ADMINS, *ASKED, *TOLD, *NAMED])
 

@@ -81,6 +81,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"include_expired": True},
         *({"filter": each} for each in FILTERS),
     ],
+    "figures": [{}, {"state": "archived"}, {"state": "quarantined"}],
     "list_sessions": [{}, {"limit": 1}, {"prefix": "s"}, {"include_expired": True}],
     "history": [{"memory_id": HIDDEN}, {"memory_id": "newer"}, {"memory_id": "v0"}],
     "mark_used": [{"memory_ids": IDS}],
@@ -172,12 +173,10 @@ def test_the_rest_of_a_service_is_for_full_rights(open_service, tmp_path):
         "purge": {},
         "reembed": {"embedder": lambda texts: [[1.0]] * len(texts)},
         "stats": {},
-        "list_apps": {},
-        "list_users": {"app_name": ALICE["app_name"]},
         "run_due": {},
         "delete_app": {"app_name": ALICE["app_name"], "confirm": True},
     }
-    assert given.keys() | {"warm"} == {
+    assert given.keys() | {"warm", "list_apps", "list_users"} == {
         name
         for name, _ in inspect.getmembers(MemoryAdmin, inspect.iscoroutinefunction)
         if not name.startswith("_")

@@ -112,6 +112,7 @@ class Program:
             ("list", {"state": chance.choice(["live", "archived"])}),
             ("count", {"filter": {"kind": "fact"}}),
             ("count", {}),
+            ("figures", {"state": chance.choice(["live", "archived"])}),
             ("list_sessions", {"limit": chance.randint(1, 3)}),
             ("history", {"memory_id": id_}),
             ("search", {"query": chance.choice(WORDS), "top_k": 100}),

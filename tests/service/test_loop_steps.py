@@ -114,6 +114,7 @@ def calls(service: MemoryService, folder: Path) -> dict[str, list[Call]]:
             lambda: service.list_memories(**U, limit=1000, filter=by_number),
         ],
         "count_memories": [lambda: service.count_memories(**U, filter=by_number)],
+        "memory_figures": [lambda: service.memory_figures(**U)],
         "list_sessions": [lambda: service.list_sessions(**U, limit=1000)],
         "update_memory": [
             lambda: service.update_memory(**U, memory_id="f5", content="changed")

@@ -5,8 +5,10 @@ import type {
   AddEvents,
   AddMemories,
   Added,
+  Apps,
   Backup,
   Change,
+  ConfirmForget,
   Conflicts,
   Consolidate,
   Consolidation,
@@ -15,7 +17,11 @@ import type {
   DeleteWhere,
   Deleted,
   Document,
+  Explain,
+  Explanation,
   ExportLine,
+  Figures,
+  Forget,
   Found,
   Health,
   History,
@@ -26,12 +32,18 @@ import type {
   Memory,
   Name,
   Page,
+  Preload,
+  Preloaded,
+  Proposal,
   Release,
   Search,
+  Sessions,
+  TokenRights,
   Touch,
   Touched,
   Turns,
   Used,
+  Users,
 } from "./schemas.js";
 
 export interface ListMemoriesQuery {
@@ -69,6 +81,40 @@ export interface ConflictsQuery {
   limit?: number;
 }
 
+export interface ListAppsQuery {
+  /** Only apps whose names begin with this text. */
+  prefix?: Name;
+  /** Only apps after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of apps, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+}
+
+export interface ListUsersQuery {
+  /** Only users whose names begin with this text. */
+  prefix?: Name;
+  /** Only users after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of users, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+}
+
+export interface ListSessionsQuery {
+  /** Only sessions whose ids begin with this text. */
+  prefix?: Name;
+  /** Only sessions after this one: the `next` of the previous page. */
+  after?: Name;
+  /** Maximum number of sessions, 1 to `Limits.max_top_k`. Default: 100. */
+  limit?: number;
+  include_expired?: boolean;
+}
+
+export interface MemoryFiguresQuery {
+  /** Default: "live". */
+  state?: "live" | "archived" | "quarantined";
+  include_expired?: boolean;
+}
+
 export interface AdminDeleteAppQuery {
   confirm: true;
   forget?: boolean;
@@ -91,6 +137,18 @@ export declare class VecallClient {
 
   /** Return the memories of one user of one app. Sends nothing. */
   user(app: string, user: string): UserMemory;
+
+  /** Return the apps that the token may know, in order of names. Retried after a failure. */
+  listApps(query?: ListAppsQuery, options?: CallOptions): Promise<Apps>;
+
+  /**
+   * Return the users that the token may know, in order of names. Retried after a
+   * failure.
+   */
+  listUsers(app: string, query?: ListUsersQuery, options?: CallOptions): Promise<Users>;
+
+  /** Return what the token permits. Retried after a failure. */
+  showToken(options?: CallOptions): Promise<TokenRights>;
 
   /** Return metrics in the text format of Prometheus. Retried after a failure. */
   metrics(options?: CallOptions): Promise<string>;
@@ -167,6 +225,12 @@ export declare class UserMemory {
   /** Return a user's memories that are relevant to a query. Retried after a failure. */
   searchMemories(body: Search, options?: CallOptions): Promise<Found>;
 
+  /**
+   * Return the block of memories that an agent gets with a message. Retried after a
+   * failure.
+   */
+  preloadMemories(body: Preload, options?: CallOptions): Promise<Preloaded>;
+
   /** Return a page of a user's memories in order of creation. Retried after a failure. */
   listWhere(body?: ListWhere, options?: CallOptions): Promise<Page>;
 
@@ -209,6 +273,12 @@ export declare class UserMemory {
    */
   memoryHistory(id: string, options?: CallOptions): Promise<History>;
 
+  /**
+   * Return why a search returns one memory, or does not, and by what margin. Retried
+   * after a failure.
+   */
+  explainMemory(id: string, body: Explain, options?: CallOptions): Promise<Explanation>;
+
   /** Exclude a memory from searches, but keep it stored. Not retried after a failure. */
   archiveMemory(id: string, options?: CallOptions): Promise<void>;
 
@@ -221,6 +291,15 @@ export declare class UserMemory {
    */
   releaseMemory(id: string, body?: Release, options?: CallOptions): Promise<Ids>;
 
+  /** Search for memories to forget, without deleting them. Not retried after a failure. */
+  proposeForget(body: Forget, options?: CallOptions): Promise<Proposal>;
+
+  /**
+   * Delete memories of a proposal permanently; return their number. Not retried after a
+   * failure.
+   */
+  confirmForget(body: ConfirmForget, options?: CallOptions): Promise<Deleted>;
+
   /**
    * Merge duplicates and summarize old memories; dry run by default. Not retried after a
    * failure.
@@ -232,6 +311,15 @@ export declare class UserMemory {
    * a failure.
    */
   conflicts(query?: ConflictsQuery, options?: CallOptions): Promise<Conflicts>;
+
+  /**
+   * Return a page of the user's sessions that have memories, in order of names. Retried
+   * after a failure.
+   */
+  listSessions(query?: ListSessionsQuery, options?: CallOptions): Promise<Sessions>;
+
+  /** Return how many memories a user has, by day and by kind. Retried after a failure. */
+  memoryFigures(query?: MemoryFiguresQuery, options?: CallOptions): Promise<Figures>;
 
   /** Yields the items of all pages; reads a page when its first is needed. */
   allMemories(query?: ListMemoriesQuery, options?: CallOptions): AsyncGenerator<Memory, void, undefined>;

@@ -13,6 +13,7 @@ const operations = {
   listMemories: { method: "GET", path: "/apps/{app}/users/{user}/memories", repeat: "always", answer: "json" },
   deleteUser: { method: "DELETE", path: "/apps/{app}/users/{user}/memories", repeat: "never", answer: "json" },
   searchMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/search", repeat: "always", answer: "json" },
+  preloadMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/preload", repeat: "always", answer: "json" },
   listWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/list", repeat: "always", answer: "json" },
   countMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/count", repeat: "always", answer: "json" },
   markUsed: { method: "POST", path: "/apps/{app}/users/{user}/memories/used", repeat: "never", answer: "json" },
@@ -23,11 +24,19 @@ const operations = {
   updateMemory: { method: "PATCH", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "never", answer: "json" },
   deleteMemory: { method: "DELETE", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "always", answer: "none" },
   memoryHistory: { method: "GET", path: "/apps/{app}/users/{user}/memories/{id}/history", repeat: "always", answer: "json" },
+  explainMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/explain", repeat: "always", answer: "json" },
   archiveMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/archive", repeat: "never", answer: "none" },
   restoreMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/restore", repeat: "never", answer: "json" },
   releaseMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/release", repeat: "never", answer: "json" },
+  proposeForget: { method: "POST", path: "/apps/{app}/users/{user}/forget", repeat: "never", answer: "json" },
+  confirmForget: { method: "POST", path: "/apps/{app}/users/{user}/forget/confirm", repeat: "never", answer: "json" },
   consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
   conflicts: { method: "GET", path: "/apps/{app}/users/{user}/conflicts", repeat: "always", answer: "json" },
+  listApps: { method: "GET", path: "/apps", repeat: "always", answer: "json" },
+  listUsers: { method: "GET", path: "/apps/{app}/users", repeat: "always", answer: "json" },
+  listSessions: { method: "GET", path: "/apps/{app}/users/{user}/sessions", repeat: "always", answer: "json" },
+  memoryFigures: { method: "GET", path: "/apps/{app}/users/{user}/figures", repeat: "always", answer: "json" },
+  showToken: { method: "GET", path: "/token", repeat: "always", answer: "json" },
   metrics: { method: "GET", path: "/metrics", repeat: "always", answer: "text" },
   backup: { method: "POST", path: "/admin/backup", repeat: "never", answer: "json" },
   adminDeleteApp: { method: "DELETE", path: "/admin/apps/{app}", repeat: "never", answer: "json" },
@@ -47,6 +56,18 @@ export class VecallClient {
 
   user(app, user) {
     return new UserMemory(this.#transport, app, user);
+  }
+
+  listApps(query = {}, options) {
+    return this.#transport.call(operations.listApps, {}, query, undefined, options);
+  }
+
+  listUsers(app, query = {}, options) {
+    return this.#transport.call(operations.listUsers, { app }, query, undefined, options);
+  }
+
+  showToken(options) {
+    return this.#transport.call(operations.showToken, {}, undefined, undefined, options);
   }
 
   metrics(options) {
@@ -128,6 +149,10 @@ export class UserMemory {
     return this.#transport.call(operations.searchMemories, { ...this.#names }, undefined, body, options);
   }
 
+  preloadMemories(body, options) {
+    return this.#transport.call(operations.preloadMemories, { ...this.#names }, undefined, body, options);
+  }
+
   listWhere(body = {}, options) {
     return this.#transport.call(operations.listWhere, { ...this.#names }, undefined, body, options);
   }
@@ -168,6 +193,10 @@ export class UserMemory {
     return this.#transport.call(operations.memoryHistory, { ...this.#names, id }, undefined, undefined, options);
   }
 
+  explainMemory(id, body, options) {
+    return this.#transport.call(operations.explainMemory, { ...this.#names, id }, undefined, body, options);
+  }
+
   archiveMemory(id, options) {
     return this.#transport.call(operations.archiveMemory, { ...this.#names, id }, undefined, undefined, options);
   }
@@ -180,12 +209,28 @@ export class UserMemory {
     return this.#transport.call(operations.releaseMemory, { ...this.#names, id }, undefined, body, options);
   }
 
+  proposeForget(body, options) {
+    return this.#transport.call(operations.proposeForget, { ...this.#names }, undefined, body, options);
+  }
+
+  confirmForget(body, options) {
+    return this.#transport.call(operations.confirmForget, { ...this.#names }, undefined, body, options);
+  }
+
   consolidate(body = {}, options) {
     return this.#transport.call(operations.consolidate, { ...this.#names }, undefined, body, options);
   }
 
   conflicts(query = {}, options) {
     return this.#transport.call(operations.conflicts, { ...this.#names }, query, undefined, options);
+  }
+
+  listSessions(query = {}, options) {
+    return this.#transport.call(operations.listSessions, { ...this.#names }, query, undefined, options);
+  }
+
+  memoryFigures(query = {}, options) {
+    return this.#transport.call(operations.memoryFigures, { ...this.#names }, query, undefined, options);
   }
 
   async *allMemories(query = {}, options) {

@@ -284,12 +284,48 @@ export interface Change {
   verbatim?: boolean;
 }
 
+export interface Explain {
+  /** Any text. */
+  query: string;
+  /**
+   * Maximum number of memories, at least 1; default: the service's. At least 1; at most
+   * 1000; default: 5.
+   */
+  k?: number;
+  /** Minimum cosine similarity in [-1, 1], inclusive. At least -1; at most 1. */
+  min_similarity?: number;
+  /** Minimum confidence in [0, 1], inclusive. At least 0; at most 1. */
+  min_confidence?: number;
+  filter?: Filter;
+  /**
+   * The query's vector by the file's model, shape (dimensions,). At least 1 item(s); at
+   * most 8192 items.
+   */
+  vector?: readonly (number | bigint)[];
+  /** Where the user is. */
+  time_zone?: Name;
+}
+
 export interface Release {
   /**
    * The `updated_at` of the reviewed memory, as `list_memories(state="quarantined")`
    * returned it. Without it, a text that was written after the review is released, too.
    */
   updated_at?: number | bigint;
+}
+
+export interface Forget {
+  /** Any text. */
+  query: string;
+  /** Maximum number of memories, at least 1. At least 1; at most 1000; default: 5. */
+  k?: number;
+}
+
+export interface ConfirmForget {
+  /** The token that `propose_forget` returned. */
+  token: Name;
+  /** The memories to delete; default: all of the proposal. At most 256 items. */
+  ids?: readonly Name[];
 }
 
 export interface Consolidate {
@@ -517,12 +553,127 @@ export interface Page {
   next?: string;
 }
 
+export interface Apps {
+  apps: {
+    app_name: string;
+    /** At least 0. */
+    users: number;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    /** At least 0. */
+    items: number;
+    created_at: number;
+    updated_at: number;
+  }[];
+  next?: string;
+}
+
+export interface Users {
+  users: {
+    user_id: string;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    created_at: number;
+    updated_at: number;
+    /** At least 0. */
+    sessions: number;
+    /** At least 0. */
+    items: number;
+  }[];
+  next?: string;
+}
+
+export interface Sessions {
+  sessions: {
+    session_id: string;
+    /** At least 0. */
+    memories: number;
+    /** At least 0. */
+    text_bytes: number;
+    first_at: number;
+    last_at: number;
+  }[];
+  next?: string;
+}
+
+export interface Explanation {
+  memory: Memory;
+  outcome: "found" | "outranked" | "below_min_confidence" | "below_min_similarity" | "no_candidate" | "filtered" | "expired" | "archived" | "quarantined";
+  /** At least 0. */
+  rank?: number;
+  margin?: number;
+  last?: Memory;
+  /** At least 0. */
+  candidates: number;
+  failed: string[];
+  why?: string;
+  by?: string;
+}
+
+export interface Preload {
+  /** The user's message. */
+  query: string;
+  /** At least 1; at most 1000. */
+  max_entries?: number;
+  /** At least 1; at most 1000000. */
+  max_tokens?: number;
+  /** At least 0; at most 1. */
+  min_confidence?: number;
+  format?: "past_conversations" | "bullets" | "json" | "secure";
+}
+
+export interface Preloaded {
+  block: string;
+  /** At least 0. */
+  tokens: number;
+  /** At least 0; at most 1. */
+  floor?: number;
+  memories: ({
+    memory: Memory;
+    fate: "shown" | "unsure" | "no_room";
+  })[];
+}
+
+export interface Figures {
+  days: { readonly [key: string]: number };
+  kinds: { readonly [key: string]: number };
+}
+
+export interface Proposal {
+  token: string;
+  memories: Memory[];
+  expires_at: number;
+}
+
+export interface TokenRights {
+  id: string;
+  app?: string;
+  user?: string;
+  all_apps?: true;
+  read_only?: true;
+  review?: true;
+  admin?: true;
+  expires_at?: number;
+  trust?: string;
+  source?: string;
+  author?: string;
+  min_trust?: string;
+  label?: string;
+}
+
 export interface Revision {
   memory: Memory;
   state: "live" | "archived" | "quarantined" | "overwritten";
   at?: number;
   why?: string;
   by?: string;
+  /** At least 0. */
+  uses?: number;
+  expires_at?: number;
 }
 
 export interface History {

@@ -87,7 +87,28 @@ test("every operation returns what the server stores", async () => {
   const lines = await all(alice.exportUser({ vectors: true }));
   assert.equal(lines[0].vecall, "export");
   assert.equal(lines.filter((line) => line.mem).length, 4);
-  assert.deepEqual(await alice.deleteSession("o"), { deleted: 1 });
+  const listed = await alice.listSessions({ prefix: "s" });
+  assert.deepEqual(
+    listed.sessions.map(({ session_id, memories }) => [session_id, memories]),
+    [["s", 1]],
+  );
+  const backend = recorded(server.client((await server.token("--all-apps")).text));
+  assert.deepEqual((await backend.listApps()).apps.map((app) => app.app_name), ["hotel"]);
+  const { users } = await backend.listUsers("hotel", { limit: 1 });
+  assert.deepEqual([users[0].user_id, users[0].memories], ["alice", 4]);
+  assert.equal((await backend.showToken()).all_apps, true);
+  const figures = await alice.memoryFigures();
+  assert.equal(
+    Object.values(figures.days).reduce((sum, number) => sum + number),
+    4,
+  );
+  const asked = await alice.preloadMemories({ query: "A duck." });
+  assert.match(asked.block, /A duck/);
+  assert.equal((await alice.explainMemory("1", { query: "duck" })).outcome, "no_candidate");
+  const proposal = await alice.proposeForget({ query: "duck", k: 1 });
+  assert.equal(proposal.memories[0].content, "A duck.");
+  assert.deepEqual(await alice.confirmForget({ token: proposal.token }), { deleted: 1 });
+  assert.deepEqual(await alice.deleteSession("o"), { deleted: 0 });
   assert.deepEqual(await alice.deleteWhere({ filter: { session_id: "s" } }), { deleted: 1 });
   assert.equal(await alice.deleteMemory("1"), undefined);
   assert.deepEqual(await alice.deleteUser({ confirm: true }), { deleted: 1 });

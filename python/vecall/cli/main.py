@@ -72,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
+    from vecall.cli import ui_command as looking
     from vecall.cli import user_commands as users
 
     top = argparse.ArgumentParser(
@@ -92,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
         searching,
         caring,
         users,
+        looking,
         evaluate,
         serving,
         agents,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # `vecall token`.
 
 
-_NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
 
 
 def add_token_commands(commands: Any) -> None:
@@ -55,6 +55,7 @@ def add_token_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--app", help="the app whose memories the token may access")
     create.add_argument("--user", help="only this user's")
+    create.add_argument("--all-apps", action="store_true", help="those of all apps")
     create.add_argument("--read-only", action="store_true", help="it may not write")
     create.add_argument(
         "--review",
@@ -111,6 +112,7 @@ def run_create(options: argparse.Namespace) -> int:
     bearer, token = mint(
         app=options.app,
         user=options.user,
+        all_apps=options.all_apps,
         read_only=options.read_only,
         review=options.review,
         admin=options.admin,
@@ -169,7 +171,7 @@ def token_file(options: argparse.Namespace) -> TokenFile:
     try:
         from vecall.server import TokenFile
     except ImportError as error:
-        raise ConfigError(_NEEDS) from error
+        raise ConfigError(NEEDS) from error
     if options.tokens is None:
         refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")

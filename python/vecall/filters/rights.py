@@ -149,7 +149,8 @@ class Rights:
     - `delete_user` also deletes quarantined memories, without counting them.
 
     With `min_trust`, exports, consolidation and `delete_user(forget=True)` are refused.
-    Without full rights, `admin` only exports single users and loads them.
+    Without full rights, `admin` only lists apps and users, with what the caller sees,
+    exports single users and loads them.
 
     Attributes:
         min_trust: The lowest tier, of `TRUST_TIERS`, of memories that the caller sees

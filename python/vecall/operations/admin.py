@@ -461,12 +461,12 @@ class Admin:
     ) -> Page[AppSummary]:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
-        runtime.check_whole()
+        runtime.check_open()
         first, begin, count = checked_page(prefix, after, limit, runtime.limits)
 
         def page() -> Page[AppSummary]:
             with runtime.storage.read() as reads:
-                apps = reads.list_apps(first, begin, count + 1)
+                apps = reads.list_apps(first, begin, count + 1, runtime.rights)
             return Page.of(apps, count, lambda app: app.app_name)
 
         found: Page[AppSummary] = await Join(
@@ -480,13 +480,14 @@ class Admin:
     ) -> Page[UserSummary]:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
-        runtime.check_whole()
         runtime.key(app_name, "-", write=False)
         first, begin, count = checked_page(prefix, after, limit, runtime.limits)
 
         def page() -> Page[UserSummary]:
             with runtime.storage.read() as reads:
-                users = reads.list_users(app_name, first, begin, count + 1)
+                users = reads.list_users(
+                    app_name, first, begin, count + 1, runtime.rights
+                )
             return Page.of(users, count, lambda user: user.user_id)
 
         found: Page[UserSummary] = await Join(

@@ -56,6 +56,7 @@ from vecall.types import (
     ForgetProposal,
     ListedSession,
     MemoryEntry,
+    MemoryFigures,
     Page,
     Revision,
 )
@@ -242,6 +243,8 @@ class Corrections:
                 past.at,
                 past.why,
                 past.by,
+                past.row.uses or 0 if past.is_current else None,
+                past.row.expires_at if past.is_current else None,
             )
             for past in in_slices(found)
         ]
@@ -317,6 +320,31 @@ class Corrections:
         with storage.read(*key) as reads:
             now = ALWAYS if expired else storage.expiry_clock.now()
             return reads.count_listed(*key, state, now, conditions, self._memory.rights)
+
+    @observed("figures")
+    async def figures(
+        self,
+        app_name: str,
+        user_id: str,
+        state: str,
+        scope: str,
+        include_expired: object,
+    ) -> MemoryFigures:
+        """Return how many memories a user has, by day and by kind."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, scope, write=False)
+        self._conditions(state, None)
+        expired = checked_bool(include_expired, "include_expired")
+
+        def counted() -> MemoryFigures:
+            with memory.storage.read(*key) as reads:
+                now = ALWAYS if expired else memory.storage.expiry_clock.now()
+                return reads.memory_figures(*key, state, now, memory.rights)
+
+        found: MemoryFigures = await Join(
+            memory.search_index.partitions.submit_scan(key, counted)
+        )
+        return found
 
     @observed("list_sessions")
     async def sessions(

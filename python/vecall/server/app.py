@@ -21,6 +21,7 @@ from vecall.errors import ConfigError
 from vecall.limits import Limits
 from vecall.server import handlers
 from vecall.server.limits import HttpLimits, RateLimiter, Turns
+from vecall.server.listings import of_lists
 from vecall.server.requests import (
     BodyRules,
     Sender,
@@ -48,6 +49,7 @@ from vecall.server.routing import (
 )
 from vecall.server.schemas import FLAG, YES, declared, openapi, shared_schemas
 from vecall.server.tokens import Token, TokenSource
+from vecall.server.ui import page_operations
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
@@ -71,7 +73,8 @@ def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     operations = [
         *_of_sessions(),
         *_of_memories(of_memory.max_top_k),
-        *_of_one_memory(),
+        *_of_one_memory(of_memory.max_top_k),
+        *of_lists(),
         *_of_the_server(),
     ]
     return [declared(each, limits, of_memory) for each in operations]
@@ -105,6 +108,17 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             defaults={"top_k": min(DEFAULT_K, max_top_k)},
             body="Search",
             answer="Found",
+            repeat="always",
+        ),
+        Operation(
+            id="preloadMemories",
+            method="POST",
+            path=f"{_USER}/memories/preload",
+            summary="Return the block of memories that an agent gets with a message.",
+            access="read",
+            handler=handlers.preload,
+            body="Preload",
+            answer="Preloaded",
             repeat="always",
         ),
         Operation(
@@ -203,7 +217,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
     ]
 
 
-def _of_one_memory() -> list[Operation]:
+def _of_one_memory(max_top_k: int) -> list[Operation]:
     """Operations on one memory."""
     return [
         Operation(
@@ -253,6 +267,20 @@ def _of_one_memory() -> list[Operation]:
             repeat="always",
         ),
         Operation(
+            id="explainMemory",
+            method="POST",
+            path=f"{_USER}/memories/{{id}}/explain",
+            access="read",
+            handler=handlers.run,
+            calls=MemoryService.explain_memory,
+            renamed={"top_k": "k"},
+            defaults={"top_k": min(DEFAULT_K, max_top_k)},
+            body="Explain",
+            answer="Explanation",
+            errors=(404,),
+            repeat="always",
+        ),
+        Operation(
             id="archiveMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/archive",
@@ -283,6 +311,28 @@ def _of_one_memory() -> list[Operation]:
             body="Release",
             answer="Ids",
             errors=(404, 409),
+        ),
+        Operation(
+            id="proposeForget",
+            method="POST",
+            path=f"{_USER}/forget",
+            access="write",
+            handler=handlers.run,
+            calls=MemoryService.propose_forget,
+            renamed={"top_k": "k"},
+            body="Forget",
+            answer="Proposal",
+        ),
+        Operation(
+            id="confirmForget",
+            method="POST",
+            path=f"{_USER}/forget/confirm",
+            access="write",
+            handler=handlers.run,
+            calls=MemoryService.confirm_forget,
+            body="ConfirmForget",
+            answer="Deleted",
+            errors=(404,),
         ),
         Operation(
             id="consolidate",
@@ -551,7 +601,7 @@ class _Application:
         of_memory = Limits() if state.memory is None else state.memory.limits
         operations = all_operations(state.limits, of_memory)
         shared = shared_schemas(operations, state.limits)
-        self._router = Router(operations)
+        self._router = Router([*operations, *page_operations()])
         self._validator = Validator(shared)
         state.document = openapi(operations, shared)
 
@@ -691,7 +741,8 @@ class _Exchange:
             whole = False
         if _has_body(self.request) and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
-        response.headers.update({**_HEADERS, "X-Request-Id": self._id})
+        for name, value in {**_HEADERS, "X-Request-Id": self._id}.items():
+            response.headers.setdefault(name, value)
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 

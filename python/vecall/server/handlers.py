@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -24,6 +24,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import Claims
+from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
@@ -37,7 +38,11 @@ from vecall.server.responses import (
 )
 from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token
+from vecall.tools import PreloadMemory
+from vecall.tools.output import key_of
+from vecall.tools.preload import floor_of
 from vecall.types import (
+    UNSET,
     AddedIds,
     Conflict,
     Consolidation,
@@ -151,6 +156,37 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
     return await _write_response([past.memory for past in newest_first], write)
 
 
+def summaries(name: str) -> _Writer:
+    """Return a writer of apps, users or sessions; "next" as in `page`."""
+
+    async def write(_: RequestContext, found: Page[Any]) -> Response:
+        def written(each: Each) -> Response:
+            texts = [as_json(_fields_not_none(value)) for value in each(found)]
+            return _listed(name, texts, next=found.next)
+
+        if len(found) <= MANY:
+            return written(iter)
+        return await asyncio.to_thread(written, partial(in_slices, gives_way=True))
+
+    return write
+
+
+async def _record(_: RequestContext, value: Any) -> Response:
+    """Return the fields of a value, which may be memories, that are not None."""
+    fields = _fields_not_none(value)
+    lists = [each for each in fields.values() if isinstance(each, list)]
+
+    def write(each: Each) -> Response:
+        for name, field in fields.items():
+            if isinstance(field, MemoryEntry):
+                fields[name] = shown(field)
+            elif isinstance(field, list):
+                fields[name] = [shown(entry) for entry in each(field)]
+        return json_response(fields)
+
+    return await _write_response(list(chain(*lists)), write)
+
+
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
     document = {**asdict(done), "conflicts": list(map(_compared, done.conflicts))}
     return json_response(document)
@@ -190,16 +226,24 @@ _WRITERS: dict[str | None, _Writer] = {
     "Memory": one,
     "Found": best,
     "Page": page,
+    "Apps": summaries("apps"),
+    "Users": summaries("users"),
+    "Sessions": summaries("sessions"),
     "History": newest,
     "Consolidation": _consolidated,
     "Conflicts": _conflicts,
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _record),
     "Ids": _named("ids"),
     "Counted": _named("count"),
     "Touched": _named("touched"),
     "Marked": _named("marked"),
     "Deleted": _named("deleted"),
 }
-_LIMITS = {"Found": "top_k", "Page": "limit", "Conflicts": "limit"}
+_LIMITS = {
+    "Found": "top_k",
+    "Proposal": "top_k",
+    **dict.fromkeys(("Conflicts", "Page", "Apps", "Users", "Sessions"), "limit"),
+}
 """The argument that is the maximum number of memories in a response."""
 
 
@@ -210,8 +254,9 @@ def shown(entry: MemoryEntry) -> dict[str, Any]:
     }
 
 
-def _fields_not_none(value: MemoryEntry | Revision) -> dict[str, Any]:
-    values = {name: getattr(value, name) for name in _NAMES[type(value)]}
+def _fields_not_none(value: Any) -> dict[str, Any]:
+    names = _NAMES.get(type(value)) or [each.name for each in dataclasses.fields(value)]
+    values = {name: getattr(value, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -247,6 +292,39 @@ def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
 def _listed(name: str, texts: list[str], **more: object) -> Response:
     rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
+
+
+async def preload(call: RequestContext) -> Response:
+    """Return the block of memories of a message, and what became of the best ones."""
+    memory, options = call.memory, {**call.body}
+    query, floor = options.pop("query"), options.get("min_confidence", UNSET)
+    for name in ("max_entries", "max_tokens"):
+        if name in options:
+            options[name] = int(options[name])
+    app, user = call.names["app"], call.names["user"]
+    tool = PreloadMemory(memory, app, user, **options)
+    most = min(max(2 * options.get("max_entries", 0), MANY), memory.limits.max_top_k)
+    async with _request_place(call, is_large=_is_long(call)):
+        found = await memory.search_memory(
+            **call.whose, query=query, top_k=most, min_confidence=0.0
+        )
+        block = await tool.block(query, turn=app)
+    given = tool.turns.already_recalled((app, user), app)
+    least = floor_of(memory, floor)
+    entries = found.memories
+
+    def fate(entry: MemoryEntry) -> str:
+        if key_of(entry) in given:
+            return "shown"
+        is_sure = (entry.confidence or 0.0) >= (least or 0.0)
+        return "no_room" if is_sure else "unsure"
+
+    def write(each: Each) -> Response:
+        memories = [{"memory": shown(it), "fate": fate(it)} for it in each(entries)]
+        told = {"block": block, "tokens": estimate_tokens(block), "memories": memories}
+        return json_response(told if least is None else {**told, "floor": least})
+
+    return await _write_response(entries, write)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond

@@ -82,7 +82,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
 
 
 def check_origin(request: Request, origins: Collection[str]) -> None:
-    """Refuse requests of web pages, unless their origin is allowed.
+    """Refuse requests of web pages but the server's own, unless they are allowed.
 
     Args:
         request: The request.
@@ -92,7 +92,9 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
         HttpError: 403.
     """
     given = request.headers.getlist("origin")
-    if any(origin.lower() not in origins for origin in given):
+    host = request.headers.get("host", "").lower()  # `check_host` has allowed it
+    own = {f"{scheme}://{host}" for scheme in _DEFAULT_PORTS}
+    if any(origin.lower() not in own.union(origins) for origin in given):
         raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
@@ -118,12 +120,16 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
     Args:
         token: The client's token.
         access: As in `Operation`, except "public".
-        names: The app and the user in the path; empty for an admin operation.
+        names: The app and the user in the path; empty for an operation without them.
 
     Raises:
         HttpError: 403.
     """
-    if access.startswith("admin"):
+    if access == "any":
+        allowed = True
+    elif access == "list":
+        allowed = token.lists_all or token.app == names["app"]
+    elif access.startswith("admin"):
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])

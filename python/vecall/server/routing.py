@@ -25,8 +25,11 @@ from vecall.server.tokens import Token
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
-Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
-"""The token that an operation needs: "public": none; "read": a token of the user;
+Access = Literal[
+    "public", "any", "list", "read", "write", "review", "admin", "admin_write"
+]
+"""The token that an operation needs: "public": none; "any": any; "list": a token of the
+app, or an admin token; "read": a token of the user;
 "write": a token of the user that may write; "review": also with the right to review;
 "admin": an admin token; "admin_write": an admin token that may write."""
 

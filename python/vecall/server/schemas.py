@@ -32,8 +32,23 @@ from vecall.server.limits import HttpLimits
 from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
+from vecall.server.tokens import Token
 from vecall.store import State
-from vecall.types import UNSET, Content, FilterLike, LeftOutReason, Unset
+from vecall.tools import PreloadFormat
+from vecall.types import (
+    UNSET,
+    AppSummary,
+    Content,
+    Explanation,
+    FilterLike,
+    ForgetProposal,
+    LeftOutReason,
+    ListedSession,
+    MemoryEntry,
+    MemoryFigures,
+    Unset,
+    UserSummary,
+)
 from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
 # The schemas of filters.
@@ -307,6 +322,8 @@ _REVISION = _open(
         "at": SECONDS,
         "why": _WORD,
         "by": _WORD,
+        "uses": _DONE,
+        "expires_at": SECONDS,
     },
     "memory",
     "state",
@@ -331,6 +348,54 @@ def _error_schema_of_codes(codes: Iterable[str]) -> Schema:
 def error_schema(status: int) -> Schema:
     """Return the schema of the error responses with an HTTP status."""
     return _error_schema_of_codes(CODES[status])
+
+
+_PRELOADED = _open(
+    {
+        "memory": ref("Memory"),
+        "fate": {"type": "string", "enum": ["shown", "unsure", "no_room"]},
+    },
+    "memory",
+    "fate",
+)
+_KINDS: dict[Any, Schema] = {
+    str: _WORD,
+    int: _DONE,
+    float: {"type": "number"},
+    bool: YES,
+    MemoryEntry: ref("Memory"),
+}
+
+
+def _record(kind: type[Any], without: str = "") -> Schema:
+    """Return the schema of a dataclass in a response, which leaves out None and False.
+
+    Args:
+        kind: The dataclass.
+        without: A field that no response has.
+    """
+    hints = get_type_hints(kind)
+    names = [name for name in kind.__dataclass_fields__ if name != without]
+    fields = {name: _in_answer(hints[name]) for name in names}
+    always = [n for n in names if NoneType not in get_args(hints[n])]
+    return _open(fields, *(name for name in always if hints[name] is not bool))
+
+
+def _in_answer(hint: Any) -> Schema:
+    """Return the schema of a value of a type in a response."""
+    first, *_ = args = get_args(hint) or (hint,)
+    if get_origin(hint) is Literal:
+        return {"type": "string", "enum": list(args)}
+    if get_origin(hint) in (list, tuple):
+        return {"type": "array", "items": _in_answer(first)}
+    if get_origin(hint) is dict:
+        return {"type": "object", "additionalProperties": _in_answer(args[1])}
+    return _KINDS[first]
+
+
+def _page_of(name: str, kind: type[Any]) -> Schema:
+    rows = {"type": "array", "items": _record(kind)}
+    return _open({name: rows, "next": _WORD}, name)
 
 
 def shared_schemas(
@@ -380,6 +445,34 @@ def shared_schemas(
         "Page": _open(
             {"memories": _array_of_refs("Memory"), "next": _WORD}, "memories"
         ),
+        "Apps": _page_of("apps", AppSummary),
+        "Users": _page_of("users", UserSummary),
+        "Sessions": _page_of("sessions", ListedSession),
+        "Explanation": _record(Explanation),
+        "Preload": closed(
+            {
+                "query": {"type": "string", "description": "The user's message."},
+                "max_entries": {"type": "integer", "minimum": 1, "maximum": 1_000},
+                "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+                "min_confidence": _SHARE,
+                "format": {"type": "string", "enum": list(get_args(PreloadFormat))},
+            },
+            "query",
+        ),
+        "Preloaded": _open(
+            {
+                "block": _WORD,
+                "tokens": _DONE,
+                "floor": _SHARE,
+                "memories": {"type": "array", "items": _PRELOADED},
+            },
+            "block",
+            "tokens",
+            "memories",
+        ),
+        "Figures": _record(MemoryFigures),
+        "Proposal": _record(ForgetProposal),
+        "TokenRights": _record(Token, without="sha256"),
         "Revision": _REVISION,
         "History": _open(
             {"revisions": _array_of_refs("Revision"), "truncated": YES}, "revisions"

@@ -49,6 +49,7 @@ class Token:
         sha256: The SHA-256 of the whole token, in hex.
         app: The app whose memories it may access; None for an admin token.
         user: The user whose memories it may access; None: all users of the app.
+        all_apps: Whether it may access the memories of all apps.
         read_only: Whether it may only read.
         review: Whether it may see quarantined memories, and release them unless it is
             read-only.
@@ -67,6 +68,7 @@ class Token:
     sha256: str = field(repr=False)
     app: str | None = None
     user: str | None = None
+    all_apps: bool = False
     read_only: bool = False
     review: bool = False
     admin: bool = False
@@ -78,7 +80,7 @@ class Token:
     label: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that it is bound to one app, or is an admin token."""
+        """Check that it is for one app or for all, or is an admin token."""
         if not (_ID.fullmatch(self.id) and _HASH.fullmatch(self.sha256)):
             msg = "token: expected an id and a SHA-256 in hex"
             raise ConfigError(msg)
@@ -86,8 +88,11 @@ class Token:
         if self.admin and self.review:
             msg = "token: an admin token cannot see or review memories"
             raise ConfigError(msg)
-        if bound == self.admin or (self.user is not None and not bound):
-            msg = "token: must be bound to an app, with or without a user, or be admin"
+        if bound + self.admin + self.all_apps != 1 or (self.user and not bound):
+            msg = (
+                "token: must be bound to an app, with or without a user, or be for all "
+                "apps, or be admin"
+            )
             raise ConfigError(msg)
         try:
             for name in (self.app, self.user, self.source, self.author, self.label):
@@ -103,7 +108,7 @@ class Token:
     @property
     def flags(self) -> tuple[bool, ...]:
         """The boolean permissions."""
-        return self.read_only, self.review, self.admin
+        return self.read_only, self.review, self.admin, self.all_apps
 
     @property
     def ceiling(self) -> str | None:
@@ -126,7 +131,12 @@ class Token:
 
     def opens(self, app: str, user: str) -> bool:
         """Whether it may access this user's memories."""
-        return self.app == app and self.user in (None, user)
+        return self.all_apps or (self.app == app and self.user in (None, user))
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether it may list all apps and their users."""
+        return self.all_apps or self.admin
 
 
 class TokenSource(Protocol):
@@ -141,6 +151,7 @@ def mint(
     *,
     app: str | None = None,
     user: str | None = None,
+    all_apps: bool = False,
     read_only: bool = False,
     review: bool = False,
     admin: bool = False,
@@ -156,6 +167,7 @@ def mint(
     Args:
         app: As in `Token`.
         user: As in `Token`.
+        all_apps: As in `Token`.
         read_only: As in `Token`.
         review: As in `Token`.
         admin: As in `Token`.
@@ -170,7 +182,8 @@ def mint(
         The token for the client, to be shown once, and its record.
 
     Raises:
-        ConfigError: Neither an app nor `admin`, or both; or an unknown tier of trust.
+        ConfigError: Not exactly one of an app, `all_apps` and `admin`; or an unknown
+            tier of trust.
     """
     id_ = secrets.token_hex(8)
     bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
@@ -179,6 +192,7 @@ def mint(
         sha256=_bearer_digest(bearer),
         app=app,
         user=user,
+        all_apps=all_apps,
         read_only=read_only,
         review=review,
         admin=admin,

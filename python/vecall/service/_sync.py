@@ -53,6 +53,7 @@ from vecall.types import (
     ForgetProposal,
     ListedSession,
     MemoryEntry,
+    MemoryFigures,
     OwnVectors,
     Page,
     Revision,
@@ -869,6 +870,31 @@ class SyncMemoryService(ClosesBlocking):
             self._corrections.count(
                 app_name, user_id, state, filter, scope, include_expired
             )
+        )
+
+    def memory_figures(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> MemoryFigures:
+        """Return how many memories a user has, by day and by kind.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: As in `list_memories`.
+            scope: The memories' scope.
+            include_expired: As in `list_memories`.
+
+        Raises:
+            InvalidArgumentError: An invalid name or state.
+        """
+        return run_sync(
+            self._corrections.figures(app_name, user_id, state, scope, include_expired)
         )
 
     def list_sessions(

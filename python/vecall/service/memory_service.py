@@ -79,6 +79,7 @@ from vecall.types import (
     ForgetProposal,
     ListedSession,
     MemoryEntry,
+    MemoryFigures,
     OwnVectors,
     Page,
     Revision,
@@ -1101,6 +1102,32 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._corrections.count(
                 app_name, user_id, state, filter, scope, include_expired
             )
+        )
+
+    @bound_as("figures")
+    async def memory_figures(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> MemoryFigures:
+        """Return how many memories a user has, by day and by kind.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: As in `list_memories`.
+            scope: The memories' scope.
+            include_expired: As in `list_memories`.
+
+        Raises:
+            InvalidArgumentError: An invalid name or state.
+        """
+        return await run_async(
+            self._corrections.figures(app_name, user_id, state, scope, include_expired)
         )
 
     @bound_as("list_sessions")

@@ -40,6 +40,7 @@ from vecall.types import (
     ForgetProposal,
     ListedSession,
     MemoryEntry,
+    MemoryFigures,
     OwnVectors,
     Page,
     Revision,
@@ -715,6 +716,29 @@ class UserMemory:
             filter=filter,
             scope=scope,
             include_expired=include_expired,
+        )
+
+    async def figures(
+        self,
+        *,
+        state: State = "live",
+        scope: Scope = "user",
+        include_expired: bool = False,
+    ) -> MemoryFigures:
+        """Return how many memories a user has, by day and by kind.
+
+        See `MemoryService.memory_figures`.
+
+        Args:
+            state: As in `list`.
+            scope: The memories' scope.
+            include_expired: As in `list`.
+
+        Raises:
+            InvalidArgumentError: An invalid name or state.
+        """
+        return await self._service.memory_figures(
+            **self._owner, state=state, scope=scope, include_expired=include_expired
         )
 
     async def list_sessions(

@@ -62,6 +62,11 @@ class RevisionRow(NamedTuple):
     why: str | None
     by: str | None
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the current revision of its memory."""
+        return self.state in ("live", "archived") or self.at is None
+
 
 class BufferedTurn(NamedTuple):
     """A turn in a session's buffer, which is not a memory yet.

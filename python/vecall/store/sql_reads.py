@@ -68,6 +68,7 @@ class SqlReads(Generic[T]):
     history = _read(listing.history)
     listed = _read(listing.listed)
     count_listed = _read(listing.count_listed)
+    memory_figures = _read(listing.memory_figures)
     old_sessions = _read(listing.old_sessions)
     vectors_of = _read(add.vectors_of)
     buffered_turns = _read(sessions.buffered_turns)

@@ -59,6 +59,14 @@ def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
     return check_share(floor, "min_confidence")
 
 
+def floor_of(memory: object, floor: UnaskedFloor) -> float | None:
+    """Return the confidence that a floor stands for; None lets everything pass."""
+    own: float | None = getattr(memory, "min_confidence", None)
+    if isinstance(floor, Unset):
+        return UNASKED_CONFIDENCE if own is None else own
+    return own if floor is None else floor
+
+
 async def search_unasked(
     memory: Any, floor: UnaskedFloor, **arguments: Any
 ) -> list[MemoryEntry]:
@@ -79,7 +87,7 @@ async def search_unasked(
     most = arguments.get("top_k")
     own = getattr(memory, "min_confidence", None)
     if isinstance(floor, Unset) and own is None:
-        least = UNASKED_CONFIDENCE
+        least = floor_of(memory, floor)
         ranking = getattr(memory, "ranking", None)
         if most and isinstance(ranking, Ranking) and not ranking.is_plain:
             # Sure memories may be far down; those below the floor take no place.

@@ -19,7 +19,13 @@ from vecall.store.results import (
 )
 from vecall.store.rows import PartitionCopy, PartitionNames, Row, RowWithVector
 from vecall.store.values import ItemRow, ItemState, ItemVectors
-from vecall.types import AppSummary, Filter, ListedSession, UserSummary
+from vecall.types import (
+    AppSummary,
+    Filter,
+    ListedSession,
+    MemoryFigures,
+    UserSummary,
+)
 
 # Reads of items: JSON documents under a namespace and a key.
 
@@ -295,6 +301,12 @@ class MemoryReads(Protocol):
         """Return the number of memories that `listed` returns without a limit."""
         ...
 
+    def memory_figures(
+        self, app: str, user: str, state: str, now: float, rights: Rights = FULL
+    ) -> MemoryFigures:
+        """Count the memories that `listed` returns, by day and by kind."""
+        ...
+
     def list_sessions(
         self,
         app: str,
@@ -368,18 +380,21 @@ class SessionReads(Protocol):
 class OwnerReads(Protocol):
     """Reads of users and sessions that need work, and totals."""
 
-    def list_apps(self, prefix: str, after: str, limit: int) -> list[AppSummary]:
+    def list_apps(
+        self, prefix: str, after: str, limit: int, rights: Rights = FULL
+    ) -> list[AppSummary]:
         """Return the apps that have memories, in order of their names.
 
         Args:
             prefix: The beginning of the names.
             after: Only apps with a greater name.
             limit: Maximum number of apps.
+            rights: Only memories that the caller sees count.
         """
         ...
 
     def list_users(
-        self, app: str, prefix: str, after: str, limit: int
+        self, app: str, prefix: str, after: str, limit: int, rights: Rights = FULL
     ) -> list[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
@@ -388,6 +403,7 @@ class OwnerReads(Protocol):
             prefix: The beginning of the names.
             after: Only users with a greater name.
             limit: Maximum number of users.
+            rights: Only memories that the caller sees count.
         """
         ...
 

@@ -193,20 +193,72 @@ _OLDEST = (
 
 
 def list_apps(
-    connection: Transaction, prefix: str, after: str, limit: int
+    connection: Transaction,
+    prefix: str,
+    after: str,
+    limit: int,
+    rights: Rights = FULL,
 ) -> list[AppSummary]:
-    """Return the apps after a name, in order of their names."""
+    """Return the apps after a name, in order of their names.
+
+    Where memories are hidden from the caller, those that are not are counted.
+    """
+    apps: list[AppSummary] = []
+    while len(apps) < limit:
+        known = _known_apps(connection, prefix, after, limit)
+        if not known:
+            break
+        after = known[-1][0].app_name
+        for app, held in known:
+            seen = app
+            if _may_hide(rights, held):
+                counted = _seen_app(connection, app.app_name, rights)
+                if counted is None:
+                    continue
+                seen = counted
+            apps.append(seen)
+        if len(known) < limit:
+            break
+    return apps[:limit]
+
+
+def _may_hide(rights: Rights, held: int) -> bool:
+    """Whether some of the memories are hidden, of which so many are quarantined."""
+    return rights.has_floor or bool(held and not rights.review)
+
+
+def _seen_app(connection: Transaction, app: str, rights: Rights) -> AppSummary | None:
+    """Count the memories of an app that a caller sees; None without one."""
+    found = connection.execute(
+        "SELECT count(*), sum(live), sum(bytes), sum(docs), min(lo), max(hi) FROM ("
+        f"SELECT p.docs AS docs, {_LIVE} AS live, {_BYTES} AS bytes, "
+        "min(mem.created_at) AS lo, max(mem.updated_at) AS hi "
+        f"FROM {_source(connection).users} AS p JOIN mem ON mem.part = p.id "
+        f"WHERE p.app = ? AND p.user <> ?{visible(rights)} GROUP BY p.id, p.docs) AS u",
+        (app, APP_WIDE),
+    ).fetchone()
+    if not found[0]:
+        return None
+    users, live, nbytes, items, lo, hi = found
+    return AppSummary(app, users, int(live), int(nbytes), int(items), lo, hi)
+
+
+def _known_apps(
+    connection: Transaction, prefix: str, after: str, limit: int
+) -> list[tuple[AppSummary, int]]:
+    """Return the apps after a name with their numbers of quarantined memories."""
     source = _source(connection)
     condition, values = _names("name", prefix, after)
     found = connection.execute(
-        "SELECT name, sum(users), sum(live), sum(bytes), sum(docs), max(hi), max(hi_x) "
+        "SELECT name, sum(users), sum(live), sum(bytes), sum(docs), max(hi), max(hi_x)"
+        ", sum(held) "
         f"FROM {source.apps} AS f WHERE part = 0 AND name >= ? AND {condition} "
         "GROUP BY name HAVING sum(users) > 0 ORDER BY name LIMIT ?",
         (_FIRST, *values, limit),
     ).fetchall()
     of_app = "p.app = ? AND p.user <> ? AND p.n > 0"
     apps = []
-    for name, users, live, nbytes, items, hi, hi_x in found:
+    for name, users, live, nbytes, items, hi, hi_x, held in found:
         one = (name, APP_WIDE)
         (made,) = connection.execute(
             f"SELECT p.created_at FROM {source.users} AS p INDEXED BY part_age "
@@ -218,27 +270,62 @@ def list_apps(
             (newest,) = connection.execute(
                 f"SELECT max({_NEWEST}) FROM {source.users} AS p WHERE {of_app}", one
             ).fetchone()
-        apps.append(
-            AppSummary(
-                name, int(users), int(live), int(nbytes), int(items), made, newest
-            )
-        )
+        figures = (int(users), int(live), int(nbytes), int(items), made, newest)
+        apps.append((AppSummary(name, *figures), int(held)))
     return apps
 
 
 def list_users(
-    connection: Transaction, app: str, prefix: str, after: str, limit: int
+    connection: Transaction,
+    app: str,
+    prefix: str,
+    after: str,
+    limit: int,
+    rights: Rights = FULL,
 ) -> list[UserSummary]:
-    """Return the users of an app after a name, in order of their names."""
-    condition, values = _names("p.user", prefix, after)
+    """Return the users of an app after a name, in order of their names.
+
+    Where memories are hidden from the caller, those that are not are counted.
+    """
+    users: list[UserSummary] = []
+    while len(users) < limit:
+        condition, values = _names("p.user", prefix, after)
+        rows = connection.execute(
+            f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs, "
+            f"p.id, p.held FROM {_source(connection).users} AS p "
+            "INDEXED BY sqlite_autoindex_part_1 WHERE p.app = ? AND p.user <> ? "
+            f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
+            (app, APP_WIDE, *values, limit),
+        ).fetchall()
+        hidden = [row[7] for row in rows if _may_hide(rights, row[8])]
+        seen = _seen_users(connection, hidden, rights) if hidden else {}
+        for name, *figures, items, part, held in rows:
+            counted: Sequence[float] | None = figures
+            if _may_hide(rights, held):
+                counted = seen.get(part)
+            if counted is not None:
+                live, nbytes, lo, hi, ses = counted
+                users.append(
+                    UserSummary(name, int(live), int(nbytes), lo, hi, int(ses), items)
+                )
+        if len(rows) < limit:
+            break
+        after = rows[-1][0]
+    return users[:limit]
+
+
+def _seen_users(
+    connection: Transaction, parts: Sequence[int], rights: Rights
+) -> dict[int, tuple[float, ...]]:
+    """Count the memories of users that a caller sees, by partition."""
+    given, values = given_rows(connection, "given (part)", [(part,) for part in parts])
     found = connection.execute(
-        f"SELECT p.user, p.live, p.bytes, {_OLDEST}, {_NEWEST}, p.ses, p.docs "
-        f"FROM {_source(connection).users} AS p INDEXED BY sqlite_autoindex_part_1 "
-        "WHERE p.app = ? AND p.user <> ? "
-        f"AND p.n > 0 AND {condition} ORDER BY p.user LIMIT ?",
-        (app, APP_WIDE, *values, limit),
+        f"{given} SELECT mem.part, {_LIVE}, {_BYTES}, min(created_at), "
+        "max(updated_at), count(DISTINCT session) FROM given CROSS JOIN mem "
+        f"WHERE mem.part = given.part{visible(rights)} GROUP BY mem.part",
+        values,
     )
-    return [UserSummary(*row) for row in found.fetchall()]
+    return {part: tuple(figures) for part, *figures in found.fetchall()}
 
 
 # The memories of a user whose end has come, and which a sweep will delete or archive.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -32,7 +33,7 @@ from vecall.store.rows import (
 from vecall.store.sql import active_model, is_print
 from vecall.store.transaction import Transaction, visible
 from vecall.store.values import checked_item, checked_vectors, stored_object
-from vecall.types import Filter
+from vecall.types import Filter, MemoryFigures
 
 _AT_ONCE = 1_000  # rows whose metadata are read together
 
@@ -116,6 +117,32 @@ def count_listed(
     counted = f"SELECT count(*) {where}"
     row = connection.execute(counted, (part << 32, *values)).fetchone()
     return 0 if row is None else int(row[0])
+
+
+# SQLite's CAST cuts and PostgreSQL's rounds: a day begins up to 9 microseconds early.
+_DAY = "CAST(round(coalesce(ts, created_at) / 86400.0 - 0.4999999999) AS BIGINT)"
+
+
+def memory_figures(
+    connection: Transaction,
+    app: str,
+    user: str,
+    state: str,
+    now: float,
+    rights: Rights = FULL,
+) -> MemoryFigures:
+    """Count the memories that `listed` returns, by day and by kind."""
+    part = _part_of(connection, app, user)
+    where, values = _from_and_where(part, state, now, EVERY, rights)
+    days: Counter[int] = Counter()
+    kinds: Counter[str] = Counter()
+    for day, kind, count in connection.execute(
+        f"SELECT {_DAY}, kind, count(*) {where} GROUP BY 1, 2", (part << 32, *values)
+    ):
+        days[day] += count
+        if kind is not None:
+            kinds[kind] += count
+    return MemoryFigures(dict(sorted(days.items())), dict(kinds.most_common()))
 
 
 _ALL = 1 << 32  # more rows than a partition has
