@@ -26,6 +26,7 @@ pytest_plugins = [
     "helpers.workers",
     "helpers.storage_option",
     "helpers.time_bound",
+    "helpers.on_windows",
 ]
 
 # A machine that does other work is slow; no test may fail for that.

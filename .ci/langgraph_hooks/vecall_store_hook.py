@@ -115,7 +115,7 @@ class Awaiting(VecallStore):
     async def start_ttl_sweeper(self, minutes=None):
         return super().start_ttl_sweeper(minutes)
 
-    async def stop_ttl_sweeper(self, timeout=None):
+    async def stop_ttl_sweeper(self, timeout=None):  # noqa: ASYNC109
         return super().stop_ttl_sweeper(timeout)
 
     @asynccontextmanager

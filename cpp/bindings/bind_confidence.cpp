@@ -258,8 +258,8 @@ Returns:
          Double<"similarity"> similarity) {
         const Hit hit{0.0,          covered.value,    vectors.value,
                       factor.value, similarity.value, size.value};
-        using Signals = py::typing::Tuple<py::float_, py::ellipsis>;
-        return Signals(to_list(signals_of(hit, place.value, relative.value)));
+        using Weighed = py::typing::Tuple<py::float_, py::ellipsis>;
+        return Weighed(to_list(signals_of(hit, place.value, relative.value)));
       },
       "covered"_a, "place"_a, "relative"_a, "factor"_a, "size"_a, "vectors"_a,
       "similarity"_a, R"(Returns the 8 signals of a hit.

@@ -45,6 +45,9 @@ function(vecall_add_kernels core)
                           static_cast<int>(_mm_crc32_u64(0, 1)); }")
     set(avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
                -mprefer-vector-width=512)
+    if(VECALL_ZIG)
+      list(APPEND avx512 -mevex512)  # its clang takes AVX-512 for that of 256 bits
+    endif()
     list(JOIN avx512 " " avx512)
     vecall_add_tier(vecall_kernels AVX512_VNNI "${avx512}" "
       #include <immintrin.h>

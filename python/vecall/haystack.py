@@ -42,8 +42,7 @@ from vecall.validation import check_storage_path, check_top_k
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]
 

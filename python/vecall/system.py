@@ -284,7 +284,10 @@ def filesystem_of(folder: Path) -> str | None:
     On Windows it is the kind of the drive.
     """
     if sys.platform == "win32":
-        return _DRIVES.get(_kernel.GetDriveTypeW(folder.resolve().anchor))
+        try:
+            return _DRIVES.get(_kernel.GetDriveTypeW(folder.resolve().anchor))
+        except OSError:  # of a long path
+            return None
     elif sys.platform == "darwin":
         return _filesystem_of_mac(folder)
     else:

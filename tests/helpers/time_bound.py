@@ -55,7 +55,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     longest = CAMPAIGN_S if item.get_closest_marker("campaign") else TEST_S
     try:
         before = signal.signal(signal.SIGALRM, _fail)
-    except ValueError:  # tests on another thread than the first
+    except (ValueError, AttributeError):  # on another thread than the first; Windows
         return (yield)
     signal.setitimer(signal.ITIMER_REAL, longest, _AGAIN_S)
     try:

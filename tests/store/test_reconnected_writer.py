@@ -30,6 +30,7 @@ def settings(database: Database) -> dict[str, object]:
 
 def after_an_error_of_the_disk(database: Database) -> None:
     error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = 10
     with pytest.raises(StorageError), database.exclusive():
         raise error
 

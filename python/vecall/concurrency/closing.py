@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vecall.concurrency.join import running_loop
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class _ClosesInBlock(ABC):

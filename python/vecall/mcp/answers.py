@@ -272,7 +272,7 @@ class Answers:
             )
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise ProtocolError(INTERNAL_ERROR, self._late_message) from None
         except Exception as error:
             _log_failure(error)
@@ -318,7 +318,7 @@ class Answers:
             answer = await self._in_time(writes, lambda: tool.call(given))
         except VecallError as error:
             return _error_result(str(error))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return _error_result(self._late_message)
         except Exception as error:
             _log_failure(error)

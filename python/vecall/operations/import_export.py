@@ -89,7 +89,7 @@ def export(
         msg = f"path: the file cannot be created: {error.strerror}"
         raise StorageError(msg) from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             count = _write_export_lines(storage, file, vectors, app, user, quarantined)
             file.flush()
             os.fsync(file.fileno())

@@ -223,7 +223,7 @@ class Calibration:
         if self.full_weight:
             file["full_weight"] = sorted(self.full_weight)
         text = json.dumps(file, indent=1) + "\n"
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
 
     def with_model(self, model_id: str, weights: Weights) -> Calibration:
         """Return a copy with the weights of one more model."""

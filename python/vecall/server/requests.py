@@ -498,7 +498,7 @@ async def _read_in_time(
     seconds = rules.limits.body_seconds
     try:
         return await asyncio.wait_for(_read(request, rules, sender, declared), seconds)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         msg = f"The body must be there within {seconds:g} s."
         raise HttpError(408, "too_slow", msg) from None
     except ClientDisconnect:

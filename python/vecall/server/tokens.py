@@ -428,7 +428,7 @@ class TokenFile:
         fresh = _beside(path, ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
         handle = open_private(fresh, os.O_WRONLY | os.O_EXCL)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

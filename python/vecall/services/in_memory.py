@@ -46,7 +46,9 @@ from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing import Self
+
+    from typing_extensions import Unpack
 
     from vecall.service.items import ServiceKeywords
 

@@ -98,22 +98,9 @@ at_fork(
 # Converts SQLite's errors to vecall's.
 
 
-# Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
-# the message for Python 3.10, whose exceptions do not carry the code.
+# Primary result codes of SQLite (https://www.sqlite.org/rescode.html).
 _IO_CODES = {8, 10, 14}
-_IO_MESSAGES = {
-    "attempt to write a readonly database",
-    "disk I/O error",
-    "unable to open database file",
-}
 _BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
-_BY_MESSAGE = {
-    "database is locked": "busy",
-    "database table is locked": "busy",
-    "database disk image is malformed": "corrupt",
-    "database or disk is full": "full",
-    "file is not a database": "foreign",
-}
 _OF_VALUES = (
     TypeError,
     ValueError,
@@ -132,12 +119,8 @@ _ERRORS: dict[str, tuple[type[VecallError], str]] = {
 
 def as_vecall_error(error: sqlite3.Error) -> VecallError:
     """Return the vecall error that corresponds to an SQLite error."""
-    code: int | None = getattr(error, "sqlite_errorcode", None)
-    kind: str | None
-    if code is not None:
-        kind = _BY_CODE.get(code & 0xFF)
-    else:
-        kind = _BY_MESSAGE.get(str(error))
+    # Python's own errors, such as "closed database", have no code.
+    kind = _BY_CODE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     if kind is None:
         return StorageError(
             f"the file cannot be read or written: {_sqlite_message(error)}"
@@ -148,10 +131,7 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
 
 def is_io_error(error: sqlite3.Error) -> bool:
     """Whether the disk failed, during the statement or when opening the file."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return str(error) in _IO_MESSAGES
-    return code & 0xFF in _IO_CODES
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _IO_CODES
 
 
 def _sqlite_message(error: sqlite3.Error) -> str:
