@@ -493,8 +493,10 @@ class Searcher:
         if not is_plain:
             found = await self._reordered(request, found, answer, now)
         if len(found) <= _INLINE:
-            return self._response(found, answer, request, now)
-        return await self._apart(request, self._response, found, answer, request, now)
+            return self._response(found, answer, request, vector, now)
+        return await self._apart(
+            request, self._response, found, answer, request, vector, now
+        )
 
     async def _apart(
         self, request: SearchRequest, work: Callable[..., T], *args: Any
@@ -663,7 +665,12 @@ class Searcher:
         )
 
     def _response(
-        self, found: Found, answer: QueryStats, request: SearchRequest, now: float
+        self,
+        found: Found,
+        answer: QueryStats,
+        request: SearchRequest,
+        vector: Vectors | None,
+        now: float,
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
@@ -682,7 +689,8 @@ class Searcher:
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
-        return SearchMemoryResponse(memories, answer.period)
+        asked = scoring.asked(request.query, found, answer, vector)
+        return SearchMemoryResponse(memories, answer.period, asked)
 
 
 def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
