@@ -96,7 +96,32 @@ _SAID = """
     bardzo czesc dobry wieczor tak nie prosze dalej jeszcze raz krocej przetlumacz
     bedankt wel hoi goedemorgen dag nee goed doe maar verder alsjeblieft nog keer
     opnieuw korter vertaal tack mycket hej nej bra never mind help one two three zwei
-    drei iki
+    drei iki absolutely definitely certainly indeed maybe perhaps possibly probably
+    totally interesting funny fun works working ready finished ignore skip choose pick
+    select answer reply response question message messages line lines half less louder
+    casual professional british american rhyme poem story heading headings intro
+    introduction conclusion ending beginning step steps slowly quickly different
+    differently way let everyone everybody friday monday weekend congratulations oops
+    whoops whatever fair enough yay aha gotcha understood noted k kk yea nvm np idk
+    vielleicht sicher naturlich bestimmt problem einverstanden verstanden interessant
+    fertig antwort antworte frage locker lockerer ausfuhrlicher absatz absatze schritt
+    schritte langsam schneller beispiel nochmals genauer warte stopp schade lustig
+    quatsch egal klingt schnelle tausend gruss grusse surement entendu compris reponse
+    reponds etape etapes lentement paragraphe paragraphes attends tant pis drole grand
+    monde infiniment voila quiza quizas seguro entendido interesante respuesta
+    responde pregunta paso pasos despacio parrafo parrafos espera divertido gracioso
+    empieza clases mil nuevo forse sicuro capito interessante risposta rispondi
+    domanda passo passi piano paragrafo aspetta divertente inizia aiuto giornata
+    serata chiaro rendilo talvez certeza entendi resposta pergunta passos devagar
+    engracado comeca valeu beleza legal может возможно точно понял поняла интересно
+    ответ ответь вопрос шаг шаги медленно абзац абзаца подожди забавно начни даваи
+    думаю всем огромное сократи помощь belki kesin elbette ilginc cevap cevapla soru
+    adim yavas paragraf bekle komik basla bence yardim yardimin dil dille olmaz ربما
+    اكيد فهمت مفهوم موافق مهم جواب اجب سوال خطوه ببطء فقره انتظر مضحك ابدا اعطني
+    جملتين ισωσ βεβαια καταλαβα απαντηση βημα περιμενε βοηθεια शायद समझ जवाब मदद सुबह
+    रात्रि शुभ 没问题 也许 可能 当然 有意思 回答 问题 一步一步 慢慢 等一下 开始 帮助
+    最近怎么样 改得 たぶん もちろん 面白い 答え 質問 待って いいですね 見せて 아마
+    물론 재미있네요 대답 질문 잠깐만 도와줘서 정리해
 """
 
 # Words that make a sum of a text with numbers, and words that may be beside them.

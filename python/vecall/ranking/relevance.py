@@ -19,6 +19,7 @@ from vecall.lexical.small_talk import asking
 
 SHIPPED = Path(__file__).with_name("relevance.json")
 _SUREST = 1e-4
+_WHOLE = 0.999
 
 
 class Asked(NamedTuple):
@@ -43,6 +44,8 @@ class Asked(NamedTuple):
     def signals(self) -> tuple[float, ...]:
         """Return the features of the regression, but for that of the vector."""
         nothing, telling = asking(self.query)
+        if telling and self.covered >= _WHOLE:
+            telling = max(telling, 2)  # one word that a memory has
         sure = min(max(self.confidence, _SUREST), 1.0 - _SUREST)
         return (
             float(nothing),
