@@ -12,8 +12,8 @@ embedder. The local embedder has weights of its own, with the direction in its s
 that tells turns from questions. Each fold's direction was fitted without the fold's
 texts. A query's vector counts with and without the map on queries.
 
-The bias of each law is moved so that a relevance of 0.2 loses at most 2.5 % of the right
-answers of any set of the fit.
+The bias of each law is moved so that a relevance of 0.2 loses at most 2.5 % of the
+right answers of any set of the fit.
 """
 
 from __future__ import annotations
@@ -127,9 +127,8 @@ class Found:
             "weights": [round(float(each), 4) for each in weights[:-1] / deviation],
         }
 
-
     def _highest_cut(self, odds: Array) -> float:
-        """Return the odds below which the worst set loses `LOST` of its right answers."""
+        """Return the odds below which one set loses `LOST` of its right answers."""
         wanted, names = np.array(self.wanted), np.array(self.sets)
         right, cuts = np.array(self.right), []
         for name in dict.fromkeys(self.sets):
@@ -152,7 +151,7 @@ def searched(embedder: Embedder | None, turns: Sequence[str]) -> Found:
 
 
 def directions(found: Found) -> tuple[Array, Array]:
-    """Return the direction of all queries, and each query's part along one of others."""
+    """Return the direction of all, and each query's part along that of others."""
     texts = [each.query for each in found.asked]
     plain = LocalEmbedder(query_map=None).embed_queries(texts)
     mapped = LocalEmbedder().embed_queries(texts)

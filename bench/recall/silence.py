@@ -152,9 +152,8 @@ def main() -> None:
             row, sorts = rows_of(one, mode, turns)
             rows.append(row)
             print("  ".join(row), file=sys.stderr)
-            of_sorts.append(
-                [one.name, mode.name, *(silent(each, "shown") for each in sorts.values())]
-            )
+            quiet = [silent(each, "shown") for each in sorts.values()]
+            of_sorts.append([one.name, mode.name, *quiet])
     head = ("set", "mode", "silent", "held out", "lost", "shown",
             "as before: silent", "lost", "shown")  # fmt: skip
     print(table(head, rows))

@@ -287,7 +287,7 @@ class SearchMemoryResponse:
         memories: The memories.
         period: The period that the query names, whose memories come first; None if it
             names none.
-        asked: Returns the relevance; None for services that do not rank.
+        asked: Returns the relevance; None if it is not known.
     """
 
     memories: list[MemoryEntry] = field(default_factory=list)
@@ -300,8 +300,8 @@ class SearchMemoryResponse:
     def relevance(self) -> float | None:
         """How sure it is, in (0, 1), that the query asks for what the memories hold.
 
-        Thanks, orders, code and questions about something else are below 0.2. None for
-        services that do not rank.
+        Thanks, orders, code and questions about the world are below 0.2. None if it is
+        not known: the service does not rank, or has a scorer of your own.
         """
         return None if self.asked is None else self.asked()
 

@@ -8,13 +8,12 @@ words are not repeated here.
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
 from vecall.lexical.stems import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
-from vecall.text import normalise
+from vecall.text import normalise, without_marks
 
 _SAID = """
     thanks thank thx ty tysm cheers appreciate appreciated grateful helpful helped
@@ -157,7 +156,6 @@ _SOMEBODY = """
 """
 
 _READ = 2_000  # characters; what comes later changes nothing
-_ACCENT = re.compile("[\u0300-\u036f\u0653-\u0655]")
 _ARABIC = str.maketrans("\u0629\u0649", "\u0647\u064a")
 _CALCULATES = re.compile(r"\d\s*[-+*/^=×÷%!]|[%=]\s*\d|\bsqrt\b|√")
 _CODE = re.compile(
@@ -177,8 +175,8 @@ class Asking(NamedTuple):
 
     Attributes:
         nothing: Whether it asks nothing of a memory.
-        telling: The number of words, at most `_MOST`, that may name something to remember. A
-            person whom a question is about counts as two.
+        telling: The number of words, at most 4, that may name something to remember.
+            A person whom a question is about counts as two.
     """
 
     nothing: bool
@@ -208,10 +206,7 @@ def asking(text: str) -> Asking:
 
 def _bare(word: str) -> str:
     """Return a word without accents, and Arabic letters without their variants."""
-    if word.isascii():
-        return word
-    parts = _ACCENT.sub("", unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", parts).translate(_ARABIC)
+    return word if word.isascii() else without_marks(word).translate(_ARABIC)
 
 
 @lru_cache(1)

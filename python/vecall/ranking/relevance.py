@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,8 @@ _SUREST = 1e-4
 _WHOLE = 0.999
 
 
-class Asked(NamedTuple):
+@dataclass(slots=True)
+class Asked:
     """A query and what was found for it; called, it returns the relevance.
 
     Attributes:
@@ -63,7 +66,7 @@ class Asked(NamedTuple):
         if self.vector is not None and own is not None:
             law = own
             signals = (*signals, float(own["direction"] @ self.vector))
-        odds = law["bias"] + sum(map(float.__mul__, law["weights"], signals))
+        odds: float = law["bias"] + sum(map(float.__mul__, law["weights"], signals))
         return 1.0 / (1.0 + math.exp(-min(max(odds, -40.0), 40.0)))
 
 
@@ -75,6 +78,6 @@ def _shipped() -> dict[str, Any]:
     return laws
 
 
-def most_relevant(asked: tuple[Any, ...]) -> float:
+def most_relevant(asked: tuple[Callable[[], float], ...]) -> float:
     """Return the highest relevance of several searches for one query."""
     return max(each() for each in asked)

@@ -689,7 +689,9 @@ class Searcher:
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
-        asked = scoring.asked(request.query, found, answer, vector)
+        asked = None  # a scorer of one's own decides alone
+        if not scoring.is_custom:
+            asked = scoring.asked(request.query, found, answer, vector)
         return SearchMemoryResponse(memories, answer.period, asked)
 
 

@@ -33,7 +33,16 @@ from vecall.tools.output import (
     key_of,
     marked,
 )
-from vecall.types import UNSET, FilterLike, MemoryEntry, Unset, check_share
+from vecall.types import (
+    UNSET,
+    FilterLike,
+    MemoryEntry,
+    SearchMemoryResponse,
+    Unset,
+    check_share,
+)
+
+_LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
 
 # Decides which memories come into a model's context without being asked for.
 
@@ -41,10 +50,10 @@ from vecall.types import UNSET, FilterLike, MemoryEntry, Unset, check_share
 UnaskedFloor = float | Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
 
-UNSET, the default, is the `min_confidence` of the service. If it has none, all memories
-pass or none does: none if the `relevance` of the response is below 0.2, as after
-"Thanks!". None is the service's floor alone, a number replaces both, and 0 lets
-everything pass.
+UNSET, the default, is the `min_confidence` of the service. If it has none, nothing
+passes if the `relevance` of the response is below 0.2, as after "Thanks!", and
+otherwise every memory that is not far below the best one. None is the service's floor
+alone, a number replaces both, and 0 lets everything pass.
 """
 
 
@@ -82,7 +91,7 @@ async def search_unasked(
     own = getattr(memory, "min_confidence", None)
     if isinstance(floor, Unset) and own is None:
         if found.relevance is not None:
-            return found.memories if found.relevance >= UNASKED_RELEVANCE else []
+            return _worth_showing(found) if found.relevance >= UNASKED_RELEVANCE else []
         if asking(arguments["query"]).nothing:
             return []
         least = UNASKED_RELEVANCE
@@ -91,6 +100,12 @@ async def search_unasked(
         for each in found.memories
         if least is None or each.confidence is None or each.confidence >= least
     ]
+
+
+def _worth_showing(found: SearchMemoryResponse) -> list[MemoryEntry]:
+    """Return the memories that are not far below the best one."""
+    best = max((each.score or 0.0 for each in found), default=0.0)
+    return [each for each in found if (each.score or 0.0) >= _LEAST_SHARE * best]
 
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
