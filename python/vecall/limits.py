@@ -16,6 +16,9 @@ UNASKED_RELEVANCE = 0.2
 """The least relevance of a query with which nobody asked for memories. It also is the
 least confidence of a memory of services that know no relevance."""
 
+IRRELEVANT = 0.1
+"""If no memory has a word of the query, a search finds nothing below this relevance."""
+
 MOST_OFFSET = 10_000
 """Maximum of the offset of a search."""
 

@@ -89,6 +89,9 @@ def test_a_message_that_asks_for_something_gets_it(memory, text, answer):
         "Was mache ich morgen?",
         "What does she like?",
         "passport number?",
+        "which car?",
+        "How is Tom?",
+        "and Kim?",
         "Что я делал вчера?",
     ],
 )
@@ -111,6 +114,25 @@ def test_a_search_that_somebody_asked_for_keeps_what_it_finds(memory):
     assert {LIFE[1], LIFE[2]} <= {each.text for each in found}
     thanks = memory.sync.search_memory(**SCOPE, query="thanks")
     assert LIFE[1] in [each.text for each in thanks]
+
+
+@pytest.mark.skipif(not has_local(), reason="needs the local embedder")
+def test_an_unrelated_search_finds_nothing_with_the_local_embedder():
+    """As by words alone; a single word and a floor of one's own find the nearest."""
+    with MemoryService(embedder="local") as memory:
+        memory.sync.add_memory(**SCOPE, memories=[SECRET, "We fly to Crete in June"])
+
+        def found(query: str, **options: Any) -> list[str]:
+            response = memory.sync.search_memory(**SCOPE, query=query, **options)
+            return [each.text for each in response]
+
+        for query in ("What is the capital of Peru?", "Write it shorter, please"):
+            assert found(query) == []
+            assert len(found(query, min_confidence=0)) == 2
+            assert len(found(query, min_similarity=-1)) == 2
+        assert found("Where do we go on holiday?")[0] == "We fly to Crete in June"
+        assert found("holiday")[0] == "We fly to Crete in June"
+        assert found("music") != []
 
 
 def test_a_floor_of_ones_own_replaces_the_policy(memory):

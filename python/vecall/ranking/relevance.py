@@ -18,6 +18,7 @@ import numpy as np
 
 from vecall.embedders import Vectors
 from vecall.lexical.small_talk import asking
+from vecall.limits import IRRELEVANT
 
 SHIPPED = Path(__file__).with_name("relevance.json")
 _SUREST = 1e-4
@@ -68,6 +69,18 @@ class Asked:
             signals = (*signals, float(own["direction"] @ self.vector))
         odds: float = law["bias"] + sum(map(float.__mul__, law["weights"], signals))
         return 1.0 / (1.0 + math.exp(-min(max(odds, -40.0), 40.0)))
+
+    def is_irrelevant(self) -> bool:
+        """Return whether all is surely irrelevant: no word, and no near meaning.
+
+        Only a model with weights of its own can say so, and never of one word.
+        """
+        if self.coverage > 0.0 or self.vector is None:
+            return False
+        if self.model_id not in _shipped()["models"]:
+            return False
+        nothing, telling = asking(self.query)
+        return (nothing or telling > 1) and self() < IRRELEVANT
 
 
 @cache

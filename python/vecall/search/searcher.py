@@ -396,6 +396,7 @@ class SearchRequest(NamedTuple):
     vector: Vectors | None = None  # replaces the embedder's
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
     time_zone: tzinfo | None = None  # of the days that the query names; None is UTC
+    drops: bool = False  # whether it finds nothing if all is surely irrelevant
 
 
 class Searcher:
@@ -692,6 +693,8 @@ class Searcher:
         asked = None  # a scorer of one's own decides alone
         if not scoring.is_custom:
             asked = scoring.asked(request.query, found, answer, vector)
+            if request.drops and asked.is_irrelevant():
+                memories = []
         return SearchMemoryResponse(memories, answer.period, asked)
 
 
