@@ -99,7 +99,7 @@ class Found:
         for user, text, evidence in pairs:
             progress.add(1)
             found = memory.sync.search_memory(
-                app_name=APP, user_id=user, query=text, top_k=TOP_K
+                app_name=APP, user_id=user, query=text, top_k=TOP_K, min_confidence=0
             )
             right = sum(evidence_id(each) in evidence for each in found)
             if not found or (evidence and not right):

@@ -156,8 +156,8 @@ _SOMEBODY = """
 
 # Stop words of one language that name something in another: "which car?", "how is Kim?"
 _NAMES = """
-    car die man war son sin bin hat hay mag size par dove solo plus sue era pour mal come
-    ton fur wart den hem las dal ate kim ben mia ali ela ama dos van sent via fra
+    car die man war son sin bin hat hay mag size par dove solo plus sue era pour mal
+    come ton fur wart den hem las dal ate kim ben mia ali ela ama dos van sent via fra
 """
 
 _READ = 2_000  # characters; what comes later changes nothing
