@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -52,6 +53,28 @@ _KINDS = {
     "documents": "documents",
     "code": "code",
 }
+
+
+class Turn(NamedTuple):
+    """A message that asks nothing of a memory.
+
+    Attributes:
+        part: "held out", or what the rules and weights were made with.
+        sort: What it is, such as "thanks" or "code".
+        language: Its language.
+        text: The message.
+    """
+
+    part: str
+    sort: str
+    language: str
+    text: str
+
+
+def read_turns() -> list[Turn]:
+    """Return the messages that ask nothing of a memory."""
+    text = (CONVERSATIONS / "turns.json").read_text(encoding="utf-8")
+    return [Turn(**each) for each in json.loads(text)]
 
 
 def all_sets(

@@ -83,8 +83,8 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         embedder: As in `MemoryService`, for a path.
         top_k: The most memories of a query, at least 1.
         min_confidence: The least confidence of a memory, in [0, 1]. Default: that of
-            the service; in `update_context`, which nobody asks, 0.2 if the service has
-            none. See `vecall.tools.PreloadMemory`.
+            the service; in `update_context`, which nobody asks, see
+            `vecall.tools.PreloadMemory`.
         max_tokens: The most tokens that `update_context` adds, at least 1.
 
     Raises:

@@ -12,8 +12,12 @@ from vecall.scalars import exact, make_exact, short_repr
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
 
-UNASKED_CONFIDENCE = 0.2
-"""The least confidence of a memory that is recalled without being asked for."""
+UNASKED_RELEVANCE = 0.2
+"""The least relevance of a query with which nobody asked for memories. It also is the
+least confidence of a memory of services that know no relevance."""
+
+IRRELEVANT = 0.1
+"""If no memory has a word of the query, a search finds nothing below this relevance."""
 
 MOST_OFFSET = 10_000
 """Maximum of the offset of a search."""

@@ -173,8 +173,8 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         priority: 0 is never truncated.
         max_entries: Maximum number of memories in the block.
         max_tokens: Maximum number of tokens of the block.
-        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
-            the service, or 0.2. See `vecall.tools.PreloadMemory`.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: see
+            `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid.

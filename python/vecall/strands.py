@@ -37,9 +37,9 @@ class VecallMemoryStore(MemoryStore):
             service's.
         writable: Whether anything may be added; `add` refuses it otherwise.
         extraction: Strands' extraction settings; None extracts nothing.
-        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
-            the service, or 0.2. See `vecall.tools.PreloadMemory`. It holds
-            for all searches, as a manager inserts what they find by itself.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: see
+            `vecall.tools.PreloadMemory`. It holds for all searches, as a manager
+            inserts what they find by itself.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -287,12 +287,23 @@ class SearchMemoryResponse:
         memories: The memories.
         period: The period that the query names, whose memories come first; None if it
             names none.
+        asked: Returns the relevance; None if it is not known.
     """
 
     memories: list[MemoryEntry] = field(default_factory=list)
     period: Period | None = None
+    asked: Callable[[], float] | None = field(default=None, repr=False, compare=False)
 
     __repr__ = short_repr
+
+    @property
+    def relevance(self) -> float | None:
+        """How sure it is, in (0, 1), that the query asks for what the memories hold.
+
+        Thanks, orders, code and questions about the world are below 0.2. None if it is
+        not known: the service does not rank, or has a scorer of your own.
+        """
+        return None if self.asked is None else self.asked()
 
     def __iter__(self) -> Iterator[MemoryEntry]:
         """Iterate over the memories, best first."""
@@ -300,7 +311,7 @@ class SearchMemoryResponse:
 
     def with_memories(self, memories: list[MemoryEntry]) -> SearchMemoryResponse:
         """Return a response to the same query with other memories."""
-        return SearchMemoryResponse(memories, self.period)
+        return replace(self, memories=memories)
 
     def __len__(self) -> int:
         """Return the number of memories; an empty response is false."""

@@ -92,7 +92,7 @@ def test_a_hook_has_the_options_of_the_guide_by_default(home, verb):
         app="coding-agents",
         user="me",
         max_tokens=1_500,
-        min_confidence=0.2,
+        min_confidence=None,
         embedder="none",
     )
 

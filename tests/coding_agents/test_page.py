@@ -60,7 +60,6 @@ def test_the_table_of_options_is_that_of_the_command(page):
     named = {row[0].strip("`").split()[0] for row in rows(page, "option")}
     assert named - {"--settings", "--print"} == known
     assert f"| {options.MAX_TOKENS} |" in page
-    assert f"| {options.UNASKED_CONFIDENCE} |" in page
     assert f"`{options.APP}`" in page
     assert f"{transcript.MOST_TEXT_CHARACTERS:,} characters" in page
     assert f"{hook.MOST_CHARACTERS:,} characters" in page

@@ -29,7 +29,7 @@ UNRELATED = [
     "2+2?",
 ]
 WEAK = "What did the accountant say about zebra insurance forms in spring?"
-"""One word of it is in a memory, which is hardly relevant."""
+"""One word of it is in a memory, whose confidence is low."""
 
 Inject = Callable[..., str]
 """(memory, text, **options) -> what the model is given; the options are the door's."""
@@ -91,13 +91,16 @@ def check_unasked(
                 assert shown(inject(memory, text)) == [], text
             assert shown(inject(memory, ASKED)) == FACTS[:1]
     with filled(embedder=None) as memory:
-        assert shown(inject(memory, WEAK)) == []
+        assert shown(inject(memory, WEAK, min_confidence=0.2)) == []
+        assert shown(inject(memory, WEAK)) == FACTS[:1], "it may be the answer"
         for floor in (None, 0, 0.0):
             assert shown(inject(memory, WEAK, min_confidence=floor)) == FACTS[:1]
         assert shown(inject(memory, ASKED, min_confidence=1.0)) == []
         assert len(memory.sync.user(*who).search(WEAK)) == 1, "asked for, no floor"
     with filled(embedder=None, min_confidence=0.01) as memory:
         assert shown(inject(memory, WEAK)) == FACTS[:1], "the service's own floor"
+    with filled(embedder=None, min_confidence=0.2) as memory:
+        assert shown(inject(memory, WEAK)) == [], "the service's own floor"
     with filled(embedder=None, min_confidence=1.0) as memory:
         for options in ({}, {"min_confidence": None}):
             assert shown(inject(memory, ASKED, **options)) == []

@@ -214,8 +214,8 @@ class PreloadMemoryTool(VecallTool):
         max_entries: The maximum number of memories in a block.
         max_tokens: The maximum number of tokens in a block, including its frame; None:
             no limit. Long texts are cut, as in `vecall.tools.PreloadMemory`.
-        min_confidence: The least confidence of a memory, in [0, 1]; default: 0.2, or
-            that of the service. See `vecall.tools.PreloadMemory`.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: see
+            `vecall.tools.PreloadMemory`.
         format: "past_conversations", "bullets", "json" or "secure"; see
             `vecall.prompts.render.render`.
         placement: "user", or "system" for the end of the system instruction.

@@ -46,7 +46,7 @@ from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
 from vecall.system import open_private, process_age, replace, state_folder
 from vecall.tools.preload import PreloadMemory
-from vecall.types import Event, Filter, MemoryEntry
+from vecall.types import UNSET, Event, Filter, MemoryEntry
 
 # Reads what an agent writes to a hook's standard input.
 
@@ -309,7 +309,7 @@ def recalled(
     session_id: str | None,
     *,
     max_tokens: int,
-    min_confidence: float,
+    min_confidence: float | None,
 ) -> str:
     """Return a block of the memories that are relevant to a prompt.
 
@@ -321,7 +321,8 @@ def recalled(
         prompt: The prompt.
         session_id: The present session.
         max_tokens: The most tokens of the block, at least 1.
-        min_confidence: The least confidence of a memory, in [0, 1].
+        min_confidence: The least confidence of a memory, in [0, 1]; None is the default
+            of `PreloadMemory`.
 
     Returns:
         The block in the format "secure", which is stripped when a transcript with it is
@@ -333,7 +334,7 @@ def recalled(
         owner.user_id,
         max_entries=_MOST_RECALLED,
         max_tokens=max_tokens,
-        min_confidence=min_confidence,
+        min_confidence=UNSET if min_confidence is None else min_confidence,
         format="secure",
         count_tokens=_block_token_counter(max_tokens),
         filter=None if session_id is None else Filter(not_session_id=session_id),

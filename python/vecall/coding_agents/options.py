@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vecall.errors import ConfigError
-from vecall.limits import UNASKED_CONFIDENCE
 from vecall.system import DATA_FOLDER, data_folder, open_to_read
 
 APP = "coding-agents"
@@ -30,7 +29,8 @@ class Options:
         app: The app.
         user: The user; None for one of the project's folder.
         max_tokens: The most tokens of a block.
-        min_confidence: The least confidence of a recalled memory.
+        min_confidence: The least confidence of a recalled memory; None is the default
+            of `PreloadMemory`.
         embedder: "none" searches by words, without loading a model.
     """
 
@@ -38,7 +38,7 @@ class Options:
     app: str
     user: str | None
     max_tokens: int
-    min_confidence: float
+    min_confidence: float | None
     embedder: str
 
 
@@ -89,9 +89,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--min-confidence",
         type=_share,
-        default=UNASKED_CONFIDENCE,
         metavar="P",
-        help="the least confidence of a memory, 0 to 1 (%(default)s)",
+        help="the least confidence of a memory, 0 to 1; without it, a prompt that asks "
+        "nothing of the memory gets none, and any other the best memories",
     )
     command.add_argument(
         "--embedder",
@@ -125,7 +125,7 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
             server has no such option.
     """
     given: list[str] = []
-    if of_server and (parsed.user_from or parsed.min_confidence != UNASKED_CONFIDENCE):
+    if of_server and (parsed.user_from or parsed.min_confidence is not None):
         msg = (
             "user-from, min-confidence: only hooks have them; this agent gets a server"
         )
@@ -141,7 +141,7 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
         given += ["--user", parsed.user]
     if parsed.max_tokens != MAX_TOKENS:
         given += ["--max-tokens", str(parsed.max_tokens)]
-    if parsed.min_confidence != UNASKED_CONFIDENCE:
+    if parsed.min_confidence is not None:
         given += ["--min-confidence", str(parsed.min_confidence)]
     if parsed.embedder != "none":
         given += ["--embedder", parsed.embedder]

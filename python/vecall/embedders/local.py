@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import struct
 import sys
 import threading
@@ -50,6 +51,21 @@ _PIECES = "sp.model"
 _PARTS = 17  # of the table: row i is in part i modulo 17
 _CHECKSUM = 0xE0D49458  # of what both files hold, in version 0.2.1
 _MOST_AT_ONCE = 4
+
+
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u2026\u3002\uff01\uff1f\u061f])\s+|\n+|(?<=[\u3002\uff01\uff1f])"
+)
+_SENTENCE_LENGTH = 12  # characters; shorter ones say little
+_SHORTEST_NORM = 1e-9
+
+
+def _longest_sentences(text: str) -> list[str]:
+    """Return the two longest sentences of a text that has three or more; else []."""
+    if len(text) < 3 * _SENTENCE_LENGTH:
+        return []
+    found = [s for s in _SENTENCE_END.split(text) if len(s) >= _SENTENCE_LENGTH]
+    return sorted(found, key=len, reverse=True)[:2] if len(found) > 2 else []
 
 
 class _Model:
@@ -286,9 +302,22 @@ class LocalEmbedder:
         return self._model.encoder().encode([without_surrogates(t) for t in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 (len(texts), 512) of norm 1, after the query map."""
-        vectors = self.embed(texts)
-        return vectors if self._map is None else self._map(vectors)
+        """Return float32 (len(texts), 512) of norm 1, after the query map.
+
+        A long message asks in one of its sentences. So the vector of a text of three
+        sentences or more is the mean of its own and of its two longest sentences'.
+        """
+        sentences = [_longest_sentences(text) for text in texts]
+        vectors = self.embed([*texts, *(each for two in sentences for each in two)])
+        if self._map is not None:
+            vectors = self._map(vectors)
+        whole, place = vectors[: len(texts)], len(texts)
+        for at, two in enumerate(sentences):
+            if two:
+                mean = whole[at] + vectors[place : place + len(two)].mean(axis=0)
+                whole[at] = mean / max(float(np.linalg.norm(mean)), _SHORTEST_NORM)
+                place += len(two)
+        return whole
 
 
 # Local ONNX models, run by the package fastembed.

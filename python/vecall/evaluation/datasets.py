@@ -35,12 +35,15 @@ class Question:
             of it. Empty: the question is unanswerable.
         groups: The pieces of evidence. Several ids may hold the same piece: a piece is
             found when any of its ids is found. Empty: each id of `evidence` is a piece.
+        before: The question is asked at this time, in seconds since 1970: later
+            memories do not exist yet. None: all of them do.
     """
 
     text: str
     category: str
     evidence: frozenset[str]
     groups: tuple[frozenset[str], ...] = ()
+    before: float | None = None
 
     @property
     def pieces(self) -> tuple[frozenset[str], ...]:
@@ -116,7 +119,8 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
 
     The form is {"conversations": [{"user", "sessions": [{"id", "events": [[id, author,
     seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
-    "unanswerable": [text, …]}, …]}. Any id of a group is enough.
+    "unanswerable": [text, …]}, …]}. Any id of a group is enough. A question with
+    "after": N is asked when only the first N sessions are stored.
 
     Raises:
         InvalidArgumentError: The file has another shape.
@@ -126,7 +130,7 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
         return [
             _beam_conversation(chat, app_name) for chat in document["conversations"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         msg = "file: expected BEAM's JSON, an object with conversations"
         raise InvalidArgumentError(msg) from None
 
@@ -152,7 +156,10 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
         )
         evidence = frozenset[str]().union(*groups)
         category = str(question["category"])
-        questions.append(Question(str(question["text"]), category, evidence, groups))
+        text, before = str(question["text"]), None
+        if "after" in question:
+            before = float(chat["sessions"][question["after"]]["events"][0][2])
+        questions.append(Question(text, category, evidence, groups, before))
     questions += [
         Question(str(text), "unanswerable", frozenset())
         for text in _checked_list(chat["unanswerable"])

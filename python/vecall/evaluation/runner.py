@@ -29,7 +29,7 @@ from vecall.ranking.calibration import Calibration, Signals
 from vecall.ranking.options import COSINE_ALONE, Ranking
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
-from vecall.types import MemoryEntry
+from vecall.types import Filter, MemoryEntry
 
 APP = "eval"
 DEPTHS = (5, 10, 20)
@@ -250,11 +250,11 @@ class SystemUnderTest:
     def _ask_question(
         self, user: str, question: Question, mode: Mode, fully: bool
     ) -> QuestionResult:
-        found = self._search(user, question.text, mode, explain=fully)
+        found = self._search(user, question, mode, explain=fully)
         seconds = 0.0
         if fully:  # warm: the first search loaded the user and cached the vector
             begin = time.perf_counter()
-            self._search(user, question.text, mode)
+            self._search(user, question, mode)
             seconds = time.perf_counter() - begin
         hits: tuple[Hit, ...] = ()
         if fully:
@@ -273,7 +273,7 @@ class SystemUnderTest:
     def _search(
         self,
         user: str,
-        text: str,
+        question: Question,
         mode: Mode,
         *,
         explain: bool = False,
@@ -281,8 +281,9 @@ class SystemUnderTest:
         found = self.memory.sync.search_memory(
             app_name=APP,
             user_id=user,
-            query=text,
+            query=question.text,
             top_k=DEEPEST,
+            filter=Filter(before=question.before),
             ranking=mode.ranking,
             explain=explain,
         )

@@ -66,8 +66,8 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
         remember: Whether messages become memories.
         max_entries: Maximum number of memories in the block.
         max_tokens: Maximum number of tokens of the block.
-        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
-            the service, or 0.2. See `vecall.tools.PreloadMemory`.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: see
+            `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name or a number is invalid; for a function, in a run.

@@ -91,7 +91,7 @@ of a query. The engine does not count terms with this bit in the length of a mem
 looks up an optional term with and without the bit."""
 
 
-_ALL_STOP_WORDS = {
+ALL_STOP_WORDS = {
     **STOP_WORDS,
     ARABIC: ARABIC_STOP_WORDS,
     GREEK: GREEK_STOP_WORDS,
@@ -108,7 +108,7 @@ class Language:
         """Create the stemmer of a language, by Snowball's name."""
         self._stemmer = snowball(name)
         self._english = snowball(ENGLISH)
-        self._stop_words = _ALL_STOP_WORDS[name]
+        self._stop_words = ALL_STOP_WORDS[name]
         self._plain = PLAIN_FORMS if name == ENGLISH else {}
         self._months = MONTH_NAMES.get(name, {})
         self.terms: dict[str, int] = {}
@@ -202,7 +202,7 @@ class _Vietnamese(Language):
 
     def __init__(self, name: str) -> None:
         super().__init__(ENGLISH)
-        self._stop_words = _ALL_STOP_WORDS[name]
+        self._stop_words = ALL_STOP_WORDS[name]
         self._months = {}
 
     def stem(self, word: str) -> str:

@@ -256,6 +256,10 @@ class Searches(Runtime):
             time_zone=self.time_zone
             if arguments.time_zone is None
             else check_time_zone(arguments.time_zone),
+            drops=min_confidence is None
+            and min_similarity is None
+            and arguments.vector is None
+            and ranking.fusion == "convex",
         )
 
     async def _merged(

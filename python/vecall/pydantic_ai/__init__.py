@@ -67,8 +67,8 @@ class VecallMemory(AbstractCapability[Any]):
         preload: Whether memories are inserted before the user prompt.
         remember: Whether prompts and outputs become memories.
         max_tokens: Maximum number of tokens of the block.
-        min_confidence: The least confidence of a memory, in [0, 1]; default: that of
-            the service, or 0.2. See `vecall.tools.PreloadMemory`.
+        min_confidence: The least confidence of a memory, in [0, 1]; default: see
+            `vecall.tools.PreloadMemory`.
 
     Raises:
         InvalidArgumentError: A name is invalid; for a function, when a run begins. Or

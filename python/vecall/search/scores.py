@@ -15,6 +15,7 @@ from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
+from vecall.embedders import Vectors
 from vecall.embedders.base import is_async
 from vecall.errors import (
     ClosedError,
@@ -26,6 +27,7 @@ from vecall.errors import (
 from vecall.lexical import content_words
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DAY, Ranking, weight_of
+from vecall.ranking.relevance import Asked, most_relevant
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
@@ -35,6 +37,9 @@ from vecall.types import MemoryEntry, SearchMemoryResponse
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
 """(memory with default scores, query) -> (confidence or None, importance). It runs on
 the caller's thread for every memory of every search, so it must be fast."""
+
+
+_FIRST = 5  # memories that tell whether a query asks for something
 
 
 class QueryStats(NamedTuple):
@@ -116,6 +121,7 @@ class Scoring:
         self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
+        self._model_id = model_id
         self._words = calibration.words.law()
         self._matches = calibration.of_matches().law()
         self.known_model = False
@@ -143,6 +149,24 @@ class Scoring:
         rated = law.rate(hits, answer.best, scale)
         for (hit, _), values in zip(found, rated, strict=True):
             hit.place, hit.relative, hit.confidence = values
+
+    def asked(
+        self,
+        query: str,
+        found: Sequence[tuple[Hit, Row]],
+        answer: QueryStats,
+        vector: Vectors | None,
+    ) -> Asked:
+        """Return what the relevance of a query depends on."""
+        first = [hit for hit, _ in found[:_FIRST]]
+        return Asked(
+            query,
+            max([hit.confidence for hit in first], default=0.0),
+            max([hit.score_parts[0] for hit in first], default=0.0),
+            answer.coverage,
+            vector if answer.has_vector else None,
+            self._model_id,
+        )
 
     def rate_matches(
         self, found: Sequence[tuple[float, Row]]
@@ -394,4 +418,9 @@ def merge_scopes(
             ranked.append((-confidence, place, turn, replace(memory, scope=scope)))
     ranked.sort(key=lambda entry: entry[:3])
     period = next((answer.period for answer in answers.values()), None)
-    return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]], period)
+    asked = tuple(each.asked for each in answers.values() if each.asked is not None)
+    return SearchMemoryResponse(
+        [memory for *_, memory in ranked[:top_k]],
+        period,
+        partial(most_relevant, asked) if asked else None,
+    )

@@ -397,6 +397,7 @@ class SearchRequest(NamedTuple):
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
     by_period: bool = True  # whether a period that the query names counts
     time_zone: tzinfo | None = None  # of the days that the query names; None is UTC
+    drops: bool = False  # whether it finds nothing if all is surely irrelevant
 
 
 class Searcher:
@@ -494,8 +495,10 @@ class Searcher:
         if not is_plain:
             found = await self._reordered(request, found, answer, now)
         if len(found) <= _INLINE:
-            return self._response(found, answer, request, now)
-        return await self._apart(request, self._response, found, answer, request, now)
+            return self._response(found, answer, request, vector, now)
+        return await self._apart(
+            request, self._response, found, answer, request, vector, now
+        )
 
     async def _apart(
         self, request: SearchRequest, work: Callable[..., T], *args: Any
@@ -664,7 +667,12 @@ class Searcher:
         )
 
     def _response(
-        self, found: Found, answer: QueryStats, request: SearchRequest, now: float
+        self,
+        found: Found,
+        answer: QueryStats,
+        request: SearchRequest,
+        vector: Vectors | None,
+        now: float,
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
@@ -683,7 +691,12 @@ class Searcher:
             if floor and (memory.confidence is None or memory.confidence < floor):
                 continue
             memories.append(memory)
-        return SearchMemoryResponse(memories, answer.period)
+        asked = None  # a scorer of one's own decides alone
+        if not scoring.is_custom:
+            asked = scoring.asked(request.query, found, answer, vector)
+            if request.drops and asked.is_irrelevant():
+                memories = []
+        return SearchMemoryResponse(memories, answer.period, asked)
 
 
 def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:

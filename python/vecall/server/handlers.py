@@ -40,7 +40,7 @@ from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
-from vecall.tools.preload import floor_of
+from vecall.tools.preload import worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
@@ -310,14 +310,14 @@ async def preload(call: RequestContext) -> Response:
         )
         block = await tool.block(query, turn=app)
     given = tool.turns.already_recalled((app, user), app)
-    least = floor_of(memory, floor)
+    least = memory.min_confidence if floor in (UNSET, None) else floor
     entries = found.memories
+    sure = set(map(key_of, worth_telling(memory, query, found, floor, least)))
 
     def fate(entry: MemoryEntry) -> str:
         if key_of(entry) in given:
             return "shown"
-        is_sure = (entry.confidence or 0.0) >= (least or 0.0)
-        return "no_room" if is_sure else "unsure"
+        return "no_room" if key_of(entry) in sure else "unsure"
 
     def write(each: Each) -> Response:
         memories = [{"memory": shown(it), "fate": fate(it)} for it in each(entries)]

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 from vecall.content import text_parts
 from vecall.errors import ConfigError
-from vecall.limits import UNASKED_CONFIDENCE
+from vecall.lexical.small_talk import asking
+from vecall.limits import UNASKED_RELEVANCE
 from vecall.prompts.render import counter, render
 from vecall.protocols import MemoryProtocol
-from vecall.ranking.options import Ranking
 from vecall.tools.base import (
     Answer,
     MemoryTool,
@@ -22,7 +22,6 @@ from vecall.tools.base import (
     at_least_one,
     checked_filter,
     insert_block,
-    limits_of,
     search_with_fallback,
     takes,
 )
@@ -35,16 +34,27 @@ from vecall.tools.output import (
     marked,
     pieces_of,
 )
-from vecall.types import UNSET, FilterLike, MemoryEntry, Unset, check_share
+from vecall.types import (
+    UNSET,
+    FilterLike,
+    MemoryEntry,
+    SearchMemoryResponse,
+    Unset,
+    check_share,
+)
 
-# The floor on memories that come into a model's context without being asked for.
+_LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
+
+# Decides which memories come into a model's context without being asked for.
 
 
 UnaskedFloor = float | Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
 
-UNSET, the default, is the `min_confidence` of the service, or 0.2 if the service has
-none. None is the service's alone, a number replaces both, and 0 lets everything pass.
+UNSET, the default, is the `min_confidence` of the service. If it has none, nothing
+passes if the `relevance` of the response is below 0.2, as after "Thanks!", and
+otherwise every memory that is not far below the best one. None is the service's floor
+alone, a number replaces both, and 0 lets everything pass.
 """
 
 
@@ -59,21 +69,13 @@ def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
     return check_share(floor, "min_confidence")
 
 
-def floor_of(memory: object, floor: UnaskedFloor) -> float | None:
-    """Return the confidence that a floor stands for; None lets everything pass."""
-    own: float | None = getattr(memory, "min_confidence", None)
-    if isinstance(floor, Unset):
-        return UNASKED_CONFIDENCE if own is None else own
-    return own if floor is None else floor
-
-
 async def search_unasked(
     memory: Any, floor: UnaskedFloor, **arguments: Any
 ) -> list[MemoryEntry]:
     """Return the memories for a text with which nobody asked for memories.
 
-    A floor also holds for services whose search takes none. There, and with the default
-    floor, a memory without a confidence passes, as one of another library.
+    A floor also holds for services whose search takes none. There a memory without a
+    confidence passes, as one of another library.
 
     Args:
         memory: The memory service, of vecall or another library.
@@ -84,24 +86,45 @@ async def search_unasked(
         ConfigError: The service's search does not support the filter.
     """
     least = None if isinstance(floor, Unset) else floor
-    most = arguments.get("top_k")
-    own = getattr(memory, "min_confidence", None)
-    if isinstance(floor, Unset) and own is None:
-        least = floor_of(memory, floor)
-        ranking = getattr(memory, "ranking", None)
-        if most and isinstance(ranking, Ranking) and not ranking.is_plain:
-            # Sure memories may be far down; those below the floor take no place.
-            depth = min(ranking.depth, limits_of(memory).max_top_k)
-            arguments["top_k"] = max(most, depth)
-    elif least is not None and takes(memory.search_memory, "min_confidence"):
+    if least is not None and takes(memory.search_memory, "min_confidence"):
         arguments["min_confidence"], least = floor, None
     found, _ = await search_with_fallback(memory, **arguments)
-    passing = [
+    return worth_telling(memory, arguments["query"], found, floor, least)
+
+
+def worth_telling(
+    memory: object,
+    query: str,
+    found: SearchMemoryResponse,
+    floor: UnaskedFloor,
+    least: float | None,
+) -> list[MemoryEntry]:
+    """Return what passes of memories that were found for a text that did not ask.
+
+    Args:
+        memory: The memory service.
+        query: The text.
+        found: What the search found.
+        floor: The floor, as in `search_unasked`.
+        least: The confidence that the search did not check itself; None: none.
+    """
+    if isinstance(floor, Unset) and getattr(memory, "min_confidence", None) is None:
+        if found.relevance is not None:
+            return _worth_showing(found) if found.relevance >= UNASKED_RELEVANCE else []
+        if asking(query).nothing:
+            return []
+        least = UNASKED_RELEVANCE
+    return [
         each
         for each in found.memories
         if least is None or each.confidence is None or each.confidence >= least
     ]
-    return passing[:most]
+
+
+def _worth_showing(found: SearchMemoryResponse) -> list[MemoryEntry]:
+    """Return the memories that are not far below the best one."""
+    best = max((each.score or 0.0 for each in found), default=0.0)
+    return [each for each in found if (each.score or 0.0) >= _LEAST_SHARE * best]
 
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
@@ -137,9 +160,9 @@ class PreloadMemory(MemoryTool):
             first those that do not fit alone, then cut texts, then those with the
             lowest `confidence * importance`, or the lowest rank without scores.
         min_confidence: The least confidence of a memory, in [0, 1]. Default: the
-            service's `min_confidence`, or 0.2 if it has none, so that a message that
-            asks nothing of the memory gets no block. None: the service's alone. 0: no
-            floor.
+            service's `min_confidence`. If it has none, a message that asks nothing of
+            the memory gets no block, and any other the best memories. None: the
+            service's alone. 0: no floor.
         format: As in `render`.
         placement: Where `place` inserts a block.
         scores: Whether to show confidence and importance. They depend on the question
