@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -217,21 +218,24 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
-    target, total = Path(options.target), _size(Path(options.path))
+    target, total = Path(options.target), Path(options.path)
+    parts = f"{glob.escape(target.name)}.*.part"  # what a backup writes to
+
+    def copied(paths: Iterable[Path] = ()) -> int:
+        with suppress(OSError):  # it has its name now
+            found = paths or target.parent.glob(parts)
+            return sum(each.stat().st_size for each in found) // 1_000_000
+        return 0
+
+    told = f"{target} is complete or not there; delete {target}.*.part"
     with (
         opened_plainly(options.path) as memory,
         naming(options.target),
-        Progress("copying").watching(lambda: _size(target), total),
+        Progress("MB copied:", after=told).watching(copied, copied([total])),
     ):
         memory.sync.admin.backup(options.target)
     size = Path(options.target).stat().st_size
     _print_result(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
-    return 0
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):  # it is not there yet
-        return path.stat().st_size
     return 0
 
 
@@ -247,7 +251,8 @@ def run_export(options: argparse.Namespace) -> int:
         if (app, user) != (None, None):
             app = app_of(memory, app)
             user = user if user is None else user_of(memory, app, user)
-        with naming(options.target):
+        told = Progress("exporting", after=f"{options.target} is not complete")
+        with naming(options.target), told.watching():
             if is_lines:
                 count = memory.sync.admin.export_jsonl(
                     sys.stdout if to_output else options.target,
