@@ -505,7 +505,7 @@ def test_progress_has_a_rate_and_the_time_that_is_left(folder):
         "first = FunctionEmbedder(vectors, model_id='m', dimensions=4)\n"
     )
     told = _on_a_terminal("reembed", "--embedder", "slow:first")
-    assert re.search(r"embedding \d+, \d+/s, \d+%, 0:0\d left", told)
+    assert re.search(r"embedding \d+, [\d.]+/s, \d+%, 0:0\d left", told)
 
 
 def test_an_interrupt_ends_a_command_and_says_what_was_done(folder):

@@ -486,8 +486,9 @@ class Progress:
         if (now - self._drawn < 0.1 and not ends) or not sys.stderr.isatty():
             return
         self._drawn, passed = now, max(now - self._begun, 0.001)
-        rate = f" {count:,}, {count / passed:,.0f}/s"
-        line = self._label + (rate if count else f", {_clock(passed)}")
+        rate = count / passed
+        told = f" {count:,}, {rate:,.{int(rate < 10)}f}/s"
+        line = self._label + (told if count else f", {_clock(passed)}")
         if total and done:
             share = min(done / total, 1.0)
             left = _clock(passed * (1.0 - share) / share)
@@ -502,7 +503,7 @@ class Progress:
 
         def watch() -> None:
             while not ended.wait(0.2):
-                self.at(done(), total, 0)
+                self.at(done(), total, done())
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()

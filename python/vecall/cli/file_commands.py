@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -248,19 +249,30 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
-    target, total, removed = Path(options.target), _size(Path(options.path)), 0
-    with opened_plainly(options.path) as memory, naming(options.target):
+    file, target, removed = Path(options.path), Path(options.target), 0
+    folder = target.parent if options.keep is None else target
+    # What a backup writes to.
+    parts = "*.part" if options.keep else f"{glob.escape(target.name)}.*.part"
+
+    def copied(paths: Iterable[Path] = ()) -> int:
+        with suppress(OSError):  # it has its name now
+            found = paths or folder.glob(parts)
+            return sum(each.stat().st_size for each in found) // 1_000_000
+        return 0
+
+    told = f"{target} is complete or not there; delete {folder / parts}"
+    with (
+        opened_plainly(options.path) as memory,
+        naming(options.target),
+        Progress("MB copied:", after=told).watching(copied, copied([file])),
+    ):
+        backup = memory.sync.admin.backup
         if options.keep is None:
-            with Progress("copying").watching(lambda: _size(target), total):
-                memory.sync.admin.backup(target)
+            backup(target)
         else:
             make_folder(target, "target")
             target, removed = keep_backups(
-                Path(options.path),
-                target,
-                options.keep,
-                memory.sync.admin.backup,
-                require_whole,
+                file, target, options.keep, backup, require_whole
             )
     facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
     line = f"{facts['bytes']:,} bytes in {target}"
@@ -285,12 +297,6 @@ def run_restore_backup(options: argparse.Namespace) -> int:
     return 0
 
 
-def _size(path: Path) -> int:
-    with suppress(OSError):  # it is not there yet
-        return path.stat().st_size
-    return 0
-
-
 def run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
     is_lines = options.format == "jsonl"
@@ -303,7 +309,8 @@ def run_export(options: argparse.Namespace) -> int:
         if (app, user) != (None, None):
             app = app_of(memory, app)
             user = user if user is None else user_of(memory, app, user)
-        with naming(options.target):
+        told = Progress("exporting", after=f"{options.target} is not complete")
+        with naming(options.target), told.watching():
             if is_lines:
                 count = memory.sync.admin.export_jsonl(
                     sys.stdout if to_output else options.target,
