@@ -22,7 +22,7 @@ from vecall._core import Engine
 from vecall.clock import to_micros
 from vecall.concurrency.executor import FairPool, Pool, freeing_frames
 from vecall.errors import ClosedError, InvalidArgumentError
-from vecall.lexical import memory_terms
+from vecall.lexical import terms_of_memories
 from vecall.store import Change, Row, RowWithVector, Version
 
 _FORGOTTEN_KEPT = 10_000  # changes; rows of a slower reader are not cached
@@ -219,14 +219,13 @@ def _is_refused(
 def _add(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    terms: list[int] = []
-    offsets = [0]
+    terms, offsets = terms_of_memories(
+        [(entry.row.text, entry.row.author, entry.row.ts) for entry in stored]
+    )
     columns: list[tuple[Any, ...]] = []
     names = _Names({None: 0})
     for entry in stored:
         row = entry.row
-        terms += memory_terms(row.text, row.author, row.ts)
-        offsets.append(len(terms))
         end, pos = row.end, row.pos
         columns.append(
             (
@@ -247,8 +246,8 @@ def _add(
         np.array(ends, np.int64),
         np.array(sessions, np.uint64),
         np.array(positions, np.float64),
-        np.array(terms, np.uint64),
-        np.array(offsets, np.int64),
+        terms,
+        offsets,
         *_vectors(engine.dim, stored, model),
         np.array(authors, np.uint64),
         np.array(kinds, np.uint64),
