@@ -280,7 +280,7 @@ def test_words_beyond_the_limit_are_forgotten_and_found_again():
         told = [
             f"{number:06}".translate(digits) for number in range(begin, begin + 50_000)
         ]
-        memories = [("the " + " ".join(told), None, None)]
+        memories = [(" ".join(told), None, None)]
         terms, _ = analyzer.memory_terms(memories, stems, memory_terms)
         assert terms.tolist() == stems(0, told)
     assert analyzer.nbytes < empty + 130_000 * 150
