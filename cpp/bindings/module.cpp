@@ -12,5 +12,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   vecall::bindings::bind_encoder(module);
   vecall::bindings::bind_engine(module);
   vecall::bindings::bind_process_end(module);
+  vecall::bindings::bind_rows(module);
   vecall::bindings::bind_testing(module);
 }

@@ -19,6 +19,7 @@ __all__: list[str] = [
     "Ranking",
     "TextAnalyzer",
     "build_info",
+    "joined_values",
     "testing",
 ]
 
@@ -852,6 +853,21 @@ def build_info() -> dict[str, typing.Any]:
 
     Raises:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+
+def joined_values(values: list[str | float | None]) -> bytes | None:
+    """
+    Joins the texts of a row's values by null characters.
+
+    Args:
+        values: Each a str, a float, an int or None, which has no text.
+
+    Returns:
+        The texts in UTF-8, numbers as `repr` spells them. None if a value is of another
+        type or an int has more than 64 bits.
+
+    Raises:
+        UnicodeEncodeError: A text has a lone surrogate.
     """
 
 __version__: str

@@ -66,9 +66,9 @@ class TextAnalyzer {
     std::size_t unit_bytes = 1;
   };
   struct Memory {
-    Text text;
-    Text author;                 // empty without one
-    std::optional<double> time;  // seconds since 1970
+    Text text = {};
+    Text author = {};                 // empty without one
+    std::optional<double> time = {};  // seconds since 1970
   };
   enum class Outcome : std::uint8_t {
     kDone,

@@ -168,9 +168,9 @@ void append_mixed_parts(const Alphabet& alphabet, View folded,
   const auto is_digit = [&](char16_t letter) { return alphabet.is(letter, kDigit); };
   for_each_run(alphabet, folded, [&](View run) {
     const bool digits_first = is_digit(run.front());
-    const auto border = digits_first
-                            ? std::find_if_not(run.begin(), run.end(), is_digit)
-                            : std::find_if(run.begin(), run.end(), is_digit);
+    const View::const_iterator border =
+        digits_first ? std::find_if_not(run.begin(), run.end(), is_digit)
+                     : std::find_if(run.begin(), run.end(), is_digit);
     const auto first = static_cast<std::size_t>(border - run.begin());
     const std::size_t rest = run.size() - first;
     const View letters = digits_first ? run.substr(first) : run.substr(0, first);
@@ -207,9 +207,9 @@ bool has_time_number(const Alphabet& alphabet, View folded,
   bool found = false;
   for_each_run(alphabet, folded, [&](View run) {
     if (found || !alphabet.is(run.front(), kDigit)) return;
-    const auto end = std::find_if_not(run.begin(), run.end(), [&](char16_t letter) {
-      return alphabet.is(letter, kDigit);
-    });
+    const View::const_iterator end =
+        std::find_if_not(run.begin(), run.end(),
+                         [&](char16_t letter) { return alphabet.is(letter, kDigit); });
     const auto digits = static_cast<std::size_t>(end - run.begin());
     const View century = run.substr(0, 2);
     found = digits == run.size() ? digits == 4 && (century == u"19" || century == u"20")

@@ -40,13 +40,17 @@ WordSet set_of(const TextRules::Words& words) {
 }
 
 WordTable::Flagged flagged_words(const TextRules& rules) {
-  std::map<std::u16string, std::uint16_t> flags;
+  std::map<std::u16string, unsigned> flags;
   for (std::size_t language = 0; language < rules.stop_words.size(); ++language) {
     for (const auto& word : rules.stop_words[language]) flags[word] |= 1U << language;
   }
   for (const auto& word : rules.telling) flags[word] |= kTelling;
   for (const auto& word : rules.time_words) flags[word] |= kTimeWord;
-  return {flags.begin(), flags.end()};
+  WordTable::Flagged flagged;
+  for (const auto& [word, its] : flags) {
+    flagged.emplace_back(word, static_cast<std::uint16_t>(its));
+  }
+  return flagged;
 }
 
 }  // namespace

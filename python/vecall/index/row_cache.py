@@ -167,12 +167,6 @@ def name_key(name: str) -> int:
     return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
 
 
-def _session(row: Row) -> int:
-    if row.session is not None:
-        return name_key(row.session)
-    return 0 if row.pos is None else _UNKNOWN_SESSION
-
-
 class _Names(dict[str | None, int]):
     """Caches the numbers of names within one batch."""
 
@@ -232,7 +226,7 @@ def _add(
                 row.rid,
                 to_micros(row.time),
                 _NEVER if end is None else to_micros(end),
-                _session(row),
+                names[row.session] or (0 if pos is None else _UNKNOWN_SESSION),
                 _NOWHERE if pos is None else pos,
                 names[row.author],
                 names[row.kind],

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from vecall._core import joined_values
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
 from vecall.store.values import ITEM_COLUMNS, PIECES, canonical, old_spellings
@@ -168,11 +169,11 @@ def _checksummed_values(row: Row) -> list[object]:
 
 def checksum(row: Row, vec: bytes | None) -> int:
     """Return the CRC-32 of a row: of its vector and all columns but `updated_at`."""
-    texts = [
-        value if type(value) is str else "" if value is None else canonical(value)
-        for value in _checksummed_values(row)
-    ]
-    return _compute_row_crc(texts, vec)
+    values = _checksummed_values(row)
+    joined = joined_values(values)
+    if joined is None:
+        return _compute_row_crc(list(map(canonical, values)), vec)
+    return zlib.crc32(vec or b"", zlib.crc32(joined))
 
 
 def _compute_row_crc(texts: list[str], vec: bytes | None) -> int:
