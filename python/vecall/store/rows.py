@@ -153,13 +153,13 @@ _ALWAYS_SUMMED = Row._fields.index("uses")
 _WAS_NUMPY = tuple(map(Row._fields.index, ("created_at", "expires_at")))
 
 
-def _checksummed_values(row: Row) -> list[object]:
+def _checksummed_values(row: Row) -> list[str | float | None]:
     """Return what a checksum is of, besides the vector: all columns but `updated_at`.
 
     Columns that were added to the format later are included only if they have a value.
     So rows from before keep their checksum.
     """
-    summed: list[object] = list(row[:_ALWAYS_SUMMED])
+    summed: list[str | float | None] = list(row[:_ALWAYS_SUMMED])
     if row.uses is not None or row.last_used is not None:
         summed += [row.uses, row.last_used]
     if row.valid_until is not None or row.supersedes is not None:
