@@ -6,6 +6,7 @@
 
 namespace vecall::bindings {
 
+void bind_analysis(pybind11::module_& module);
 void bind_confidence(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_info(pybind11::module_& module);
@@ -15,6 +16,7 @@ void bind_ranking(pybind11::module_& module);
 void bind_encoder(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_process_end(pybind11::module_& module);
+void bind_rows(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 
 }  // namespace vecall::bindings

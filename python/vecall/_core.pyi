@@ -17,9 +17,54 @@ __all__: list[str] = [
     "LinearMap",
     "ProcessEnd",
     "Ranking",
+    "TextAnalyzer",
     "build_info",
+    "joined_values",
     "testing",
 ]
+
+class TextAnalyzer:
+    """
+    Finds the terms of memories in Latin letters, as `vecall.lexical` does.
+
+    Safe to share between threads. It remembers the terms of up to 100,000 words.
+
+    Args:
+        rules: The tables of the analysis, by the names of the members of `TextRules`
+            (cpp/include/vecall/text_analyzer.hpp).
+
+    Raises:
+        InvalidArgumentError: The tables contradict themselves.
+        InvalidTypeError: A table is missing or of another type.
+    """
+    def __init__(self, rules: dict[str, typing.Any]) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def memory_terms(
+        self,
+        memories: list[tuple[str, str | None, float | None]],
+        stems: collections.abc.Callable[[int, list[str]], list[int]],
+        reference: collections.abc.Callable[[str, str | None, float | None], list[int]],
+    ) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.int64]]:
+        """
+        Finds the terms of memories.
+
+        Args:
+            memories: Text, author and time in seconds since 1970 of each.
+            stems: Returns the terms of new words, 0 for none. Its first argument is the number
+                of a language in `stop_words`, or 7 for the marks of names.
+            reference: Returns the terms of a memory that the tables do not cover.
+
+        Returns:
+            The terms, uint64; and int64 (len(memories) + 1), where those of each begin and end.
+
+        Raises:
+            InvalidTypeError: No list of (text, author, time).
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that it holds, in bytes.
+        """
 
 class Confidence:
     """
@@ -834,6 +879,21 @@ def build_info() -> dict[str, typing.Any]:
 
     Raises:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+
+def joined_values(values: list[str | float | None]) -> bytes | None:
+    """
+    Joins the texts of a row's values by null characters.
+
+    Args:
+        values: Each a str, a float, an int or None, which has no text.
+
+    Returns:
+        The texts in UTF-8, numbers as `repr` spells them. None if a value is of another
+        type or an int has more than 64 bits.
+
+    Raises:
+        UnicodeEncodeError: A text has a lone surrogate.
     """
 
 __version__: str

@@ -27,7 +27,7 @@ MARKS = (
 
 # All others, also U+FF9E and U+FF9F, which become marks, and some blocks in which later
 # versions of Unicode have more.
-_RARE_MARKS = (
+RARE_MARKS = (
     "\u05bf-\u05c7\u06d6-\u06ed\u0711\u0730-\u074a\u07eb-\u07fd\u0816-\u082d\u0859-\u085b\u0890-\u08ff"
     "\u302a-\u302f\u3099\u309a\ua66f-\uabed\ufb1e\ufe20-\ufe2f\uff9e\uff9f"
     "\u0f18-\u0fc6\u108d\u135d-\u135f\u1712-\u1734\u17dd\u18a9\u1939-\u193b\u1a17-\u1a7f\u1ab0-\u1aff"
@@ -37,7 +37,7 @@ _RARE_MARKS = (
     "\U0001d165-\U0001d244\U0001e000-\U0001e94a"
 )
 _MOST_MARKS = 30
-_MANY_MARKS = re.compile(rf"[{MARKS}{_RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
+_MANY_MARKS = re.compile(rf"[{MARKS}{RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
 _Form = Literal["NFC", "NFD", "NFKC"]
 _PART = 16_384  # characters that are normalised at once
 # Letters that combine with none before them. Runs without one of these become little

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
 from vecall.lexical.languages import STOP_WORDS
 from vecall.lexical.tokenizer import has_word
-from vecall.text import _RARE_MARKS, normalise
+from vecall.text import RARE_MARKS, normalise
 
-RARE_MARK = re.compile(f"[{_RARE_MARKS}]")
+RARE_MARK = re.compile(f"[{RARE_MARKS}]")
 
 
 def asked(text: str) -> list[int]:

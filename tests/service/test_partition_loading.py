@@ -23,15 +23,15 @@ class SlowAnalysis:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go_on = threading.Event()
         self.entered = 0
-        real = _engine_rows.memory_terms
+        real = _engine_rows.terms_of_memories
 
-        def slow(text: str, *args: Any) -> Any:
-            if "held" in text:
+        def slow(memories: list[Any]) -> Any:
+            if any("held" in text for text, *_ in memories):
                 self.entered += 1
                 assert self.go_on.wait(20)
-            return real(text, *args)
+            return real(memories)
 
-        monkeypatch.setattr(_engine_rows, "memory_terms", slow)
+        monkeypatch.setattr(_engine_rows, "terms_of_memories", slow)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
@@ -115,6 +116,10 @@ def test_a_moved_file_does_not_use_the_snapshots_of_the_old_model(
     )
 
 
+def without_terms(memories):
+    return np.empty(0, np.uint64), np.zeros(len(memories) + 1, np.int64)
+
+
 def test_a_snapshot_of_another_text_analysis_is_not_used(
     open_service, tmp_path, monkeypatch
 ):
@@ -122,7 +127,7 @@ def test_a_snapshot_of_another_text_analysis_is_not_used(
     path = tmp_path / "m.db"
     with monkeypatch.context() as older:
         older.setattr("vecall.store.rows._ANALYSIS", 0)
-        older.setattr("vecall.index.row_cache.memory_terms", lambda *_: [])
+        older.setattr("vecall.index.row_cache.terms_of_memories", without_terms)
         file = large(open_service, path)
         assert is_used(path, file)
     assert reopened(open_service, path) == from_rows(open_service, path)

@@ -22,7 +22,7 @@ from vecall._core import Engine
 from vecall.clock import to_micros
 from vecall.concurrency.executor import FairPool, Pool, freeing_frames
 from vecall.errors import ClosedError, InvalidArgumentError
-from vecall.lexical import memory_terms
+from vecall.lexical import terms_of_memories
 from vecall.store import Change, Row, RowWithVector, Version
 
 _FORGOTTEN_KEPT = 10_000  # changes; rows of a slower reader are not cached
@@ -167,12 +167,6 @@ def name_key(name: str) -> int:
     return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
 
 
-def _session(row: Row) -> int:
-    if row.session is not None:
-        return name_key(row.session)
-    return 0 if row.pos is None else _UNKNOWN_SESSION
-
-
 class _Names(dict[str | None, int]):
     """Caches the numbers of names within one batch."""
 
@@ -219,21 +213,20 @@ def _is_refused(
 def _add(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    terms: list[int] = []
-    offsets = [0]
+    terms, offsets = terms_of_memories(
+        [(entry.row.text, entry.row.author, entry.row.ts) for entry in stored]
+    )
     columns: list[tuple[Any, ...]] = []
     names = _Names({None: 0})
     for entry in stored:
         row = entry.row
-        terms += memory_terms(row.text, row.author, row.ts)
-        offsets.append(len(terms))
         end, pos = row.end, row.pos
         columns.append(
             (
                 row.rid,
                 to_micros(row.time),
                 _NEVER if end is None else to_micros(end),
-                _session(row),
+                names[row.session] or (0 if pos is None else _UNKNOWN_SESSION),
                 _NOWHERE if pos is None else pos,
                 names[row.author],
                 names[row.kind],
@@ -247,8 +240,8 @@ def _add(
         np.array(ends, np.int64),
         np.array(sessions, np.uint64),
         np.array(positions, np.float64),
-        np.array(terms, np.uint64),
-        np.array(offsets, np.int64),
+        terms,
+        offsets,
         *_vectors(engine.dim, stored, model),
         np.array(authors, np.uint64),
         np.array(kinds, np.uint64),

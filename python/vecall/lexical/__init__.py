@@ -8,6 +8,7 @@ from vecall.lexical.terms import (
     content_words,
     memory_terms,
     query_terms,
+    terms_of_memories,
 )
 from vecall.lexical.tokenizer import words
 
@@ -19,5 +20,6 @@ __all__ = [
     "content_words",
     "memory_terms",
     "query_terms",
+    "terms_of_memories",
     "words",
 ]

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from vecall.clock import Period
+from vecall.lexical.tokenizer import ORDINALS
 from vecall.text import normalise
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
@@ -27,17 +28,17 @@ QUESTION = mark("question")
 TIME = mark("time")
 DATED = mark("dated")
 
-_CLOSING = (
+CLOSING = (
     "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a\u300d\u300f)\\]\u3002.!\u2026\\s"
     "\u200d\u2600-\u27bf\U0001f1e6-\U0001faff\ufe0f"
 )
 _QUESTION_SIGNS = ("?", "\uff1f", "\u061f", "\u304b\u3002")
-_ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{_CLOSING}]*\Z")
+_ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{CLOSING}]*\Z")
 
 # Expressions of time. Three lists: words in Latin letters (English, German, Spanish,
 # French, Italian, Portuguese), as `split_words` returns them; numbers; and Russian,
 # Chinese, Japanese and Korean.
-_TIME_WORDS = frozenset(
+TIME_WORDS = frozenset(
     """
     yesterday today tomorrow tonight last next ago since recently morning
     week weeks month months year years day days weekend weekends
@@ -58,7 +59,7 @@ _TIME_WORDS = frozenset(
     """.split()
 ) - {"an"}
 _TIME_NUMBERS = re.compile(
-    r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th))\b"
+    rf"\b(?:(?:19|20)\d\d|\d{{1,2}}(?:{'|'.join(ORDINALS)}))\b"
     r"|\d{1,2}[./]\d{1,2}(?:[./]|\b)|\d{1,2}:\d\d"
 )
 # Letters of which each of the expressions below has one.
@@ -79,7 +80,7 @@ _TIME_ELSEWHERE = re.compile(
 )
 _LONGEST_QUESTION = 40  # words
 _LONGEST_REQUEST = 20  # words, if the author is "user"
-_USER = "user"
+USER = "user"
 _DIGIT = re.compile(r"\d")
 
 # Questions that ask for a time.
@@ -180,7 +181,7 @@ def text_marks(
     """
     found = []
     if (
-        len(words) <= (_LONGEST_REQUEST if author == _USER else _LONGEST_QUESTION)
+        len(words) <= (_LONGEST_REQUEST if author == USER else _LONGEST_QUESTION)
         and any(map(text.__contains__, _QUESTION_SIGNS))
         and _ASKS.search(text)
     ):
@@ -191,7 +192,7 @@ def text_marks(
 
 
 def _tells_time(folded: str, words: Sequence[str]) -> bool:
-    if not _TIME_WORDS.isdisjoint(words):
+    if not TIME_WORDS.isdisjoint(words):
         return True
     if _DIGIT.search(folded) and _TIME_NUMBERS.search(folded):
         return True

@@ -239,7 +239,7 @@ _ITALIAN = (
     "l d c m t s v n un dell all nell dall sull coll quell quest bell gl anch tutt "
     "mezz quant sant senz dov com".split()
 )
-_ELIDING_LANGUAGES: dict[str, tuple[str, ...]] = {
+ELIDING_LANGUAGES: dict[str, tuple[str, ...]] = {
     prefix: tuple(
         language
         for language, prefixes in (("french", _FRENCH), ("italian", _ITALIAN))
@@ -247,16 +247,16 @@ _ELIDING_LANGUAGES: dict[str, tuple[str, ...]] = {
     )
     for prefix in _FRENCH + _ITALIAN
 }
-_APOSTROPHES = "'\u2018\u2019\u02bc"
-_VOWELS = "aeiouh\u00e6\u0153"
-_MAY_BE_ELIDED = re.compile(rf"[{_APOSTROPHES}][{_VOWELS}]")  # a fast check
+APOSTROPHES = "'\u2018\u2019\u02bc"
+VOWELS = "aeiouh\u00e6\u0153"
+_MAY_BE_ELIDED = re.compile(rf"[{APOSTROPHES}][{VOWELS}]")  # a fast check
 _ELIDED = re.compile(
-    rf"(?<![\w{_APOSTROPHES}])({'|'.join(_ELIDING_LANGUAGES)})[{_APOSTROPHES}]"
-    rf"(?=[{_VOWELS}]\w)"
+    rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
+    rf"(?=[{VOWELS}]\w)"
 )
 _WHOLE = re.compile(
-    rf"(?<![\w{_APOSTROPHES}])({'|'.join(_ELIDING_LANGUAGES)})[{_APOSTROPHES}]"
-    rf"([{_VOWELS}]\w+)"
+    rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
+    rf"([{VOWELS}]\w+)"
 )
 
 
@@ -279,7 +279,7 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
     if not _MAY_BE_ELIDED.search(folded):
         return []
     found = _ELIDED.findall(folded)
-    return [(prefix, _ELIDING_LANGUAGES[prefix]) for prefix in found]
+    return [(prefix, ELIDING_LANGUAGES[prefix]) for prefix in found]
 
 
 def joined_words(folded: str) -> list[str]:
@@ -313,7 +313,7 @@ _ALSO_ENGLISH = frozenset(
     "todo todos".split()
 )
 _SHORT_AND_TELLING = frozenset("ich und wer wie que".split())
-_TELLING = frozenset(
+TELLING = frozenset(
     word
     for word in _OF_WORD
     if word in _SHORT_AND_TELLING or (len(word) > 3 and word not in _ALSO_ENGLISH)
@@ -330,8 +330,8 @@ _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in nu
 VIETNAMESE_LETTERS = re.compile(
     "[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]"
 )
-_TURKISH = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
-_ROMANIAN = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
+TURKISH_LETTERS = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
+ROMANIAN_LETTERS = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
 _RUN = re.compile(r"\w+")
 
 
@@ -364,7 +364,7 @@ def language_of(
     for word in words:
         for number in _OF_WORD.get(word, ()):
             counts[number] += 1
-            if word in _TELLING:
+            if word in TELLING:
                 is_telling[number] = True
     for prefix, languages in elided:
         for language in languages:
@@ -394,9 +394,9 @@ def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
 
 def _turkish_words(text: str) -> int:
     """Return the number of words with Turkish letters; 0 with Romanian letters."""
-    if not _TURKISH.search(text) or _ROMANIAN.search(text):
+    if not TURKISH_LETTERS.search(text) or ROMANIAN_LETTERS.search(text):
         return 0
-    return sum(_TURKISH.search(word) is not None for word in _RUN.findall(text))
+    return sum(TURKISH_LETTERS.search(word) is not None for word in _RUN.findall(text))
 
 
 _NOT_GERMAN = frozenset(

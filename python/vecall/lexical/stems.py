@@ -129,9 +129,13 @@ class Language:
         """Return the hash of the stem, or STOPPED for a stop word."""
         if len(self.terms) >= CACHE_WORDS:
             self.terms.clear()
-        stem = self.stem(word)
-        number = self.terms[word] = term_hash(stem) if stem else STOPPED
+        number = self.terms[word] = self.new_term(word)
         return number
+
+    def new_term(self, word: str) -> int:
+        """Return what `term` does, without the cache."""
+        stem = self.stem(word)
+        return term_hash(stem) if stem else STOPPED
 
 
 # The conjunctions wa- and fa- before al-, bi-l-, ka-l-, li-l-.

@@ -5,8 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import timezone, tzinfo
+from functools import cache
 from time import time
 
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall._core import TextAnalyzer
 from vecall.clock import Period, to_datetime
 from vecall.lexical.features import (
     DATED,
@@ -19,6 +24,7 @@ from vecall.lexical.features import (
 from vecall.lexical.languages import (
     ENGLISH,
     GERMAN,
+    STOP_WORDS,
     TURKISH,
     VIETNAMESE,
     VIETNAMESE_LETTERS,
@@ -27,6 +33,7 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
+from vecall.lexical.latin import latin_rules
 from vecall.lexical.period_patterns import eastern_months
 from vecall.lexical.period_words import MONTHS
 from vecall.lexical.periods import find_period, may_name_period
@@ -98,6 +105,18 @@ class _Analysis(threading.local):
             if len(found) >= _MOST_OPTIONAL:
                 break
         return found
+
+    def new_terms(self, words: Sequence[str], language: str) -> list[int]:
+        """Return the hash of each word's stem, or STOPPED, of words in Latin letters.
+
+        They do not stay in the cache.
+        """
+        return list(map(self._languages[language].new_term, words))
+
+    def new_author_marks(self, words: Sequence[str]) -> list[int]:
+        """Return the mark of each word of a name, or STOPPED."""
+        stems = map(self._languages[ENGLISH].stem, words)
+        return [author_mark(stem) if stem else STOPPED for stem in stems]
 
     def author_marks(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return the marks of authors with these words in their names, without repeats.
@@ -294,3 +313,30 @@ def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
         for text in (one, other)
     )
     return first, second
+
+
+def terms_of_memories(
+    memories: list[tuple[str, str | None, float | None]],
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return what `memory_terms` does for many memories.
+
+    The analysis in C++ reads texts in Latin letters, by the tables of this package;
+    this package reads the others.
+
+    Args:
+        memories: The text, the author and the timestamp of each.
+
+    Returns:
+        All terms, and len(memories) + 1 offsets, where those of each begin and end.
+    """
+    return _analyzer().memory_terms(memories, _new_terms, memory_terms)
+
+
+def _new_terms(language: int, words: list[str]) -> list[int]:
+    if language < len(_LATIN):
+        return _analysis.new_terms(words, _LATIN[language])
+    return _analysis.new_author_marks(words)
+
+
+_LATIN = tuple(STOP_WORDS)
+_analyzer = cache(lambda: TextAnalyzer(latin_rules()))

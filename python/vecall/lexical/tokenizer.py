@@ -17,7 +17,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from vecall.lexical.languages import cut_elisions
+from vecall.lexical.languages import APOSTROPHES, cut_elisions
 from vecall.text import MARKS, normalise
 
 # Splits identifiers into words: `OpenAIEmbedder`, `iPhone15`, `30min`.
@@ -32,8 +32,10 @@ _MAY_BE_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 _PLAIN_WORD = re.compile(r"[^\W_]+")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DIGIT = re.compile(r"\d")
+ORDINALS = ("st", "nd", "rd", "th")
+UNITS = (*ORDINALS, "am", "pm")  # after a number, they are no part
 _MIXED = re.compile(
-    r"\b(?:([^\W\d_]{3,})(\d+)|(\d+)(?!(?:st|nd|rd|th|am|pm)\b)([^\W\d_]{2,}))\b"
+    rf"\b(?:([^\W\d_]{{3,}})(\d+)|(\d+)(?!(?:{'|'.join(UNITS)})\b)([^\W\d_]{{2,}}))\b"
 )
 _NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
 _MOST_PARTS = 6  # of one identifier, for `joined_parts`
@@ -116,7 +118,7 @@ SHORTEST_COMPOUND = 2 * _SHORTEST_PART
 
 _LONGEST_COMPOUND = 40  # letters; a longer string is not a word
 _MOST_WORDS = 64  # of a text, to limit the number of parts
-_SUFFIXES = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
+COMPOUND_ENDINGS = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
 
 
 def may_be_compound(word: str) -> bool:
@@ -144,7 +146,7 @@ def compound_parts(words: Sequence[str]) -> list[str]:
         for cut in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
             found[word[:cut]] = None
             end = word[cut:]
-            if end not in _SUFFIXES:
+            if end not in COMPOUND_ENDINGS:
                 found[end] = None
     return list(found)
 
@@ -158,17 +160,16 @@ def compound_parts(words: Sequence[str]) -> list[str]:
 # indexed under the whole word.
 
 
-_APOSTROPHES = "'\u2018\u2019\u02bc"
 _CASES = "[dt][ae](?:n|ki)?|[dt][iu]r|l[ae](?:r(?:[iu]n?|[ae]|[dt][ae]n?)?)?"
 _AFTER_CONSONANT = (
-    rf"(?<=\w[b-df-hj-np-tv-z0-9])[{_APOSTROPHES}](?:{_CASES}|[aeiu]|[iu]n)"
+    rf"(?<=\w[b-df-hj-np-tv-z0-9])[{APOSTROPHES}](?:{_CASES}|[aeiu]|[iu]n)"
 )
 _AFTER_VOWEL = (
-    rf"(?<=\w[aeiou0-9])[{_APOSTROPHES}]"
+    rf"(?<=\w[aeiou0-9])[{APOSTROPHES}]"
     rf"(?:{_CASES}|y[aeiu]|yl[ae]|n[iu]n?|nd[ae]n?|n[ae]|s[iu](?:n[iuae]|n[dt][ae]n?)?)"
 )
 _SUFFIX = re.compile(rf"(?:{_AFTER_CONSONANT}|{_AFTER_VOWEL})(?!\w)")
-_ONE_APOSTROPHE = re.compile(rf"[{_APOSTROPHES}]")
+_ONE_APOSTROPHE = re.compile(rf"[{APOSTROPHES}]")
 _WORD_END = re.compile(r"\w+\Z")
 _LONGEST_NAME = 40  # letters of a name; longer ones are truncated
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from vecall._core import joined_values
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
 from vecall.store.values import ITEM_COLUMNS, PIECES, canonical, old_spellings
@@ -155,13 +156,13 @@ _ALWAYS_SUMMED = Row._fields.index("uses")
 _WAS_NUMPY = tuple(map(Row._fields.index, ("created_at", "expires_at")))
 
 
-def _checksummed_values(row: Row) -> list[object]:
+def _checksummed_values(row: Row) -> list[str | float | None]:
     """Return what a checksum is of, besides the vector: all columns but `updated_at`.
 
     Columns that were added to the format later are included only if they have a value.
     So rows from before keep their checksum.
     """
-    summed: list[object] = list(row[:_ALWAYS_SUMMED])
+    summed: list[str | float | None] = list(row[:_ALWAYS_SUMMED])
     if row.uses is not None or row.last_used is not None:
         summed += [row.uses, row.last_used]
     if row.valid_until is not None or row.supersedes is not None:
@@ -171,11 +172,11 @@ def _checksummed_values(row: Row) -> list[object]:
 
 def checksum(row: Row, vec: bytes | None) -> int:
     """Return the CRC-32 of a row: of its vector and all columns but `updated_at`."""
-    texts = [
-        value if type(value) is str else "" if value is None else canonical(value)
-        for value in _checksummed_values(row)
-    ]
-    return _compute_row_crc(texts, vec)
+    values = _checksummed_values(row)
+    joined = joined_values(values)
+    if joined is None:
+        return _compute_row_crc(list(map(canonical, values)), vec)
+    return zlib.crc32(vec or b"", zlib.crc32(joined))
 
 
 def _compute_row_crc(texts: list[str], vec: bytes | None) -> int:

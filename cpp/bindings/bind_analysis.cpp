@@ -1,0 +1,265 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bindings.hpp"
+#include "casters.hpp"
+#include "gil_release.hpp"
+#include "instances.hpp"
+#include "results.hpp"
+#include "strict.hpp"
+#include "vecall/text_analyzer.hpp"
+
+namespace vecall::bindings {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace {
+
+constexpr std::size_t kLong = 20'000;  // letters: about half a millisecond of work
+
+// The tables of a TextAnalyzer, by the names of the members of TextRules.
+struct RulesArg {
+  TextRules rules;
+
+  static constexpr auto kHint = const_name("dict[str, typing.Any]");
+  void load(py::handle source) {
+    if (!PyDict_Check(source.ptr())) refuse();
+    const auto given = py::reinterpret_borrow<py::dict>(source);
+    try {
+      const auto letters = given["letters"].cast<std::map<char16_t, std::u16string>>();
+      rules.letters.assign(letters.begin(), letters.end());
+      read(given, "word", rules.word);
+      read(given, "alphabetic", rules.alphabetic);
+      read(given, "digits", rules.digits);
+      read(given, "closing", rules.closing);
+      read(given, "apostrophes", rules.apostrophes);
+      read(given, "vowels", rules.vowels);
+      read(given, "turkish", rules.turkish);
+      read(given, "romanian", rules.romanian);
+      read(given, "stop_words", rules.stop_words);
+      read(given, "german", rules.german);
+      read(given, "turk", rules.turk);
+      read(given, "telling", rules.telling);
+      read(given, "time_words", rules.time_words);
+      read(given, "elided", rules.elided);
+      read(given, "units", rules.units);
+      read(given, "ordinals", rules.ordinals);
+      read(given, "endings", rules.endings);
+      read(given, "months", rules.months);
+      read(given, "user", rules.user);
+      read(given, "question", rules.question);
+      read(given, "time", rules.time);
+      read(given, "dated", rules.dated);
+    } catch (const py::cast_error&) {
+      refuse();
+    } catch (py::error_already_set&) {
+      refuse();
+    }
+  }
+
+ private:
+  template <class T>
+  static void read(const py::dict& given, const char* name, T& into) {
+    into = given[name].cast<T>();
+  }
+  [[noreturn]] static void refuse() {
+    throw InvalidTypeError("rules: expected a dict of the tables of the analysis");
+  }
+};
+
+// Memories as (text, author, time), valid for the call.
+struct MemoriesArg {
+  std::vector<py::tuple> keep;  // another thread may change the list
+  std::vector<TextAnalyzer::Memory> memories;
+  std::size_t size = 0;  // letters
+
+  static constexpr auto kHint =
+      const_name("list[tuple[str, str | None, float | None]]");
+  void load(py::handle source) {
+    if (!PyList_Check(source.ptr())) refuse();
+    for (const py::handle item : py::reinterpret_borrow<py::list>(source)) {
+      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 3) refuse();
+      const auto& memory = keep.emplace_back(py::reinterpret_borrow<py::tuple>(item));
+      TextAnalyzer::Memory& read = memories.emplace_back();
+      read.text = text_of(memory[0]);
+      if (!memory[1].is_none()) read.author = text_of(memory[1]);
+      if (!memory[2].is_none()) read.time = time_of(memory[2]);
+      size += read.text.size + read.author.size;
+    }
+  }
+
+ private:
+  static TextAnalyzer::Text text_of(py::handle text) {
+    if (!PyUnicode_Check(text.ptr())) refuse();
+#if PY_VERSION_HEX < 0x030C0000
+    if (PyUnicode_READY(text.ptr()) != 0) throw py::error_already_set();
+#endif
+    return {PyUnicode_DATA(text.ptr()),
+            static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr())),
+            static_cast<std::size_t>(PyUnicode_KIND(text.ptr()))};
+  }
+  // What is no finite number is left to the Python analysis.
+  static double time_of(py::handle time) {
+    if (!PyFloat_Check(time.ptr()) && !PyLong_Check(time.ptr())) refuse();
+    const double seconds = PyFloat_AsDouble(time.ptr());
+    if (PyErr_Occurred() == nullptr) return seconds;
+    PyErr_Clear();
+    return std::numeric_limits<double>::infinity();
+  }
+  [[noreturn]] static void refuse() {
+    throw InvalidTypeError("memories: expected a list of (text, author, time)");
+  }
+};
+
+using TermArrays = py::typing::Tuple<Array<std::uint64_t>, Array<std::int64_t>>;
+using Stems = py::typing::Callable<py::typing::List<py::int_>(
+    py::int_, py::typing::List<py::str>)>;
+using Reference = py::typing::Callable<py::typing::List<py::int_>(
+    py::str, std::optional<py::str>, std::optional<py::float_>)>;
+
+// The terms of each memory: a range of all that were found, in any order.
+class FoundTerms {
+ public:
+  explicit FoundTerms(const MemoriesArg& given) : given_(given) {
+    ranges_.resize(given.memories.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i) open_.push_back(i);
+  }
+
+  void find(TextAnalyzer& analyzer, const Stems& stems, const Reference& reference) {
+    TextAnalyzer::Batch batch(analyzer);
+    while (!open_.empty()) {
+      {
+        std::optional<GilRelease> release;
+        if (given_.size > kLong) release.emplace();
+        analyse(batch);
+      }
+      for (const std::size_t i : foreign_) {
+        const std::size_t begin = terms_.size();
+        const py::tuple& memory = given_.keep[i];
+        for (const py::handle term : reference(memory[0], memory[1], memory[2])) {
+          terms_.push_back(term.cast<std::uint64_t>());
+        }
+        ranges_[i] = {begin, terms_.size()};
+      }
+      foreign_.clear();
+      for (std::size_t i = 0; i <= TextAnalyzer::kAuthors; ++i) learn(batch, i, stems);
+    }
+  }
+
+  [[nodiscard]] TermArrays arrays() const {
+    Array<std::uint64_t> terms(static_cast<py::ssize_t>(terms_.size()));
+    Array<std::int64_t> offsets(static_cast<py::ssize_t>(ranges_.size() + 1));
+    std::uint64_t* term = terms.mutable_data();
+    std::int64_t* offset = offsets.mutable_data();
+    *offset = 0;
+    for (const auto& [begin, end] : ranges_) {
+      term = std::copy(terms_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       terms_.begin() + static_cast<std::ptrdiff_t>(end), term);
+      *++offset = term - terms.data();
+    }
+    return py::make_tuple(std::move(terms), std::move(offsets));
+  }
+
+ private:
+  void analyse(TextAnalyzer::Batch& batch) {
+    std::vector<std::size_t> left;
+    for (const std::size_t i : open_) {
+      const std::size_t begin = terms_.size();
+      switch (batch.analyse(given_.memories[i], terms_)) {
+        case TextAnalyzer::Outcome::kDone:
+          ranges_[i] = {begin, terms_.size()};
+          break;
+        case TextAnalyzer::Outcome::kUnknownWords:
+          left.push_back(i);
+          break;
+        case TextAnalyzer::Outcome::kForeign:
+          foreign_.push_back(i);
+          break;
+      }
+    }
+    open_ = std::move(left);
+  }
+
+  static void learn(TextAnalyzer::Batch& batch, std::size_t language,
+                    const Stems& stems) {
+    const std::vector<std::u16string> words = batch.unknown(language);
+    if (words.empty()) return;
+    py::list asked;
+    for (const std::u16string& word : words) {
+      asked.append(py::reinterpret_steal<py::str>(PyUnicode_FromKindAndData(
+          PyUnicode_2BYTE_KIND, word.data(), static_cast<py::ssize_t>(word.size()))));
+    }
+    batch.learn(language, stems(language, asked).cast<std::vector<std::uint64_t>>());
+  }
+
+  const MemoriesArg& given_;
+  std::vector<std::uint64_t> terms_;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges_;
+  std::vector<std::size_t> open_;
+  std::vector<std::size_t> foreign_;
+};
+
+TermArrays memory_terms(TextAnalyzer& analyzer, const MemoriesArg& memories,
+                        const Stems& stems, const Reference& reference) {
+  FoundTerms found(memories);
+  found.find(analyzer, stems, reference);
+  return found.arrays();
+}
+
+}  // namespace
+
+}  // namespace vecall::bindings
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<vecall::TextAnalyzer> : MadeInstanceCaster<vecall::TextAnalyzer> {};
+
+}  // namespace pybind11::detail
+
+namespace vecall::bindings {
+
+void bind_analysis(py::module_& module) {
+  py::class_<TextAnalyzer> bound(
+      module, "TextAnalyzer",
+      R"(Finds the terms of memories in Latin letters, as `vecall.lexical` does.
+
+Safe to share between threads. It remembers the terms of up to 100,000 words.
+
+Args:
+    rules: The tables of the analysis, by the names of the members of `TextRules`
+        (cpp/include/vecall/text_analyzer.hpp).
+
+Raises:
+    InvalidArgumentError: The tables contradict themselves.
+    InvalidTypeError: A table is missing or of another type.)");
+  def_strict_init(bound, py::init([](const RulesArg& rules) {
+                    return std::make_unique<TextAnalyzer>(rules.rules);
+                  }),
+                  "rules"_a);
+  def_strict(bound, "memory_terms", &memory_terms, "memories"_a, "stems"_a,
+             "reference"_a,
+             R"(Finds the terms of memories.
+
+Args:
+    memories: Text, author and time in seconds since 1970 of each.
+    stems: Returns the terms of new words, 0 for none. Its first argument is the number
+        of a language in `stop_words`, or 7 for the marks of names.
+    reference: Returns the terms of a memory that the tables do not cover.
+
+Returns:
+    The terms, uint64; and int64 (len(memories) + 1), where those of each begin and end.
+
+Raises:
+    InvalidTypeError: No list of (text, author, time).)");
+  bound.def_property_readonly("nbytes", &TextAnalyzer::nbytes,
+                              "Memory that it holds, in bytes.");
+  bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
+    throw InvalidTypeError("a TextAnalyzer cannot be pickled or copied");
+  });
+}
+
+}  // namespace vecall::bindings

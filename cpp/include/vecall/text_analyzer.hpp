@@ -1,0 +1,120 @@
+#pragma once
+
+// Turns texts in Latin letters into the terms of memories. Its rules are those of the
+// Python package, which makes the tables of it and analyses every other text: the terms
+// are the same, in the same order. Stems are made by the caller, each word once.
+//
+// Every method may be called from any thread at any time, also after a fork.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vecall {
+
+// What a language, a word and a letter are. Letters stand for themselves in the texts
+// of a class.
+struct TextRules {
+  using Words = std::vector<std::u16string>;
+
+  // Each letter of the texts that are analysed, and its normal form. A normal form has
+  // these letters alone. The ASCII letters are among them.
+  std::vector<std::pair<char16_t, std::u16string>> letters;
+  std::u16string word;         // parts of words, and the underscore
+  std::u16string alphabetic;   // of them
+  std::u16string digits;       // likewise
+  std::u16string closing;      // may follow a question
+  std::u16string apostrophes;  // none is a part of a word
+  std::u16string vowels;       // may follow an elided word
+  std::u16string turkish;
+  std::u16string romanian;  // in a text with these the former are not Turkish
+
+  std::vector<Words> stop_words;  // by language; the first wins ties
+  std::size_t german = 0;         // the numbers of languages
+  std::size_t turk = 0;
+  Words telling;     // stop words that tell a language
+  Words time_words;  // they make a text tell a time
+  std::vector<std::pair<std::u16string, std::vector<std::size_t>>> elided;
+  Words units;     // after digits, they are no part of an identifier
+  Words ordinals;  // after one or two digits, they tell a time
+  Words endings;   // of compounds, which are no part
+  Words months;    // twelve
+
+  std::u16string user;         // the author whose longer requests are no questions
+  std::uint64_t question = 0;  // marks
+  std::uint64_t time = 0;
+  std::uint64_t dated = 0;
+};
+
+class TextAnalyzer {
+ public:
+  static constexpr std::size_t kMostLanguages = 7;
+  static constexpr std::size_t kAuthors = kMostLanguages;  // the "language" of names
+  static constexpr std::size_t kMostWords = 100'000;  // kept; then all are forgotten
+
+  // Code units of one or two bytes, as Python stores a text.
+  struct Text {
+    const void* units = nullptr;
+    std::size_t size = 0;
+    std::size_t unit_bytes = 1;
+  };
+  struct Memory {
+    Text text = {};
+    Text author = {};                 // empty without one
+    std::optional<double> time = {};  // seconds since 1970
+  };
+  enum class Outcome : std::uint8_t {
+    kDone,
+    kUnknownWords,  // learn() them and analyse the memory again
+    kForeign,       // a letter or a time that the tables do not cover
+  };
+
+  // Throws InvalidArgumentError for rules that contradict themselves.
+  explicit TextAnalyzer(const TextRules& rules);
+  ~TextAnalyzer();
+  TextAnalyzer(const TextAnalyzer&) = delete;
+  TextAnalyzer& operator=(const TextAnalyzer&) = delete;
+  TextAnalyzer(TextAnalyzer&&) = delete;
+  TextAnalyzer& operator=(TextAnalyzer&&) = delete;
+
+  // Analyses memories with the words that are known when it begins and those that it
+  // learns. For one thread; the analyzer outlives it.
+  class Batch {
+   public:
+    explicit Batch(TextAnalyzer& analyzer);
+    ~Batch();
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    Batch(Batch&&) = delete;
+    Batch& operator=(Batch&&) = delete;
+
+    // Appends the terms of a memory to `out`, if it is done; takes linear time.
+    Outcome analyse(const Memory& memory, std::vector<std::uint64_t>& out);
+
+    // The words that were unknown in a language, or as words of names.
+    [[nodiscard]] std::vector<std::u16string> unknown(std::size_t language) const;
+
+    // Learns their terms, in the order of unknown(); 0 stands for no term.
+    void learn(std::size_t language, std::span<const std::uint64_t> terms);
+
+   private:
+    class State;
+    std::unique_ptr<State> state_;
+  };
+
+  // Memory that it holds, in bytes.
+  [[nodiscard]] std::size_t nbytes() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace vecall
