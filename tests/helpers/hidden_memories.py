@@ -24,7 +24,15 @@ FLOOR = {"min_trust": "third-party-private"}
 NO_REVIEW = {"review": False}
 HIDDEN = "secret-4711"
 TTL = 50.0
-SCORES = ("score", "similarity", "confidence", "explanation", "importance", "margin")
+SCORES = (
+    "asked",
+    "score",
+    "similarity",
+    "confidence",
+    "explanation",
+    "importance",
+    "margin",
+)
 
 
 class Kind(NamedTuple):

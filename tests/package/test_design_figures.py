@@ -212,12 +212,12 @@ def test_the_quickstart_names_every_command() -> None:
         if isinstance(action, argparse._SubParsersAction)
     )
     found = re.search(
-        r"lists the commands: (.*?)\. All up\s+to `(\w+)` print JSON",
+        r"lists the commands: (.*?)\. All up\s+to `([\w-]+)` print JSON",
         page("guide/quickstart.md"),
         re.DOTALL,
     )
     assert found is not None
-    told = re.findall(r"`(\w+)`", found[1])
+    told = re.findall(r"`([\w-]+)`", found[1])
     names = {each.prog.split()[1] for each in commands.values()}  # without aliases
     assert set(told) == names
     with_json = {name for name in told if "--json" in commands[name].format_help()}

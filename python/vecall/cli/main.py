@@ -49,6 +49,7 @@ EXAMPLES = {
     "erase": "--user alice",
     "eval": "demo",
     "serve": "--path memory.db --read-only",
+    "ui": "memory.db --write",
     "token": "list",
     "token create": "--app hotel --user alice --expires 30d",
     "token list": "--json",
