@@ -33,6 +33,14 @@ SCORES = (
     "importance",
     "margin",
 )
+    "asked",
+    "score",
+    "similarity",
+    "confidence",
+    "explanation",
+    "importance",
+    "margin",
+)
 
 
 class Kind(NamedTuple):
