@@ -73,6 +73,7 @@ _TESTS = {
         cli/test_errors.py::test_none_is_words_alone_and_an_unknown_name
         cli/test_errors.py::test_counts_of_this_schema_are_those
         cli/test_errors.py::test_a_home_folder_may_be_written
+        cli/test_shell.py
         cli/test_import.py::test_a_pipe_carries_an_export
         cli/test_terminal_escapes.py::test_a_pipe_gets_no_escape
         cli/test_terminal_escapes.py::test_a_terminal_gets_no_escape

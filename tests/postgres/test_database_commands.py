@@ -119,3 +119,27 @@ def test_a_role_that_may_not_create_roles_is_refused(schema, run):
     code, out = run("init", schema.url)
     assert code == 1
     assert "refused access" in out
+
+
+def test_the_shell_lists_corrects_and_explains_in_a_database(schema, capsys):
+    owner = {"app_name": "hotel", "user_id": "alice"}
+    with MemoryService(schema.url, embedder=None).sync as memory:
+        memory.add_memory(**owner, memories=[{"id": "tea", "content": "Prefers tea."}])
+    at = ("--path", schema.url)
+
+    def run_json(*arguments):
+        assert main([*arguments, *at, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert run_json("ls")["apps"][0]["users"] == 1
+    assert run_json("ls", "alice")["memories"][0]["id"] == "tea"
+    run_json("edit", "tea", "Prefers coffee.", "--embedder", "none")
+    shown = run_json("show", "tea")
+    assert shown["memory"]["text"] == "Prefers coffee."
+    assert [each["memory"]["content"] for each in shown["history"]] == ["Prefers tea."]
+    why = ("why", "coffee", "tea", "--embedder", "none")
+    assert run_json(*why)["outcome"] == "found"
+    run_json("rm", "tea")
+    assert run_json(*why)["outcome"] == "archived"
+    assert main(["ls", "alcie", *at]) == 1
+    assert "the nearest names: alice" in capsys.readouterr().err

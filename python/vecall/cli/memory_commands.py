@@ -114,7 +114,7 @@ def run_ls(options: argparse.Namespace) -> int:
         if len(names) < 2 and is_plain:
             ui.print_listing(options, users=admin.list_users(app_name=app, **page))
             return 0
-        name = cli.user_of(memory, app, names[1] if names[1:] else None)
+        name = cli.user_of(memory, app, names[1] if names[1:] else None, [app])
         rights = Rights(review=options.held)
         user = memory.restricted(rights).sync.user(app, name)
         if is_plain and len(names) < 3:
@@ -123,7 +123,7 @@ def run_ls(options: argparse.Namespace) -> int:
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
-        session = cli.session_of(user, names[2]) if names[2:] else None
+        session = cli.session_of(user, names[2], [app, name]) if names[2:] else None
         prefix = options.prefix or None  # of the sessions
         memories = user.list(
             state="quarantined" if options.held else state,

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -171,30 +171,40 @@ def app_of(memory: MemoryService, given: str | None) -> str:
     return _known_name("app", given, names)
 
 
-def user_of(memory: MemoryService, app: str, given: str | None) -> str:
-    """Return a user of an app, as `app_of` returns an app."""
+def user_of(
+    memory: MemoryService, app: str, given: str | None, also: Iterable[str] = ()
+) -> str:
+    """Return a user of an app, as `app_of` returns an app.
+
+    `also` are other names that may be meant.
+    """
 
     def names(**page: Any) -> list[str]:
         users = memory.sync.admin.list_users(app_name=app, **page)
         return [user.user_id for user in users]
 
-    return _known_name("user", given, names)
+    return _known_name("user", given, names, also)
 
 
-def session_of(user: SyncUserMemory, given: str) -> str:
-    """Return a session of a user, as `app_of` returns an app."""
+def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
+    """Return a session of a user, as `user_of` returns a user."""
 
     def names(**page: Any) -> list[str]:
         return [session.session_id for session in user.list_sessions(**page)]
 
-    return _known_name("session", given, names)
+    return _known_name("session", given, names, also)
 
 
-def _known_name(what: str, given: str | None, names: Callable[..., list[str]]) -> str:
+def _known_name(
+    what: str,
+    given: str | None,
+    names: Callable[..., list[str]],
+    also: Iterable[str] = (),
+) -> str:
     if given is not None:
         if given in names(prefix=given, limit=1):
             return given
-        known = {*names(limit=_NAMES_READ)}
+        known = {*also, *names(limit=_NAMES_READ)}
         known |= {*names(prefix=given[:1], limit=_NAMES_READ)}
         near = get_close_matches(given, sorted(known)) or sorted(known)[:_NAMES_SHOWN]
         msg = f"{what}: {one_line(given)} is unknown; the nearest names: "
