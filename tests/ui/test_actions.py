@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
-from helpers.pages import FISH, HELD, HOME, LOW, QUIET, VIEWS, show, view
+from helpers.pages import FISH, HELD, HOME, LOW, QUIET, SEA, VIEWS, show, view
 
 TEA = "Alice likes green tea."
 
@@ -258,6 +258,9 @@ def test_an_export_of_one_person_is_saved(browser, opened):
 
 
 def test_a_person_is_erased_after_their_name_is_written_with_a_receipt(browser, opened):
+    show(browser, VIEWS["memories"])
+    do(browser, SEA, "Delete")
+    browser.says("Undo")
     show(browser, VIEWS["person"])
     number = len(opened.texts()) + 2 + 1  # archived, held
     browser.button("Erase this person").click()
@@ -270,6 +273,7 @@ def test_a_person_is_erased_after_their_name_is_written_with_a_receipt(browser, 
     browser.button("Erase").click()
     browser.says("Receipt")
     browser.says(str(number))
+    assert not browser.find("//button[.='Undo']")  # nothing of theirs comes back
     assert opened.texts() == []
     users = opened.ask("GET", "/apps/hotel/users").json()["users"]
     assert [each["user_id"] for each in users] == ["bob"]

@@ -789,11 +789,12 @@ function personView(whose) {
     lineForm("Forget something", field("What should be forgotten?", "q", { wide: true, required: true }), "Look for it", async (values) => {
       proposal.replaceChildren(forgetForm(whose, await whose.propose(values.get("q")), () => proposal.replaceChildren()));
     }), proposal));
-  const receipt = make("div", { "aria-live": "polite" });
+  const receipt = make("div", { class: "receipt", "aria-live": "polite" });
   sections.push(make("section", { class: "card problem" }, make("h2", {}, "Erase this person"),
     make("p", {}, "Deletes all memories of this person, their name and their history. This cannot be undone. You get a receipt."),
     button("Erase this person", async () => {
       if (!await confirmed("Erase this person?", "All is deleted, for ever.", "Erase", whose.user)) return;
+      toasts.replaceChildren(); // no Undo may bring something of theirs back
       const at = new Date();
       const { deleted, request } = await whose.erase();
       const told = { app: whose.app, user: whose.user, memories_deleted: deleted, name_and_tombstones_deleted: true, at: at.toISOString(), server: location.origin, request };
