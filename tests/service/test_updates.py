@@ -14,6 +14,7 @@ from vecall import (
     ScopeError,
     Scopes,
 )
+from vecall.embedders import has_local
 from vecall.hooks import ALLOW, QUARANTINE
 
 OLD = "The wedding is on 14 June."
@@ -244,3 +245,15 @@ def test_conflicts_are_the_users_own_and_as_many_as_asked(open_service):
     assert len(user.conflicts()) == 2
     assert len(user.conflicts(limit=1)) == 1
     refuses(InvalidArgumentError, lambda: user.conflicts(limit=0))
+
+
+@pytest.mark.skipif(not has_local(), reason="vecall[local] is not installed")
+def test_cosines_of_the_local_model_find_what_words_do_not(open_service):
+    old, new = "Soy alérgico a las nueces.", "Tengo alergia a las nueces."
+    for embedder, expected in (("local", ["old"]), (None, [])):
+        user = open_service(embedder=embedder).sync.user(**ALICE)
+        user.add([MemoryEntry(old, id="old", timestamp=1.0), *OTHERS])
+        added = user.add(new, similar=True)
+        assert [each.memory.id for each in added.similar[0]] == expected
+        pairs = [(each.earlier.id, each.later.id) for each in user.conflicts()]
+        assert pairs == [("old", added.id)] * len(expected)

@@ -185,15 +185,14 @@ def _pairs_by_vectors(
     if len(places) < 2:
         return found
     vectors = unit_vectors([stored[at].vec or b"" for at in places])
-    for begin in in_slices(range(0, len(places), BLOCK)):
+    for begin in range(0, len(places), BLOCK):
         cosines = vectors[begin : begin + BLOCK] @ vectors.T
-        for at, near in enumerate(cosines, begin):
-            near[at] = -1.0
-            for other in np.argsort(-near)[:_PARTNERS]:
-                if near[other] < _LEAST_COSINE:
-                    break
-                first, second = sorted((int(places[at]), int(places[other])))
-                found[first, second] = float(near[other])
+        for at, near in in_slices(list(enumerate(cosines, begin))):
+            others = np.flatnonzero(near >= _LEAST_COSINE)
+            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
+                if other != at:
+                    first, second = sorted((int(places[at]), int(places[other])))
+                    found[first, second] = float(near[other])
     return found
 
 
