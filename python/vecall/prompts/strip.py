@@ -48,9 +48,9 @@ def without_recalled(text: str) -> str:
     frame that was cut off before any recalled text stays. A block that was changed
     (quoted, indented, wrapped) is not recognised. A verbatim copy by a user is removed.
     """
-    found = {mark: at for mark in _BLOCKS if (at := text.find(mark)) >= 0}
-    if not found:
+    if not any(map(text.__contains__, _BLOCKS)):
         return text
+    found = {mark: at for mark in _BLOCKS if (at := text.find(mark)) >= 0}
     last_close = text.rfind(_PAST_CLOSE)
     pieces, done = [], 0
     while found:

@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -168,9 +169,6 @@ class _StorageErrors(AbstractContextManager[None]):
 
     __slots__ = ()
 
-    def __enter__(self) -> None:
-        """Begin."""
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -254,7 +252,8 @@ def _leave(
     head = secrets.randbits(63) | 1
     # Caches have states between transactions, so the changes before need none.
     if changes:
-        insert_many(connection, "chg (part, seq, rid, op)", changes[:-1])
+        if len(changes) > 1:
+            insert_many(connection, "chg (part, seq, rid, op)", changes[:-1])
         last = [(*changes[-1], head)]
         insert_many(connection, "chg (part, seq, rid, op, head)", last)
     else:
@@ -262,7 +261,7 @@ def _leave(
         connection.execute(log, (head, part, seq))
     added = added or read_added(connection, part, seq)
     count_added(connection, part, seq, head, added)
-    if any(op == "d" for *_, op in changes):
+    if "d" in map(itemgetter(3), changes):
         connection.execute(TIDY, (part,))
     return head
 

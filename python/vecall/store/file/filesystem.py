@@ -289,24 +289,23 @@ class FileLock:
             self._mutex.release()
 
     def _enter(self, deadline: float, timeout_s: float) -> None:
-        while not self._lock(_HEAD):
-            if time.monotonic() >= deadline:
-                raise _busy(timeout_s)
-            # Random pauses give all waiting processes the same chance.
-            time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
         try:
-            pause = _SHORT_S
-            while not self._lock(_GATE):
+            while not lock_byte(self._file, _HEAD):
                 if time.monotonic() >= deadline:
                     raise _busy(timeout_s)
-                time.sleep(pause)
-                pause = min(1.1 * pause, _LONG_S)
-        finally:
-            unlock_byte(self._file, _HEAD)
-
-    def _lock(self, byte: int) -> bool:
-        try:
-            return lock_byte(self._file, byte)
+                # Random pauses give all waiting processes the same chance.
+                time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
+            try:
+                pause = _SHORT_S
+                while not lock_byte(self._file, _GATE):
+                    if time.monotonic() >= deadline:
+                        raise _busy(timeout_s)
+                    time.sleep(pause)
+                    pause = min(1.1 * pause, _LONG_S)
+            finally:
+                unlock_byte(self._file, _HEAD)
+        except BusyError:
+            raise
         except OSError as error:
             msg = f"the lock file cannot be locked: {error.strerror}"
             raise StorageError(msg) from error

@@ -23,6 +23,7 @@ from vecall.store.sql import (
     select_in,
 )
 from vecall.store.transaction import (
+    Added,
     ReadsAhead,
     Statement,
     Transaction,
@@ -387,7 +388,8 @@ class AddMemories:
         more = rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
-        partition.added.add(row.session, state, size, draft.vec is None, *times)
+        added = partition.added = partition.added or Added()
+        added.add(row.session, state, size, draft.vec is None, *times)
         return RowWithVector(row, draft.vec, self.model)
 
     def _update(

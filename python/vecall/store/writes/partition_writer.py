@@ -82,7 +82,7 @@ class PartitionWriter:
         self._changes: list[LoggedChange] = []
         self._live = 0
         self._bytes = 0
-        self.added = Added()  # of new rows, unless one of them is written again
+        self.added: Added | None = None  # of new rows, unless one is written again
         self._new = 0
         known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
         require_counts(*known[:5])
@@ -159,6 +159,7 @@ class PartitionWriter:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
             return
+        added = self.added or Added()
         self.head = leave(
             self.connection,
             self.id,
@@ -166,7 +167,7 @@ class PartitionWriter:
             self._changes,
             self._live,
             self._bytes,
-            self.added if self.added.counts[0] == self._new else None,
+            added if added.counts[0] == self._new else None,
         )
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
