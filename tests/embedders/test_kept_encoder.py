@@ -213,7 +213,7 @@ for _ in range(4):
     child = os.fork()
     if child == 0:
         made = LocalEmbedder().embed(["Which room?", "日本語"])
-        os.write(1, hashlib.sha256(made.tobytes()).hexdigest().encode() + b"\n")
+        os.write(1, hashlib.sha256(made.tobytes()).hexdigest().encode() + bytes([10]))
         os._exit(0)
     children.append(child)
 print([os.waitpid(each, 0)[1] for each in children])

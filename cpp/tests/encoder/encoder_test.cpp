@@ -96,6 +96,26 @@ TEST_CASE("what a pause throws ends the call") {
   CHECK(pauses == 3);
 }
 
+TEST_CASE("what was prepared gives the same bits, or is refused") {
+  const Encoder encoder = weights().encoder(letters());
+  const std::string prepared = encoder.prepared();
+  const std::span<const std::uint8_t> table = weights().table;
+  const Encoder again(prepared, table);
+  const std::string text = letters_of(300);
+  CHECK(encode(again, {"one", text, ""}) == encode(encoder, {"one", text, ""}));
+  CHECK(again.nbytes() == encoder.nbytes());
+  CHECK(again.prepared() == prepared);
+  for (std::size_t at = 0; at < prepared.size(); at += prepared.size() / 97) {
+    CAPTURE(at);
+    std::string changed = prepared;
+    changed[at] = static_cast<char>(changed[at] ^ 4);
+    CHECK_THROWS_AS(Encoder(changed, table), CorruptDataError);
+    CHECK_THROWS_AS(Encoder(std::string_view(prepared).substr(0, at), table),
+                    CorruptDataError);
+  }
+  CHECK_THROWS_AS(Encoder(prepared, table.first(table.size() - 512)), CorruptDataError);
+}
+
 TEST_CASE("weights that do not fit are refused") {
   const auto refused = [](const std::string& name, auto change) {
     CAPTURE(name);
