@@ -33,14 +33,6 @@ SCORES = (
     "importance",
     "margin",
 )
-    "asked",
-    "score",
-    "similarity",
-    "confidence",
-    "explanation",
-    "importance",
-    "margin",
-)
 
 
 class Kind(NamedTuple):
