@@ -25,7 +25,7 @@ from vecall.errors import Right
 from vecall.filters.metadata import check_conditions
 from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
-from vecall.server.app import all_operations
+from vecall.server.operations import all_operations
 from vecall.server.requests import HttpError, Validator, ref
 from vecall.server.responses import _OF, CODES
 from vecall.server.routing import Operation

@@ -15,7 +15,7 @@ from helpers.http import Door
 from helpers.memories import ALICE
 from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
-from vecall.server.app import all_operations
+from vecall.server.operations import all_operations
 
 NAMES = {"app": ALICE["app_name"], "user": ALICE["user_id"], "session": "s"}
 FILTERS: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from helpers.http import ALICE, Door, door_to, known
 from vecall.ingest.fields import ENTRY, EVENT
 from vecall.limits import Limits
 from vecall.server import HttpLimits, create_app
-from vecall.server.app import all_operations
+from vecall.server.operations import all_operations
 from vecall.server.schemas import shared_schemas
 
 MEMORIES = f"{ALICE}/memories"

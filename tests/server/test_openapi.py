@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from vecall import MemoryService, Session
 from vecall.limits import Limits
 from vecall.server import HttpLimits, Tokens, create_app, mint
-from vecall.server.app import all_operations
+from vecall.server.operations import all_operations
 from vecall.server.requests import Validator, ref
 from vecall.server.responses import HttpError
 from vecall.server.schemas import shared_schemas

@@ -41,7 +41,7 @@ def test_every_operation_is_a_method_with_its_types():
     declared = (CLIENT / "src/operations.d.ts").read_text()
     from vecall.limits import Limits
     from vecall.server import HttpLimits
-    from vecall.server.app import all_operations
+    from vecall.server.operations import all_operations
 
     for operation in all_operations(HttpLimits(), Limits()):
         assert f'method: "{operation.method}", path: "{operation.path}"' in module
