@@ -158,11 +158,14 @@ class Scoring:
         vector: Vectors | None,
     ) -> Asked:
         """Return what the relevance of a query depends on."""
-        first = [hit for hit, _ in found[:_FIRST]]
+        confidence = covered = 0.0
+        for hit, _ in found[:_FIRST]:
+            confidence = max(confidence, hit.confidence)
+            covered = max(covered, hit.score_parts[0])
         return Asked(
             query,
-            max([hit.confidence for hit in first], default=0.0),
-            max([hit.score_parts[0] for hit in first], default=0.0),
+            confidence,
+            covered,
             answer.coverage,
             vector if answer.has_vector else None,
             self._model_id,

@@ -723,7 +723,8 @@ _SCORE = attrgetter("score")
 
 def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
     hit, row = pair
-    return -hit.score, -row.time, row.id
+    time = row.created_at if row.ts is None else row.ts  # Row.time, without its call
+    return -hit.score, -time, row.id
 
 
 @lru_cache(64)
