@@ -201,3 +201,27 @@ def test_lists_of_those_who_see_some_count_what_lists_of_memories_have(
         assert told.users == len(expected)
         assert told.memories == sum(live for live, *_ in expected.values())
         assert told.text_bytes == sum(size for _, size, _ in expected.values())
+
+
+def test_the_answer_with_a_block_is_of_a_bounded_size(open_service):
+    """The block is whole; of the memories around it come as many as fit."""
+    from vecall.server import HttpLimits
+
+    memory = open_service()
+    told = [f"tea {n} " + "x" * 900 for n in range(40)]
+    memory.sync.add_memory(app_name="hotel", user_id="alice", memories=told)
+    bearer, token = mint(app="hotel")
+    limits = HttpLimits(max_answer_bytes=8_000)
+    opened = Door(create_app(memory, tokens=Tokens([token]), limits=limits), bearer)
+    path = "/apps/hotel/users/alice/memories/preload"
+    asked = {"query": "tea", "max_entries": 2, "min_confidence": 0}
+    answer = opened.ask("POST", path, json=asked)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert 2 < len(body["memories"]) < 10
+    assert [each["fate"] for each in body["memories"][:2]] == ["shown", "shown"]
+    assert body["block"].count("xxx ") == 0
+    assert body["block"].count("tea ") == 2
+    assert body["tokens"] > 400
+    empty = opened.ask("POST", path, json={"query": "zebra"}).json()
+    assert empty == {"block": "", "tokens": 0, "floor": 0.2, "memories": []}

@@ -617,7 +617,7 @@ export interface Explanation {
 export interface Preload {
   /** The user's message. */
   query: string;
-  /** At least 1; at most 1000. */
+  /** At least 1; at most 100. */
   max_entries?: number;
   /** At least 1; at most 1000000. */
   max_tokens?: number;

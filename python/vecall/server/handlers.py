@@ -174,7 +174,8 @@ def summaries(name: str) -> _Writer:
 async def _record(_: RequestContext, value: Any) -> Response:
     """Return the fields of a value, which may be memories, that are not None."""
     fields = _fields_not_none(value)
-    lists = [each for each in fields.values() if isinstance(each, list)]
+    values = [each if isinstance(each, list) else [each] for each in fields.values()]
+    entries = [each for each in chain(*values) if isinstance(each, MemoryEntry)]
 
     def write(each: Each) -> Response:
         for name, field in fields.items():
@@ -184,7 +185,7 @@ async def _record(_: RequestContext, value: Any) -> Response:
                 fields[name] = [shown(entry) for entry in each(field)]
         return json_response(fields)
 
-    return await _write_response(list(chain(*lists)), write)
+    return await _write_response(entries, write)
 
 
 async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
@@ -320,11 +321,14 @@ async def preload(call: RequestContext) -> Response:
         return "no_room" if key_of(entry) in sure else "unsure"
 
     def write(each: Each) -> Response:
-        memories = [{"memory": shown(it), "fate": fate(it)} for it in each(entries)]
-        told = {"block": block, "tokens": estimate_tokens(block), "memories": memories}
-        return json_response(told if least is None else {**told, "floor": least})
+        told = ({"memory": shown(it), "fate": fate(it)} for it in each(entries))
+        texts = _json_texts_that_fit(told, call.state.limits.max_answer_bytes)
+        floor = {} if least is None else {"floor": least}
+        rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
+        return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')
 
-    return await _write_response(entries, write)
+    async with call.state.large.place(call.by.id):
+        return await _write_response(entries, write)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond

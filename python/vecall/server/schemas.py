@@ -452,7 +452,7 @@ def shared_schemas(
         "Preload": closed(
             {
                 "query": {"type": "string", "description": "The user's message."},
-                "max_entries": {"type": "integer", "minimum": 1, "maximum": 1_000},
+                "max_entries": {"type": "integer", "minimum": 1, "maximum": 100},
                 "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
                 "min_confidence": _SHARE,
                 "format": {"type": "string", "enum": list(get_args(PreloadFormat))},
