@@ -182,10 +182,12 @@ class Asking(NamedTuple):
         nothing: Whether it asks nothing of a memory.
         telling: The number of words, at most 4, that may name something to remember.
             A person whom a question is about counts as two.
+        keywords: Whether it has only such words, as what is typed into a search box.
     """
 
     nothing: bool
     telling: int
+    keywords: bool
 
 
 def asking(text: str) -> Asking:
@@ -195,18 +197,19 @@ def asking(text: str) -> Asking:
     said = list(map(_bare, words(read)))
     left = [word for word in said if word not in stopped and word not in talk]
     telling = [word for word in left if not word.isdigit()]
-    found = len(telling)
+    found, keywords = len(telling), len(telling) == len(said)
     if len(_CODE.findall(read)) >= _CODE_SHARE * max(len(read.split()), 1):
-        return Asking(nothing=True, telling=min(found, _MOST))
+        return Asking(nothing=True, telling=min(found, _MOST), keywords=False)
     asks = _ASKS.search(read) is not None
     if not mine.isdisjoint(said) or (asks and not somebody.isdisjoint(said)):
-        return Asking(nothing=False, telling=min(found + 2, _MOST))
+        return Asking(nothing=False, telling=min(found + 2, _MOST), keywords=False)
     found = min(found, _MOST)
     if len(telling) == len(left):
-        return Asking(nothing=not left, telling=found)
+        return Asking(nothing=not left, telling=found, keywords=keywords)
     is_sum = _CALCULATES.search(read) or not operations.isdisjoint(said)
     others = [w for w in telling if len(w) > 1 and w not in operations | units]
-    return Asking(nothing=bool(is_sum) and not others, telling=found)
+    nothing = bool(is_sum) and not others
+    return Asking(nothing=nothing, telling=found, keywords=False)
 
 
 def _bare(word: str) -> str:
