@@ -68,6 +68,28 @@ def test_beam_s_groups_are_pieces_of_which_one_id_is_enough(tmp_path, run):
     assert lexical["tokens"] <= sum(map(estimate_tokens, texts))
 
 
+def test_a_question_is_asked_before_the_sessions_that_come_after_it(tmp_path, run):
+    """RealMem's queries are turns of a later session, which they would find."""
+    later = {
+        "id": "s2",
+        "events": [["d", "user", 9.0, "The kettle was green, as I told you."]],
+    }
+    asked = {
+        "text": "The kettle was green, as I told you.",
+        "category": "x",
+        "groups": [["a"]],
+    }
+    chat = {**CHAT, "sessions": [*CHAT["sessions"], later], "unanswerable": []}
+    for after, first in ((1, 1.0), (None, 0.5)):
+        one = asked if after is None else {**asked, "after": after}
+        file = tmp_path / f"{after}.json"
+        file.write_text(json.dumps({"conversations": [{**chat, "questions": [one]}]}))
+        (told,) = read_beam(file, "app")
+        assert told.questions[0].before == (None if after is None else 9.0)
+        figures = run("beam", file, "--modes", "lexical", "--no-ablation", "--json")
+        assert figures["modes"]["lexical"]["mrr"] == first
+
+
 @pytest.mark.parametrize("document", ["[]", "{}", '{"conversations": [{}]}', "no"])
 def test_another_shape_than_beam_s_is_refused(tmp_path, document):
     file = tmp_path / "beam.json"

@@ -118,7 +118,7 @@ def test_a_search_that_somebody_asked_for_keeps_what_it_finds(memory):
 
 @pytest.mark.skipif(not has_local(), reason="needs the local embedder")
 def test_an_unrelated_search_finds_nothing_with_the_local_embedder():
-    """As by words alone; a single word and a floor of one's own find the nearest."""
+    """As by words alone; keywords and a floor of one's own find the nearest."""
     with MemoryService(embedder="local") as memory:
         memory.sync.add_memory(**SCOPE, memories=[SECRET, "We fly to Crete in June"])
 
@@ -133,6 +133,7 @@ def test_an_unrelated_search_finds_nothing_with_the_local_embedder():
         assert found("Where do we go on holiday?")[0] == "We fly to Crete in June"
         assert found("holiday")[0] == "We fly to Crete in June"
         assert found("music") != []
+        assert found("indentation style") != []
 
 
 def test_a_floor_of_ones_own_replaces_the_policy(memory):

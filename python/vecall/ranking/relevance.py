@@ -47,7 +47,7 @@ class Asked:
 
     def signals(self) -> tuple[float, ...]:
         """Return the features of the regression, but for that of the vector."""
-        nothing, telling = asking(self.query)
+        nothing, telling, _ = asking(self.query)
         if telling and self.covered >= _WHOLE:
             telling = max(telling, 2)  # one word that a memory has
         sure = min(max(self.confidence, _SUREST), 1.0 - _SUREST)
@@ -73,14 +73,14 @@ class Asked:
     def is_irrelevant(self) -> bool:
         """Return whether all is surely irrelevant: no word, and no near meaning.
 
-        Only a model with weights of its own can say so, and never of one word.
+        Only a model with weights of its own can say so, and never of mere keywords.
         """
         if self.coverage > 0.0 or self.vector is None:
             return False
         if self.model_id not in _shipped()["models"]:
             return False
-        nothing, telling = asking(self.query)
-        return (nothing or telling > 1) and self() < IRRELEVANT
+        nothing, _, keywords = asking(self.query)
+        return (nothing or not keywords) and self() < IRRELEVANT
 
 
 @cache
