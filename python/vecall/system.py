@@ -97,6 +97,16 @@ def _retry_denied(times: int, call: Callable[..., _Result], *arguments: Any) -> 
     return call(*arguments)
 
 
+def resolved(path: Path) -> Path:
+    """Return the absolute path without links; with them where Windows cannot tell."""
+    try:
+        return path.resolve()
+    except OSError:  # of long paths and of some disks
+        if sys.platform == "win32":
+            return path.absolute()
+        raise
+
+
 def sync_file(path: Path) -> None:
     """Sync a file that this user may write."""
     file = os.open(path, os.O_RDWR)  # Windows syncs no file that is open to read
@@ -256,7 +266,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         import tempfile
         import zlib
 
-        number = zlib.crc32(os.path.normcase(folder.resolve()).encode())
+        number = zlib.crc32(os.path.normcase(resolved(folder)).encode())
         name = Path(tempfile.gettempdir()) / f"vecall-{number:08x}.lock"
         file = open_private(name, os.O_RDWR)
     else:
@@ -284,10 +294,7 @@ def filesystem_of(folder: Path) -> str | None:
     On Windows it is the kind of the drive.
     """
     if sys.platform == "win32":
-        try:
-            return _DRIVES.get(_kernel.GetDriveTypeW(folder.resolve().anchor))
-        except OSError:  # of a long path
-            return None
+        return _DRIVES.get(_kernel.GetDriveTypeW(resolved(folder).anchor))
     elif sys.platform == "darwin":
         return _filesystem_of_mac(folder)
     else:

@@ -37,7 +37,7 @@ from vecall.store.transaction import (
     leave,
 )
 from vecall.store.values import NO_VALUE
-from vecall.system import at_fork
+from vecall.system import at_fork, resolved
 
 # Closes all connections before a fork.
 #
@@ -325,7 +325,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=ro",
+        f"{resolved(path).as_uri()}?mode=ro",
         uri=True,
         timeout=BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,

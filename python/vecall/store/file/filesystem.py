@@ -23,6 +23,7 @@ from vecall.system import (
     is_own,
     lock_byte,
     open_private,
+    resolved,
     unlock_byte,
 )
 
@@ -350,8 +351,8 @@ def close_gate(gate: FileLock) -> None:
 
 
 def _lock_path(database: Path) -> Path:
-    resolved = database.resolve()
-    return resolved.with_name(resolved.name + ".lock")
+    path = resolved(database)
+    return path.with_name(path.name + ".lock")
 
 
 def _begin_again() -> None:
