@@ -2,8 +2,8 @@
 
     python -m bench.service.hook_start
 
-Cold processes over a file of one user, beside a process that only imports vecall and
-one that does nothing. The runs of all four alternate, so that load of the machine
+Cold processes over a file of one user, beside a process that only imports the service
+and one that does nothing. The runs of all five alternate, so that load of the machine
 touches all; the ratios say more than the times.
 """
 
@@ -46,6 +46,7 @@ def main() -> None:
         commands = {
             "python, nothing": ["-c", "pass"],
             "import vecall": ["-c", "import vecall"],
+            "import service": ["-c", "from vecall import MemoryService"],
             "hook recall": [*RECALL, str(file)],
             "hook retain": [*RETAIN, str(file)],
         }
@@ -59,13 +60,13 @@ def main() -> None:
                 # As in the command that vecall install writes.
                 own = {"OPENBLAS_NUM_THREADS": "1"} if "hook" in command else {}
                 taken[name].append(seconds(command, given, {**env, **own}))
-    base = statistics.median(cpu for _, cpu in taken["import vecall"][1:])
+    base = statistics.median(cpu for _, cpu in taken["import service"][1:])
     for name, figures in taken.items():
         walls, cpus = zip(*figures[1:], strict=True)
         cpu = statistics.median(cpus)
         print(
             f"{name:16} {statistics.median(walls):.3f} s, fastest {min(walls):.3f} s, "
-            f"processor {cpu:.3f} s, {cpu / base:.2f} of import vecall"
+            f"processor {cpu:.3f} s, {cpu / base:.2f} of the service"
         )
 
 
