@@ -1,5 +1,7 @@
 #include "analysis/word_table.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -74,20 +76,24 @@ void WordTable::set(std::u16string_view word, std::size_t language,
   WordEntry* entry = words_->slot_of(word, hash).load(std::memory_order_relaxed);
   if (entry == nullptr) {
     if (words_->entries_->size() >= most_) begin_anew();
-    entry = &add(word, hash, 0);
+    entry = &add(word, hash);
   }
   entry->terms[language].store(term, std::memory_order_relaxed);
 }
 
 void WordTable::begin_anew() {
-  std::shared_ptr<Words> words(new Words(kFewestSlots));
+  const std::size_t slots = std::bit_ceil(2 * (flagged_.size() + 1));
+  std::shared_ptr<Words> words(new Words(std::max(kFewestSlots, slots)));
   words->entries_ = std::make_shared<std::deque<WordEntry>>();
+  for (const auto& [word, flags] : flagged_) {
+    const std::uint64_t hash = WordHash()(word);
+    WordEntry& entry = words->entries_->emplace_back(word, hash, flags);
+    words->slot_of(word, hash).store(&entry, std::memory_order_relaxed);
+  }
   words_ = std::move(words);
-  for (const auto& [word, flags] : flagged_) add(word, WordHash()(word), flags);
 }
 
-WordEntry& WordTable::add(std::u16string_view word, std::uint64_t hash,
-                          std::uint16_t flags) {
+WordEntry& WordTable::add(std::u16string_view word, std::uint64_t hash) {
   if (words_->slots_.size() < 2 * (words_->entries_->size() + 1)) {
     std::shared_ptr<Words> larger(new Words(2 * words_->slots_.size()));
     larger->entries_ = words_->entries_;
@@ -96,7 +102,7 @@ WordEntry& WordTable::add(std::u16string_view word, std::uint64_t hash,
     }
     words_ = std::move(larger);
   }
-  WordEntry& entry = words_->entries_->emplace_back(word, hash, flags);
+  WordEntry& entry = words_->entries_->emplace_back(word, hash, std::uint16_t{0});
   words_->slot_of(word, hash).store(&entry, std::memory_order_release);
   return entry;
 }

@@ -70,8 +70,7 @@ class WordTable {
 
  private:
   void begin_anew() VECALL_REQUIRES(mutex_);
-  WordEntry& add(std::u16string_view word, std::uint64_t hash, std::uint16_t flags)
-      VECALL_REQUIRES(mutex_);
+  WordEntry& add(std::u16string_view word, std::uint64_t hash) VECALL_REQUIRES(mutex_);
 
   const Flagged flagged_;
   const std::size_t most_;

@@ -20,10 +20,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
@@ -60,8 +58,24 @@ from vecall.system import trim_heap
 _log = logging.getLogger("vecall")
 
 _RID, _ROW, _RID_OF_STORED = map(attrgetter, ("rid", "row", "row.rid"))
-_FEW, _MANY = 16, 128  # rows analysed at a time
-_QUICK_S = 20e-6  # a row takes less if its text is analysed in C++
+_MOST_ROWS = 128  # analysed at a time
+_MOST_WORK = 16_000  # letters, likewise: half a millisecond
+_WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
+
+
+def _batches(stored: Iterable[RowWithVector]) -> Iterator[list[RowWithVector]]:
+    """Group rows by the work that the analysis of their texts may take."""
+    batch = []
+    work = 0
+    for one in stored:
+        batch.append(one)
+        text = one.row.text
+        work += len(text) if text.isascii() else _WORK_OF_OTHERS * len(text)
+        if work >= _MOST_WORK or len(batch) == _MOST_ROWS:
+            yield batch
+            batch, work = [], 0
+    if batch:
+        yield batch
 
 
 class MovedModelError(Exception):
@@ -256,14 +270,10 @@ class PartitionLoader:
         try:
             if removed:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
-            waiting = iter(stored)
             slices = Slices()
-            count = _FEW
-            while batch := list(islice(waiting, count)):
-                begin = perf_counter()
+            for batch in _batches(stored):
                 refused += add_rows(self._engine, key, batch, self._model)
                 self._cache.put(map(_ROW, batch))
-                count = _MANY if perf_counter() - begin < count * _QUICK_S else _FEW
                 slices.pause_if_due()
         except BaseException:
             entry.sound = False  # an unknown part of the change was applied
