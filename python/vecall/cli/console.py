@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import json
 import os
@@ -361,6 +360,8 @@ def _show(value: MemoryEntry | Revision) -> str:
 
 def _print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows with the same names; what is no scalar, as JSON."""
+    import csv  # a hook does not need it
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(rows[0] if rows else ())
     for row in rows:
