@@ -65,7 +65,7 @@ def answer_of(
     [
         (load_memory, {"query"}, set()),
         (recall_memory, {"query"}, {"limit"}),
-        (remember, {"text"}, {"kind", "importance"}),
+        (remember, {"text"}, {"kind", "importance", "supersedes"}),
         (forget_memory, set(), {"query", "token", "ids"}),
     ],
 )

@@ -233,6 +233,14 @@ def test_conflicts_proposes_pairs_and_changes_nothing(alice):
     assert (alice.conflicts(), alice.count()) == ([], 4)
 
 
+def test_a_dry_run_does_not_propose_what_it_would_merge(alice):
+    alice.add([OLD, "The wedding is on 14 June!"])
+    dry = alice.consolidate(dry_run=True)
+    assert dry.merged == 2
+    assert dry.conflicts == ()
+    assert len(alice.conflicts()) == 3
+
+
 def test_conflicts_are_the_users_own_and_as_many_as_asked(open_service):
     service = open_service()
     service.sync.add_memory(**BOB, memories=[OLD])

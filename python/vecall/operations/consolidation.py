@@ -373,6 +373,8 @@ class Consolidator:
                     made += ids
                     folded += count
         found = await self.conflicts(app_name, user_id, _PROPOSED) if dry else []
+        twins = {id_ for group in groups for id_ in group.merged}
+        found = [p for p in found if not {p.earlier.id, p.later.id} & twins]
         return Consolidation(
             merged, folded, tuple(made), groups, similarity, dry, tuple(found)
         )
