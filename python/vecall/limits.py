@@ -16,7 +16,7 @@ UNASKED_RELEVANCE = 0.2
 """The least relevance of a query with which nobody asked for memories. It also is the
 least confidence of a memory of services that know no relevance."""
 
-IRRELEVANT = 0.1
+IRRELEVANT = 0.02
 """If no memory has a word of the query, a search finds nothing below this relevance."""
 
 MOST_OFFSET = 10_000

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from helpers.paths import ROOT
 from helpers.tools import run
-from vecall import MemoryService, Scopes
+from vecall import MemoryService, Ranking, Scopes, SearchOptions
 from vecall.embedders import has_local
 from vecall.lexical.small_talk import asking
 from vecall.services.in_memory import InMemoryMemoryService
@@ -145,6 +145,24 @@ def test_memories_far_below_the_best_one_are_left_out(memory):
     shown = block(memory, "What is my passport number?")
     assert SECRET in shown
     assert LIFE[4] not in shown
+
+
+def test_scores_below_zero_of_a_reranker_hide_nothing():
+    ranking = Ranking(reranker=lambda _, texts: [-1.0 - len(text) for text in texts])
+    search = SearchOptions(ranking=ranking)
+    with MemoryService(embedder=None, search=search) as memory:
+        memory.sync.add_memory(**SCOPE, memories=LIFE)
+        assert SECRET in block(memory, "What is my passport number?")
+
+
+def test_a_scorer_of_ones_own_decides_alone():
+    search = SearchOptions(scorer=lambda *_: (0.9, 0.5))
+    with MemoryService(embedder=None, search=search) as memory:
+        memory.sync.add_memory(**SCOPE, memories=LIFE)
+        found = memory.sync.search_memory(**SCOPE, query="flowers")
+        assert found.relevance is None
+        assert LIFE[1] in block(memory, "flowers")
+        assert block(memory, "Thanks!") == ""
 
 
 def test_a_service_that_knows_no_relevance_is_silent_by_the_words_alone():

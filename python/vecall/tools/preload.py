@@ -124,6 +124,8 @@ def worth_telling(
 def _worth_showing(found: SearchMemoryResponse) -> list[MemoryEntry]:
     """Return the memories that are not far below the best one."""
     best = max((each.score or 0.0 for each in found), default=0.0)
+    if best <= 0.0:  # the scores of a reranker
+        return found.memories
     return [each for each in found if (each.score or 0.0) >= _LEAST_SHARE * best]
 
 
