@@ -279,7 +279,7 @@ def _copilot_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
     text = _text_of(data.get("content")).strip()
     # Skills and commands speak in the name of the user, subagents in a tool call.
     said = data.get("source") in (None, "user") and not data.get("parentToolCallId")
-    if author in _SAID and text and said:
+    if text and said:  # the line of a start has no content
         named = _name_or_none(entry.get("id"))
         named = named or _hashed_turn_id(str(offset), author, text)
         yield _turn_of_entry(entry, named, author, text, "copilot-cli")
