@@ -107,10 +107,7 @@ class _Analysis(threading.local):
         return found
 
     def new_terms(self, words: Sequence[str], language: str) -> list[int]:
-        """Return the hash of each word's stem, or STOPPED, of words in Latin letters.
-
-        They do not stay in the cache.
-        """
+        """Return each word's hash or STOPPED, for words in Latin letters; not cached."""
         return list(map(self._languages[language].new_term, words))
 
     def new_author_marks(self, words: Sequence[str]) -> list[int]:
@@ -318,16 +315,9 @@ def terms_of_both(one: str, other: str) -> tuple[list[int], list[int]]:
 def terms_of_memories(
     memories: list[tuple[str, str | None, float | None]],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return what `memory_terms` does for many memories.
+    """Return what `memory_terms` does for many: all terms, and the offsets of each.
 
-    The analysis in C++ reads texts in Latin letters, by the tables of this package;
-    this package reads the others.
-
-    Args:
-        memories: The text, the author and the timestamp of each.
-
-    Returns:
-        All terms, and len(memories) + 1 offsets, where those of each begin and end.
+    Texts in Latin letters are read in C++, by the tables of this package.
     """
     return _analyzer().memory_terms(memories, _new_terms, memory_terms)
 
