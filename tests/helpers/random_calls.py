@@ -86,7 +86,8 @@ class Summaries:
 def plain(value: Any) -> Any:
     """Return an answer as values that compare by themselves."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        own = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = [f.name for f in dataclasses.fields(value) if f.compare]
+        own = {name: plain(getattr(value, name)) for name in fields}
         return (type(value).__name__, own)
     if isinstance(value, Enum):
         return value.name

@@ -216,6 +216,9 @@ class Counted(str):
     __slots__ = ("looked",)
     looked: int
 
+    def __contains__(self, sub: str) -> bool:  # type: ignore[override]
+        return bool(self._look(len(self), super().__contains__(sub)))
+
     def find(self, sub: str, start: Any = 0, end: Any = None) -> int:
         end = len(self) if end is None else min(end, len(self))
         at = super().find(sub, start, end)

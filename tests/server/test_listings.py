@@ -224,4 +224,9 @@ def test_the_answer_with_a_block_is_of_a_bounded_size(open_service):
     assert body["block"].count("tea ") == 2
     assert body["tokens"] > 400
     empty = opened.ask("POST", path, json={"query": "zebra"}).json()
-    assert empty == {"block": "", "tokens": 0, "floor": 0.2, "memories": []}
+    assert empty == {"block": "", "tokens": 0, "memories": []}
+    sure = opened.ask("POST", path, json={"query": "tea", "min_confidence": 1}).json()
+    assert (sure["block"], sure["floor"]) == ("", 1.0)
+    assert {each["fate"] for each in sure["memories"]} == {"unsure"}
+    idle = opened.ask("POST", path, json={"query": "Thanks a lot!"}).json()
+    assert idle["block"] == ""

@@ -37,7 +37,7 @@ SEEN = {
     "session": [FISH, "noted that", "2026"],
     "search": [FISH, "Score", "Words", "Confidence"],
     "why": ["It has nothing in common", "Alice likes green tea."],
-    "agent": ["<PAST_CONVERSATIONS>", "tokens", "In the block", "Held back"],
+    "agent": ["<PAST_CONVERSATIONS>", "tokens", "In the block"],
     "held": [HELD, "Approve", "Reject"],
     "archived": ["Alice has a dog.", "The old rate.", "Restore"],
     "duplicates": ["Alice likes green tea.", "Alice likes green tea!", "Keep only"],

@@ -107,7 +107,7 @@ class _Analysis(threading.local):
         return found
 
     def new_terms(self, words: Sequence[str], language: str) -> list[int]:
-        """Return each word's hash or STOPPED, for words in Latin letters; not cached."""
+        """Return the hash or STOPPED of words in Latin letters; not cached."""
         return list(map(self._languages[language].new_term, words))
 
     def new_author_marks(self, words: Sequence[str]) -> list[int]:

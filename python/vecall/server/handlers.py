@@ -40,7 +40,7 @@ from vecall.server.routing import RequestContext
 from vecall.server.tokens import Token
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
-from vecall.tools.preload import worth_telling
+from vecall.tools.preload import floor_of, worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
@@ -311,9 +311,8 @@ async def preload(call: RequestContext) -> Response:
         )
         block = await tool.block(query, turn=app)
     given = tool.turns.already_recalled((app, user), app)
-    least = memory.min_confidence if floor in (UNSET, None) else floor
-    entries = found.memories
-    sure = set(map(key_of, worth_telling(memory, query, found, floor, least)))
+    least, entries = floor_of(memory, floor), found.memories
+    sure = set(map(key_of, worth_telling(memory, query, found, floor)))
 
     def fate(entry: MemoryEntry) -> str:
         if key_of(entry) in given:

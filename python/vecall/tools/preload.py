@@ -69,6 +69,12 @@ def checked_floor(floor: UnaskedFloor) -> UnaskedFloor:
     return check_share(floor, "min_confidence")
 
 
+def floor_of(memory: object, floor: UnaskedFloor) -> float | None:
+    """Return the confidence that each memory needs; None: none does."""
+    own: float | None = getattr(memory, "min_confidence", None)
+    return own if floor is None or isinstance(floor, Unset) else floor
+
+
 async def search_unasked(
     memory: Any, floor: UnaskedFloor, **arguments: Any
 ) -> list[MemoryEntry]:
@@ -85,19 +91,15 @@ async def search_unasked(
     Raises:
         ConfigError: The service's search does not support the filter.
     """
-    least = None if isinstance(floor, Unset) else floor
-    if least is not None and takes(memory.search_memory, "min_confidence"):
-        arguments["min_confidence"], least = floor, None
+    is_number = floor is not None and not isinstance(floor, Unset)
+    if is_number and takes(memory.search_memory, "min_confidence"):
+        arguments["min_confidence"] = floor
     found, _ = await search_with_fallback(memory, **arguments)
-    return worth_telling(memory, arguments["query"], found, floor, least)
+    return worth_telling(memory, arguments["query"], found, floor)
 
 
 def worth_telling(
-    memory: object,
-    query: str,
-    found: SearchMemoryResponse,
-    floor: UnaskedFloor,
-    least: float | None,
+    memory: object, query: str, found: SearchMemoryResponse, floor: UnaskedFloor
 ) -> list[MemoryEntry]:
     """Return what passes of memories that were found for a text that did not ask.
 
@@ -106,11 +108,12 @@ def worth_telling(
         query: The text.
         found: What the search found.
         floor: The floor, as in `search_unasked`.
-        least: The confidence that the search did not check itself; None: none.
     """
-    if isinstance(floor, Unset) and getattr(memory, "min_confidence", None) is None:
-        if found.relevance is not None:
-            return _worth_showing(found) if found.relevance >= UNASKED_RELEVANCE else []
+    least = floor_of(memory, floor)
+    if isinstance(floor, Unset) and least is None:
+        relevance = found.relevance
+        if relevance is not None:
+            return _worth_showing(found) if relevance >= UNASKED_RELEVANCE else []
         if asking(query).nothing:
             return []
         least = UNASKED_RELEVANCE
