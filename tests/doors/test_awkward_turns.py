@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from helpers.awkward_turns import AWKWARD_TURNS
+from helpers.awkward_turns import AWKWARD_TURNS, told
 from helpers.framework_doors import MEMORIES, STORES, WHOSE, require
-from helpers.own_doors import WHO, outcome_of
+from helpers.own_doors import OWN_DOORS, WHO, outcome_of
 from vecall import MemoryService
 
-PAGE = Path(__file__).parents[2] / "docs/reference/awkward-turns.md"
 TURNS = {turn.name: turn for turn in AWKWARD_TURNS}
-
-
-def table() -> dict[tuple[str, str], str]:
-    """The cells of the page's tables by door and turn."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    head = next(row for row in rows if row[0] == "door")
-    return {
-        (door, turn): cell
-        for door, *cells in rows
-        if door in MEMORIES or door in STORES
-        for turn, cell in zip(head[1:], cells, strict=True)
-    }
 
 
 @pytest.mark.parametrize("turn", TURNS)
@@ -35,7 +19,7 @@ def test_the_neighbours_are_remembered(door: str, turn: str) -> None:
     with MemoryService(embedder=None) as memory:
         say(memory, TURNS[turn])
         outcome = outcome_of(memory, TURNS[turn], None, WHOSE.get(door, WHO))
-    assert table()[door, turn] == outcome
+    assert told()[door, turn] == outcome
 
 
 @pytest.mark.parametrize("turn", TURNS)
@@ -47,9 +31,9 @@ def test_a_store_gives_back_what_it_was_given(door: str, turn: str) -> None:
         given, found = keep(memory, TURNS[turn])
     assert len(given) >= 2
     assert found == given
-    assert table()[door, turn] == ("kept" if len(given) == 3 else "not a document")
+    assert told()[door, turn] == ("kept" if len(given) == 3 else "not a document")
 
 
-def test_the_tables_have_every_door_and_every_turn() -> None:
-    wanted = {(door, turn) for door in [*MEMORIES, *STORES] for turn in TURNS}
-    assert table().keys() == wanted
+def test_the_table_has_every_door_and_every_turn() -> None:
+    doors = [*OWN_DOORS, *MEMORIES, *STORES]
+    assert told().keys() == {(door, turn) for door in doors for turn in TURNS}

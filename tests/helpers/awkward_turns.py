@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from helpers.paths import DOCS
+
 Outcome = Literal["stored", "passages", "no_text", "role"]
 """Stored whole, stored as passages, or left out with this reason."""
 
@@ -155,3 +157,21 @@ def conversation(turn: AwkwardTurn) -> Sequence[Mapping[str, Any]]:
         turn.message,
         {"role": "user", "content": AFTER},
     ]
+
+
+def told() -> dict[tuple[str, str], str]:
+    """Return the page's cells by door and turn; a row is for one or several doors."""
+    text = (DOCS / "reference/awkward-turns.md").read_text("utf-8")
+    lines = text.partition("## Doors\n")[2].splitlines()
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in lines
+        if line.startswith("| ")
+    ]
+    (_, *turns), *rows = rows
+    return {
+        (door, turn): cell
+        for doors, *cells in rows
+        for door in doors.split("; ")
+        for turn, cell in zip(turns, cells, strict=True)
+    }
