@@ -32,6 +32,7 @@ _TESTS = {
     "another process opens the file by its path": """
         cli/test_default_path.py
         cli/test_texts.py::test_a_reembedding
+        cli/test_texts.py::test_an_export_of_a_user
         store/test_replaced_file.py
         durability/test_kills.py
         embedding/test_reembed.py::test_another_process_with_the_old_model
