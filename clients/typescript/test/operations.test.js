@@ -41,7 +41,9 @@ test("every operation returns what the server stores", async () => {
   const client = recorded(server.client(admin.text));
   const alice = recorded(server.client().user("hotel", "alice"));
 
-  assert.deepEqual(await client.health(), { status: "ok" });
+  for (const probe of ["health", "live", "ready"]) {
+    assert.deepEqual(await client[probe](), { status: "ok" });
+  }
   assert.equal((await client.openapi()).openapi, "3.1.0");
   assert.deepEqual(await alice.addMemories({ memories: [{ content: "Likes tea.", id: "1" }] }), {
     ids: ["1"],
@@ -84,6 +86,7 @@ test("every operation returns what the server stores", async () => {
   assert.deepEqual(await alice.observeSession("o", observed), { ids: [] });
   assert.equal((await alice.endSession("o", observed)).ids.length, 1);
   assert.equal((await alice.consolidate()).dry_run, true);
+  assert.deepEqual(await alice.conflicts({ limit: 1 }), { conflicts: [] });
   const lines = await all(alice.exportUser({ vectors: true }));
   assert.equal(lines[0].vecall, "export");
   assert.equal(lines.filter((line) => line.mem).length, 4);
