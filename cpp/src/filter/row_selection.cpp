@@ -114,7 +114,7 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
 void RowSelection::select_mask(std::span<const std::uint8_t> mask) {
   if (mask.size() != rows_->live()) refuse_mask(rows_->live());
   const std::uint8_t* next = mask.data();
-  const Slot slots = rows_->slots();
+  const auto slots = static_cast<Slot>(rows_->slots());
   const bool all_live = mask.size() == slots;
   for (std::size_t word = 0; word < bits_.size(); ++word) {
     const auto first = static_cast<Slot>(word * 64);
