@@ -52,16 +52,15 @@ bool Alphabet::read(const TextAnalyzer::Text& text, std::u16string& letters,
                     std::u16string& folded, unsigned& found) const {
   if (text.unit_bytes > sizeof(char16_t)) return false;
   if (text.unit_bytes == 1) {
-    return read(std::basic_string_view<unsigned char>(
-                    static_cast<const unsigned char*>(text.units), text.size),
+    return read(std::span(static_cast<const unsigned char*>(text.units), text.size),
                 letters, folded, found);
   }
-  return read(std::u16string_view(static_cast<const char16_t*>(text.units), text.size),
-              letters, folded, found);
+  return read(std::span(static_cast<const char16_t*>(text.units), text.size), letters,
+              folded, found);
 }
 
 template <class Unit>
-bool Alphabet::read(std::basic_string_view<Unit> text, std::u16string& letters,
+bool Alphabet::read(std::span<const Unit> text, std::u16string& letters,
                     std::u16string& folded, unsigned& found) const {
   letters.resize(text.size());
   folded.resize(text.size());

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,8 +48,8 @@ class Alphabet {
 
  private:
   template <class Unit>
-  bool read(std::basic_string_view<Unit> text, std::u16string& letters,
-            std::u16string& folded, unsigned& found) const;
+  bool read(std::span<const Unit> text, std::u16string& letters, std::u16string& folded,
+            unsigned& found) const;
 
   std::vector<std::uint16_t> classes_;
   std::vector<char16_t> folded_;        // 0: `longer_` has the normal form
