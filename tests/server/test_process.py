@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
+import httpx
 from helpers.http import ALICE, all_of, bearing, running, serving
 from helpers.processes import HOLDER, child, said, tell
 from vecall import MemoryService
@@ -348,3 +349,49 @@ def test_the_log_of_a_server_holds_nothing_of_what_was_said(server):
     for word in (server.bearer, server.bearer[24:], "zebra", "Zoe", "alice", "hotel"):
         assert word not in told
     assert "Traceback" not in told
+
+
+STREAMING = """
+import asyncio
+from vecall.server import HttpLimits
+from vecall.server.run import Binding, serve
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    if scope["method"] == "DELETE":
+        return await send({"type": "http.response.body", "body": b""})
+    await receive()  # the client says when the body may come
+    while not (await receive())["body"]:
+        pass
+    for more in (True, False):
+        await send({"type": "http.response.body", "body": b"event", "more_body": more})
+
+serve(app, Binding(port=0), HttpLimits(), lambda url: print(url, flush=True))
+"""
+
+
+def test_an_answer_without_a_body_has_its_head_before_its_connection_closes():
+    with child(STREAMING) as server:
+        url = httpx.URL(said(server))
+        with socket.create_connection((url.host, url.port), 10) as client:
+            head = f"DELETE / HTTP/1.1\r\nHost: {url.host}\r\nConnection: close"
+            client.sendall(head.encode() + b"\r\n\r\n")
+            told = b"".join(iter(lambda: client.recv(1_000), b""))
+    assert told.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_first_event():
+    """As the event stream of an MCP server, which may have none for minutes."""
+    with child(STREAMING) as server:
+        url = httpx.URL(said(server))
+        with socket.create_connection((url.host, url.port), 10) as client:
+            head = f"POST / HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 2\r\n\r\n"
+            client.sendall(head.encode() + b"a")
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
+            client.sendall(b"b")
+            told = b""
+            while not told.endswith(b"0\r\n\r\n"):
+                told += client.recv(1_000)
+            assert told.count(b"event") == 2

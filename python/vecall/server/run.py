@@ -107,18 +107,30 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
 
 
 class _Connection(h11.Connection):
-    """Returns the head of a response with what follows it: one packet, one send."""
+    """Returns the head of a response with its body: one packet, one send.
 
-    _head = b""
+    Args:
+        limit: The most bytes of headers.
+        hold: Called when a head was not returned: no body may come for a long time.
+    """
+
+    def __init__(self, limit: int, hold: Callable[[], object]) -> None:
+        super().__init__(h11.SERVER, limit)
+        self._hold = hold
+        self._head = b""
 
     def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
         data = super().send(event)
         if isinstance(event, h11.Response):
             self._head = data or b""
+            self._hold()
             return b""
-        if self._head:
-            data, self._head = self._head + (data or b""), b""
-        return data
+        return self.take_head() + (data or b"") if self._head else data
+
+    def take_head(self) -> bytes:
+        """Return a head that was not returned yet, once."""
+        head, self._head = self._head, b""
+        return head
 
 
 class GuardedProtocol(H11Protocol):
@@ -128,6 +140,7 @@ class GuardedProtocol(H11Protocol):
     its limit on connections.
     """
 
+    conn: _Connection
     allowed: ClassVar[HttpLimits]
     taken_from: ClassVar[Listener]
     rooms: ClassVar[Rooms]
@@ -135,7 +148,10 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a connection; if there are too many, close another."""
         super().connection_made(cast(asyncio.Transport, transport))
-        self.conn = _Connection(h11.SERVER, self.allowed.max_header_bytes)
+        self.conn = _Connection(
+            self.allowed.max_header_bytes,
+            lambda: self.loop.call_soon(self._send_head),
+        )
         self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
@@ -217,8 +233,14 @@ class GuardedProtocol(H11Protocol):
         body = h11.Data(data=bytes(response.body))
         with suppress(h11.LocalProtocolError):  # another response has begun
             for event in (head, body, h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event))
+                self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+    def _send_head(self) -> None:
+        """Send the head of a response whose body did not come in the same turn."""
+        head = self.conn.take_head()
+        if head and not self.transport.is_closing():
+            self.transport.write(head)
 
     def _wait(self) -> ReadPhase | None:
         """Return what the connection waits for; None if the server must act."""
