@@ -508,6 +508,21 @@ def test_progress_has_a_rate_and_the_time_that_is_left(folder):
     assert re.search(r"embedding \d+, [\d.]+/s, \d+%, 0:0\d left", told)
 
 
+def test_summing_up_shows_a_rate_and_the_time_that_is_left(folder):
+    with MemoryService("memory.db", embedder=None) as service:
+        user = service.sync.user("a", "u")
+        for night in range(8):
+            turns = [{"content": f"{night}.{n}", "timestamp": 1e9} for n in range(5)]
+            user.add_events(turns, session_id=f"s{night}")
+    (folder / "slow.py").write_text(
+        "import time\ndef summary(prompt):\n    time.sleep(0.2)\n    return 'nights'\n"
+    )
+    given = ("--older-than", "1d", "--summarizer", "slow:summary", "--yes")
+    told = _on_a_terminal("consolidate", *given, "--embedder", "none")
+    assert re.search(r"consolidating \d+, [\d.]+/s, \d+%, 0:0\d left", told)
+    assert "40 summed up into 8 summaries" in told
+
+
 def test_an_interrupt_ends_a_command_and_says_what_was_done(folder):
     with MemoryService("memory.db", embedder=None) as service:
         service.sync.user("a", "u").add([f"night {n}" for n in range(400)])

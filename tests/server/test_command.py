@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
 import json
 import signal
@@ -174,10 +175,12 @@ def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
 
 def test_every_limit_of_the_server_is_an_option_of_the_command():
     """By the same name and of the same kind."""
-    fields = {field.name: field for field in dataclasses.fields(HttpLimits)}
-    assert serving.LIMITS.keys() == fields.keys()
-    for name, kind in serving.LIMITS.items():
-        assert kind.__name__ == fields[name].type
+    top = argparse.ArgumentParser()
+    serving.add_commands(top.add_subparsers(required=True))
+    for field in dataclasses.fields(HttpLimits):
+        flag = f"--{field.name.replace('_', '-')}"
+        options = vars(top.parse_args(["serve", flag, "7"]))
+        assert repr(options[field.name]) == {"int": "7", "float": "7.0"}[field.type]
 
 
 @pytest.mark.parametrize(
@@ -332,6 +335,11 @@ def test_tokens_are_made_shown_and_taken_back(run, tmp_path):
         assert made["token"] not in text
     line = f"{first.id} app=hotel user=alice read_only=True last_used=never"
     assert line in shown.splitlines()
+    table = list(csv.DictReader(run("token", "list", "--csv")[1].out.splitlines()))
+    assert [(row["id"], row["user"]) for row in table] == [
+        (first.id, "alice"),
+        (second.id, ""),
+    ]
 
     assert run("token", "revoke", first.id)[0] == 0
     assert file.read() == [second]

@@ -36,9 +36,14 @@ def command(*words: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def asked(address: str, method: str, path: str, **more: Any) -> httpx.Response:
-    url, _, bearer = address.partition("/ui#token=")
-    headers = {"Authorization": f"Bearer {bearer}"}
+HOLDER = "a-secret-of-the-browser-that-is-long-enough"
+
+
+def asked(
+    address: str, method: str, path: str, *, holder: str = f"~{HOLDER}", **more: Any
+) -> httpx.Response:
+    url, _, key = address.partition("/ui#key=")
+    headers = {"Authorization": f"Bearer {key}{holder}"}
     return httpx.request(method, url + path, headers=headers, trust_env=False, **more)
 
 
@@ -56,7 +61,11 @@ def test_it_only_looks_and_ends_by_ctrl_c(tmp_path):
         change = {"json": {"content": "x"}}
         refused = asked(address, "PATCH", f"{HOME}/memories/quiet", **change)
         assert refused.status_code == 403
+        for other in (f"~{HOLDER}x", f"~{HOLDER[::-1]}", "~", ""):
+            second = asked(address, "GET", "/apps", holder=other)
+            assert second.status_code == 401
         assert asked(address + "x", "GET", "/apps").status_code == 401
+        assert asked(address, "GET", "/apps").is_success
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert (process.returncode, out) == (0, "")
@@ -74,7 +83,7 @@ def test_with_write_it_changes_the_file_and_each_run_has_a_token_of_its_own(tmp_
         found = asked(second, "GET", f"{HOME}/memories/quiet").json()
         assert found["content"] == "Alice sleeps well."
         url, token = first.partition("/ui")[0], second.partition("=")[2]
-        crossed = asked(f"{url}/ui#token={token}", "GET", "/apps")
+        crossed = asked(f"{url}/ui#key={token}", "GET", "/apps")
         assert crossed.status_code == 401
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
@@ -82,6 +91,22 @@ def test_with_write_it_changes_the_file_and_each_run_has_a_token_of_its_own(tmp_
     with MemoryService(path, embedder=None) as memory:
         entry = memory.sync.get_memory(**ALICE, memory_id="quiet")
         assert entry.text == "Alice sleeps well."
+
+
+@FILES_ONLY
+def test_its_address_opens_in_one_browser_window_alone(tmp_path, browser):
+    path = tmp_path / "memory.db"
+    fill(path)
+    with command(path, "--no-browser", "--embedder", "none") as (process, address):
+        browser.go(address)
+        browser.says("hotel")
+        browser.ask("POST", "/refresh")
+        browser.says("hotel")
+        browser.go("about:blank")
+        browser.go(address)
+        browser.says("This address opens once, and was used.")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):

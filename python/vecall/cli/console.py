@@ -317,7 +317,7 @@ def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
     if options.json:
         print_json({**pages, "next": more})
     elif options.csv:
-        _print_csv(next(filter(None, pages.values()), []))
+        print_csv(next(filter(None, pages.values()), []))
     elif not any(lists.values()):
         print(f"no {' and no '.join(lists)}")
     else:
@@ -358,7 +358,7 @@ def _show(value: MemoryEntry | Revision) -> str:
     return f"{head}\n{show_memory(value.memory)}"
 
 
-def _print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows with the same names; what is no scalar, as JSON."""
     import csv  # a hook does not need it
 
@@ -370,6 +370,15 @@ def _print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
             json.dumps(cell) if isinstance(cell, dict | list | tuple) else cell
             for cell in cells
         )
+
+
+def tell(options: argparse.Namespace, facts: Any, *lines: str) -> int:
+    """Print facts as JSON with --json, else lines for people; return 0."""
+    if options.json:
+        print_json(facts)
+    else:
+        print(*lines, sep="\n")
+    return 0
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

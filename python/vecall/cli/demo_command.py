@@ -15,15 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import (
-    Progress,
-    bold,
-    dim,
-    print_json,
-    show_memory,
-    typed_lines,
-)
-from vecall.cli.options import add_embedder, add_json, expanded, opened, refuse_database
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.demo import load_conversations
 from vecall.embedders import has_local
 from vecall.embedders.resolve import AUTO
@@ -54,7 +47,9 @@ def add_commands(commands: Any) -> None:
         "process, opens the file again, and searches it.",
     )
     command.add_argument(
-        "--path", type=expanded, help="keep the file here (default: a temporary one)"
+        "--path",
+        type=cli.expanded,
+        help="keep the file here (default: a temporary one)",
     )
     command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
     command.add_argument(
@@ -63,8 +58,8 @@ def add_commands(commands: Any) -> None:
     command.add_argument(
         "--write-then-hang", action="store_true", help=argparse.SUPPRESS
     )
-    add_embedder(command)
-    add_json(command)
+    cli.add_embedder(command)
+    cli.add_json(command)
     command.set_defaults(run=run)
 
 
@@ -76,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         return _write_then_hang(options)
     check_top_k(options.top_k, Limits())
     if options.path is not None:
-        refuse_database(options.path, "the demo creates a new file")
+        cli.refuse_database(options.path, "the demo creates a new file")
         if Path(options.path).exists():
             msg = f"{options.path}: exists already; the demo creates a new file"
             raise ConfigError(msg)
@@ -89,10 +84,10 @@ def _write_then_hang(options: argparse.Namespace) -> int:
     """Store everything, report it on one line, and wait to be killed."""
     data = load_conversations()
     begin = time.perf_counter()
-    with opened(options.path, options.embedder) as memory:
+    with cli.opened(options.path, options.embedder) as memory:
         turns = 0
         total = sum(len(session["events"]) for session in data["sessions"])
-        progress = Progress("storing", total)
+        progress = ui.Progress("storing", total)
         for session in data["sessions"]:
             turns += len(memory.sync.add_session_to_memory(session).stored)
             progress.add(len(session["events"]))
@@ -111,18 +106,18 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
         "words alone" if options.embedder == "none" else f"words + {options.embedder}"
     )
     say = (lambda *_: None) if options.json else print
-    say(bold("1. Four people talk to their assistants, for more than a year"))
+    say(ui.bold("1. Four people talk to their assistants, for more than a year"))
     written = _write_and_kill(options, path)
     say(
         f"   {written['turns']} turns of {written['sessions']} sessions "
         f"({', '.join(users)}) stored in {written['seconds']:.2f} s, by {mode}."
     )
     say(f"   {path}")
-    say(bold("2. kill -9") + dim(f"   process {written['pid']} is gone"))
-    with opened(path, options.embedder) as memory:
+    say(ui.bold("2. kill -9") + ui.dim(f"   process {written['pid']} is gone"))
+    with cli.opened(path, options.embedder) as memory:
         stored = memory.sync.admin.stats()["memories"]
         say(
-            bold("3. A new process opens the file")
+            ui.bold("3. A new process opens the file")
             + f"   {stored} memories are there\n"
         )
         answers = []
@@ -136,11 +131,11 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
                 "answers": answers,
                 "isolation": isolation,
             }
-            print_json(report)
+            ui.print_json(report)
         elif options.interactive:
             _ask_typed_questions(memory, data["app_name"], users, options)
         else:
-            say(dim("\nYour own questions: vecall demo --interactive"))
+            say(ui.dim("\nYour own questions: vecall demo --interactive"))
     return 0 if stored == written["turns"] and not isolation["leaked"] else 1
 
 
@@ -183,9 +178,9 @@ def _ask(
 ) -> dict[str, Any]:
     memories, seconds = _search(memory, app, user, question, options.top_k)
     if not options.json:
-        print(f"{bold(user)} asks: {question}  {dim(f'{1e6 * seconds:.0f} us')}")
+        print(f"{ui.bold(user)} asks: {question}  {ui.dim(f'{1e6 * seconds:.0f} us')}")
         for rank, entry in enumerate(memories, 1):
-            print(show_memory(entry, rank))
+            print(ui.show_memory(entry, rank))
         if not memories:
             print("     no memory found")
         print()
@@ -209,7 +204,7 @@ def _show_isolation(
     found, _ = _search(memory, app, _INTRUDER, _SECRET, 1_000)
     leaked = {entry.id for entry in theirs} & {entry.id for entry in found}
     if not options.json:
-        print(bold("4. Users are isolated"))
+        print(ui.bold("4. Users are isolated"))
         print(
             f"   {_INTRUDER} asks {owner}'s question: {len(found)} memories, all of "
             f"{_INTRUDER}'s own; of {owner}'s {len(theirs)}: {len(leaked)}."
@@ -225,7 +220,7 @@ def _ask_typed_questions(
         f"\nAsk as {user}. Another name ({', '.join(users)}) changes who asks; an empty"
     )
     print("line ends.")
-    for line in typed_lines("query> "):
+    for line in ui.typed_lines("query> "):
         if line in users:
             user = line
         else:

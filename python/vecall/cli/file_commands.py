@@ -7,33 +7,12 @@ import glob
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import (
-    Progress,
-    counted,
-    naming,
-    one_line,
-    print_findings,
-    print_json,
-)
-from vecall.cli.options import (
-    FILE_OR_URL,
-    add_embedder,
-    add_json,
-    add_path,
-    app_of,
-    chosen,
-    expanded,
-    make_folder,
-    opened_plainly,
-    refuse_database,
-    require_file,
-    shown_path,
-    user_of,
-    with_progress,
-)
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
@@ -109,7 +88,9 @@ def add_commands(commands: Any) -> None:
         "of this file are deleted.",
     )
     backup.add_argument(
-        "target", type=expanded, help="the copy; must not exist. With --keep, a folder"
+        "target",
+        type=cli.expanded,
+        help="the copy; must not exist. With --keep, a folder",
     )
     backup.add_argument(
         "--keep", type=int, metavar="N", help="keep the newest N backups in the folder"
@@ -125,14 +106,14 @@ def add_commands(commands: Any) -> None:
         "whatever uses the file first. Persons erased after the backup come back: "
         "erase them again.",
     )
-    restoring.add_argument("backup", type=expanded, help="the backup")
-    restoring.add_argument("target", type=expanded, help="the file")
+    restoring.add_argument("backup", type=cli.expanded, help="the backup")
+    restoring.add_argument("target", type=cli.expanded, help="the file")
     restoring.add_argument(
         "--replace",
         action="store_true",
         help="the file may exist; it is kept aside under another name",
     )
-    add_json(restoring)
+    cli.add_json(restoring)
     restoring.set_defaults(run=run_restore_backup)
 
     export = commands.add_parser(
@@ -143,7 +124,7 @@ def add_commands(commands: Any) -> None:
     )
     export.add_argument(
         "target",
-        type=expanded,
+        type=cli.expanded,
         help='the new file, for okf a folder; "-" is standard output, for jsonl',
     )
     export.add_argument(
@@ -168,7 +149,7 @@ def add_commands(commands: Any) -> None:
         "vectors until all new ones are there; restart them then. Interrupted, the "
         "same command goes on where it stopped.",
     )
-    add_embedder(reembed)
+    cli.add_embedder(reembed)
     _add_path(reembed)
     reembed.set_defaults(run=run_reembed)
 
@@ -181,21 +162,21 @@ def add_commands(commands: Any) -> None:
     add_databases(commands)
 
 
-def _add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
-    add_path(command, what)
-    add_json(command)
+def _add_path(command: argparse.ArgumentParser, what: str = cli.FILE_OR_URL) -> None:
+    cli.add_path(command, what)
+    cli.add_json(command)
 
 
 def _path(typed: str) -> Path:
-    return Path(expanded(typed))
+    return Path(cli.expanded(typed))
 
 
 def recovered(found: Salvage, target: str) -> list[str]:
     """Return what a recovery did; items only if the file has any."""
-    memories = counted(found.saved, "memory", "memories")
+    memories = ui.counted(found.saved, "memory", "memories")
     done = [f"{memories} saved to {target}, {found.lost} lost"]
     if found.saved_items or found.lost_items:
-        items = counted(found.saved_items, "item", "items")
+        items = ui.counted(found.saved_items, "item", "items")
         done.append(f"{items} saved to {target}, {found.lost_items} lost")
     return done
 
@@ -207,30 +188,30 @@ def run_doctor(options: argparse.Namespace) -> int:
     if is_database_url(options.path):
         return _run_doctor_of_database(options)
     path = Path(options.path)
-    require_file(options.path)
+    cli.require_file(options.path)
     done: list[str] = []
     if options.recover is not None:
-        with naming(options.recover):
+        with ui.naming(options.recover):
             done = recovered(recover(path, options.recover), options.recover)
     elif options.repair:
-        with naming(path):
+        with ui.naming(path):
             done = repair(path)
     if options.reset_clock:
-        with naming(path):
+        with ui.naming(path):
             done += reset_clock(path)
-    return print_findings(options, done, examine_storage(path))
+    return ui.print_findings(options, done, examine_storage(path))
 
 
 def _run_doctor_of_database(options: argparse.Namespace) -> int:
     """Do what `vecall pg doctor` does."""
     if options.repair or options.reset_clock or options.recover is not None:
-        refuse_database(
+        cli.refuse_database(
             options.path,
             "--repair, --recover and --reset-clock are for files; restore a backup",
         )
-    with naming(shown_path(options.path)):
+    with ui.naming(cli.shown_path(options.path)):
         findings = examine_storage(options.path)
-    return print_findings(options, [], findings)
+    return ui.print_findings(options, [], findings)
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
@@ -243,58 +224,61 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
     from vecall.adk.doctor import examine_agents
 
     uri: str | None = options.memory_service_uri
-    return print_findings(options, [], examine_agents(options.agents, uri))
+    return ui.print_findings(options, [], examine_agents(options.agents, uri))
+
+
+def _megabytes(paths: Iterable[Path]) -> int:
+    with suppress(OSError):  # it is not there yet, or any more
+        return sum(each.stat().st_size for each in paths) // 1_000_000
+    return 0
+
+
+_OR_IN_TIME = "or by point-in-time recovery"
 
 
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
-    refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
+    cli.refuse_database(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
     file, target, removed = Path(options.path), Path(options.target), 0
     folder = target.parent if options.keep is None else target
     # What a backup writes to.
     parts = "*.part" if options.keep else f"{glob.escape(target.name)}.*.part"
-
-    def copied(paths: Iterable[Path] = ()) -> int:
-        with suppress(OSError):  # it has its name now
-            found = paths or folder.glob(parts)
-            return sum(each.stat().st_size for each in found) // 1_000_000
-        return 0
-
+    total = _megabytes([file])
     told = f"{target} is complete or not there; delete {folder / parts}"
     with (
-        opened_plainly(options.path) as memory,
-        naming(options.target),
-        Progress("MB copied:", after=told).watching(copied, copied([file])),
+        cli.opened_plainly(options.path) as memory,
+        ui.naming(options.target),
+        ui.Progress("MB copied:", after=told).watching(
+            lambda: _megabytes(folder.glob(parts)), total
+        ),
     ):
         backup = memory.sync.admin.backup
         if options.keep is None:
             backup(target)
         else:
-            make_folder(target, "target")
+            cli.make_folder(target, "target")
             target, removed = keep_backups(
                 file, target, options.keep, backup, require_whole
             )
     facts = {"bytes": target.stat().st_size, "file": str(target), "removed": removed}
     line = f"{facts['bytes']:,} bytes in {target}"
     if removed:
-        line += f"; {counted(removed, 'older backup')} deleted"
-    _print_result(options, facts, line)
-    return 0
+        line += f"; {ui.counted(removed, 'older backup')} deleted"
+    return ui.tell(options, facts, line)
 
 
 def run_restore_backup(options: argparse.Namespace) -> int:
     """Put a backup in the place of a file."""
     for path in (options.backup, options.target):
-        refuse_database(path, "restore it by pg_restore, or by point-in-time recovery")
+        cli.refuse_database(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
-    with naming(target):
+    with ui.naming(target):
         aside = restore_backup(backup, target, require_whole, replacing=options.replace)
     line = f"{backup} is now {target}"
     if aside is not None:
         line += f"; the file before is {aside}"
     facts = {"file": str(target), "before": None if aside is None else str(aside)}
-    _print_result(options, facts, line)
-    return 0
+    return ui.tell(options, facts, line)
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -304,13 +288,15 @@ def run_export(options: argparse.Namespace) -> int:
     if to_output and not is_lines:
         msg = "--format: this one is written to a file, not to standard output"
         raise ConfigError(msg)
-    with opened_plainly(options.path) as memory:
+    with cli.opened_plainly(options.path) as memory:
         app, user = options.app, options.user
         if (app, user) != (None, None):
-            app = app_of(memory, app)
-            user = user if user is None else user_of(memory, app, user)
-        told = Progress("exporting", after=f"{options.target} is not complete")
-        with naming(options.target), told.watching():
+            app = cli.app_of(memory, app)
+            user = user if user is None else cli.user_of(memory, app, user)
+        told = ui.Progress("MB exported:", after=f"{options.target} is not complete")
+        target = Path(options.target)
+        written = partial(_megabytes, [target])
+        with ui.naming(options.target), told.watching(written):
             if is_lines:
                 count = memory.sync.admin.export_jsonl(
                     sys.stdout if to_output else options.target,
@@ -326,49 +312,41 @@ def run_export(options: argparse.Namespace) -> int:
                     app_name=app,
                     user_id=user,
                 )
-    memories = counted(count, "memory", "memories")
+    memories = ui.counted(count, "memory", "memories")
     if to_output:
         print(f"{memories} exported", file=sys.stderr)
         return 0
     without = {} if is_lines else {"without": NOT_HELD}
     line = f"{memories} in {options.target}" + f", without {NOT_HELD}" * bool(without)
-    _print_result(options, {"memories": count, **without}, line)
-    return 0
+    return ui.tell(options, {"memories": count, **without}, line)
 
 
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
-    embedder = resolve(chosen(options.embedder))
-    with opened_plainly(options.path) as memory:
+    embedder = resolve(cli.chosen(options.embedder))
+    with cli.opened_plainly(options.path) as memory:
         total = memory.sync.admin.stats()["memories"]
-        with Progress("embedding", total, "the same command goes on") as progress:
-            count = memory.sync.admin.reembed(with_progress(embedder, progress.add))
+        with ui.Progress("embedding", total, "the same command goes on") as progress:
+            count = memory.sync.admin.reembed(cli.with_progress(embedder, progress.add))
         facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
-    made = counted(count, "memory", "memories")
-    there = counted(embedded, "memory has", "memories have")
-    summary = f"{made} embedded; {there} vectors of {one_line(model)}"
+    made = ui.counted(count, "memory", "memories")
+    there = ui.counted(embedded, "memory has", "memories have")
+    summary = f"{made} embedded; {there} vectors of {ui.one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
-    _print_result(options, facts, summary)
-    return 0
+    return ui.tell(options, facts, summary)
 
 
 def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
-    told = Progress("rewriting", after="nothing is lost; purge again")
-    with opened_plainly(options.path) as memory, told.watching():
+    told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
+    total = _megabytes([Path(options.path)])  # all of it passes through the WAL
+    written = partial(_megabytes, [Path(f"{options.path}-wal")])
+    with cli.opened_plainly(options.path) as memory, told.watching(written, total):
         freed = memory.sync.admin.purge()
-    _print_result(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
-    return 0
-
-
-def _print_result(
-    options: argparse.Namespace, facts: dict[str, Any], line: str
-) -> None:
-    if options.json:
-        print_json(facts)
-    else:
-        print(line)
+    return ui.tell(
+        options, {"bytes_freed": freed}, f"{ui.counted(freed, 'byte')} freed"
+    )
 
 
 # `vecall copy`: copies a file or a database to another one.
@@ -389,11 +367,11 @@ def add_copying(commands: Any) -> None:
         "repeated. Returns 1 if the target lacks something that the source has.",
     )
     place = "a file, or the URL of a PostgreSQL database"
-    copy.add_argument("source", metavar="FROM", type=expanded, help=place)
+    copy.add_argument("source", metavar="FROM", type=cli.expanded, help=place)
     copy.add_argument(
         "target",
         metavar="TO",
-        type=expanded,
+        type=cli.expanded,
         help=f"{place} that `vecall pg init` has set up",
     )
     copy.add_argument("--app", help="copy this app only")
@@ -406,20 +384,20 @@ def add_copying(commands: Any) -> None:
     copy.add_argument(
         "--dry-run", action="store_true", help="write nothing; say what would be copied"
     )
-    add_json(copy)
+    cli.add_json(copy)
     copy.set_defaults(run=run_copy)
 
 
 def run_copy(options: argparse.Namespace) -> int:
     """Copy the storage."""
-    require_file(options.source)
-    progress = Progress("copying users", after="the same command goes on")
+    cli.require_file(options.source)
+    progress = ui.Progress("copying users", after="the same command goes on")
 
     def show(report: CopyReport) -> None:
         done = report.users + report.unchanged + report.different + report.hidden
         progress.at(done, total, done)
 
-    with naming(shown_path(options.source)), progress:
+    with ui.naming(cli.shown_path(options.source)), progress:
         total = _count_users(options)
         report = copy_storage(
             _path_or_url(options.source),
@@ -431,7 +409,7 @@ def run_copy(options: argparse.Namespace) -> int:
             progress=show,
         )
     if options.json:
-        print_json({name: getattr(report, name) for name in _FACTS})
+        ui.print_json({name: getattr(report, name) for name in _FACTS})
     else:
         _print_copy_report(options, report)
     return 0 if report.is_complete else 1
@@ -451,25 +429,26 @@ def _path_or_url(path: str) -> Path | str:
 def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
     verb = "would be copied" if options.dry_run else "copied and compared"
     print(
-        f"{counted(report.users, 'user')} {verb}: "
-        f"{counted(report.memories, 'memory', 'memories')}, "
-        f"{counted(report.items, 'item')}, {report.bytes:,} bytes"
+        f"{ui.counted(report.users, 'user')} {verb}: "
+        f"{ui.counted(report.memories, 'memory', 'memories')}, "
+        f"{ui.counted(report.items, 'item')}, {report.bytes:,} bytes"
     )
     if report.unchanged:
-        print(f"there already: {counted(report.unchanged, 'user')}")
+        print(f"there already: {ui.counted(report.unchanged, 'user')}")
     if report.different:
         print(
-            f"not copied: {counted(report.different, 'user')} with other memories in "
-            "the target; --replace deletes those and copies again"
+            f"not copied: {ui.counted(report.different, 'user')} with other memories "
+            "in the target; --replace deletes those and copies again"
         )
     if report.changed:
         print(
-            f"changed in the source during the copy: {counted(report.changed, 'user')}"
-            "; stop its writers and repeat the command with --replace"
+            "changed in the source during the copy: "
+            f"{ui.counted(report.changed, 'user')}; stop its writers and repeat the "
+            "command with --replace"
         )
     if report.hidden:
         print(
-            f"not copied: {counted(report.hidden, 'deleted user')} with tombstones "
+            f"not copied: {ui.counted(report.hidden, 'deleted user')} with tombstones "
             "only, because the target was not empty and has another key"
         )
 
@@ -524,33 +503,31 @@ def add_databases(commands: Any) -> None:
 
 def _add_url(command: argparse.ArgumentParser, run: Run) -> None:
     command.add_argument("url", metavar="URL", help="postgresql://user@host/database")
-    add_json(command)
+    cli.add_json(command)
     command.set_defaults(run=run)
 
 
 def run_init(options: argparse.Namespace) -> int:
     """Create the roles and the schema."""
     where = public_url(options.url)
-    with naming(where):
+    with ui.naming(where):
         initialize_database(options.url, login=options.login)
-    _print_result(options, {"url": where}, f"{where} is ready")
-    return 0
+    return ui.tell(options, {"url": where}, f"{where} is ready")
 
 
 def run_migrate(options: argparse.Namespace) -> int:
     """Migrate the schema."""
     where = public_url(options.url)
-    with naming(where):
+    with ui.naming(where):
         before, now = migrate_database(options.url)
     done = "is at" if before == now else f"went from schema {before} to"
-    _print_result(
+    return ui.tell(
         options, {"before": before, "now": now}, f"{where} {done} schema {now}"
     )
-    return 0
 
 
 def run_database_doctor(options: argparse.Namespace) -> int:
     """Check the database."""
-    with naming(public_url(options.url)):
+    with ui.naming(public_url(options.url)):
         findings = examine_storage(options.url)
-    return print_findings(options, [], findings)
+    return ui.print_findings(options, [], findings)

@@ -12,23 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.console import (
-    Progress,
-    counted,
-    naming,
-    one_line,
-    print_json,
-    table,
-)
-from vecall.cli.options import (
-    add_file,
-    add_json,
-    add_on_write,
-    counted_reasons,
-    expanded,
-    named,
-    opened,
-)
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.clock import to_datetime
 from vecall.errors import ConfigError, VecallError
 from vecall.importing.formats import (
@@ -72,7 +57,7 @@ def add_commands(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument(
-        "file", type=expanded, help='a file or a folder; "-" is standard input'
+        "file", type=cli.expanded, help='a file or a folder; "-" is standard input'
     )
     command.add_argument(
         "--from",
@@ -96,20 +81,20 @@ def add_commands(commands: Any) -> None:
     command.add_argument(
         "--dry-run", action="store_true", help="write nothing; show what would come"
     )
-    add_file(command)
-    add_on_write(command)
-    add_json(command)
+    cli.add_file(command)
+    cli.add_on_write(command)
+    cli.add_json(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad record and report its place."""
-    options.on_write = named(options.on_write, "on-write")
+    options.on_write = cli.named(options.on_write, "on-write")
     report = ImportReport()
     with _sources(options, Tally(report.left_out, report.fields)) as given:
         first = next(given, None)
         if first is None:
-            msg = f"{one_line(options.file)}: there is no file of a known kind in it"
+            msg = f"{ui.one_line(options.file)}: there is no file of a known kind in it"
             raise ConfigError(msg)
         if first.head.startswith(EXPORT_HEADER) and not options.dry_run:
             return _import_export(options, first)
@@ -129,7 +114,7 @@ def _sources(options: argparse.Namespace, tally: Tally) -> Iterator[Iterator[Sou
         msg = f"{options.file}: there is no such file"
         raise ConfigError(msg)
     if not is_database_url(options.path) and path.is_file():
-        with naming(options.file):
+        with ui.naming(options.file):
             require_unrelated(path, Path(options.path))
     with closing(sources(path, options.file, options.format, **more)) as found:
         yield found
@@ -141,8 +126,8 @@ def _import_export(options: argparse.Namespace, source: Source) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the export has the vectors
         with (
-            opened(options.path, options.embedder, options.on_write) as memory,
-            naming(source.name),
+            cli.opened(options.path, options.embedder, options.on_write) as memory,
+            ui.naming(source.name),
         ):
             count = memory.sync.admin.import_jsonl(
                 lines,
@@ -161,9 +146,9 @@ def _report_export(
     reviewed = reviewed if options.on_write is not None else {}
     if options.json:
         facts = {"memories": count, "known": others, **reviewed, "seconds": seconds}
-        print_json(facts)
+        ui.print_json(facts)
         return
-    memories = counted(count, "memory", "memories")
+    memories = ui.counted(count, "memory", "memories")
     why = "known already or newer here" + (", or rejected" if reviewed else "")
     print(f"{memories} in {seconds:.2f} s, {others:,} {why}")
     if reviewed:
@@ -190,12 +175,12 @@ class _Counting:
 def _import(
     options: argparse.Namespace, given: Iterator[Source], report: ImportReport
 ) -> int:
-    progress = Progress("importing", 0)
+    progress = ui.Progress("importing", 0)
     with ExitStack() as stack:
 
         def memory() -> MemoryService:
             return stack.enter_context(
-                opened(options.path, options.embedder, options.on_write)
+                cli.opened(options.path, options.embedder, options.on_write)
             )
 
         opening = None if options.dry_run else memory
@@ -215,7 +200,7 @@ def _import(
         print("vecall: interrupted; import again to go on", file=sys.stderr)
         return 130
     print(
-        f"vecall: {error}\n{counted(report.new, 'memory', 'memories')} imported; "
+        f"vecall: {error}\n{ui.counted(report.new, 'memory', 'memories')} imported; "
         "correct it and import again, nothing will be there twice.",
         file=sys.stderr,
     )
@@ -224,26 +209,26 @@ def _import(
 
 def _show(options: argparse.Namespace, report: ImportReport) -> None:
     if options.json:
-        print_json(_facts(report))
+        ui.print_json(_facts(report))
         return
     if options.dry_run:
         _show_kinds(report)
     else:
         rate = report.memories / report.seconds if report.seconds else 0.0
-        summary = f"{counted(report.new, 'new memory', 'new memories')}, "
+        summary = f"{ui.counted(report.new, 'new memory', 'new memories')}, "
         summary += f"{report.known:,} known"
         if report.items:
-            summary += f", {counted(report.items, 'item')}"
+            summary += f", {ui.counted(report.items, 'item')}"
         if report.left_out:
-            summary += f", left out: {counted_reasons(report.left_out)}"
-        records = counted(report.records, "record")
+            summary += f", left out: {cli.counted_reasons(report.left_out)}"
+        records = ui.counted(report.records, "record")
         print(f"{summary}, from {records} in {report.seconds:.2f} s ({rate:,.0f}/s)")
     if +report.fields:
         names = sorted((+report.fields).items())
-        shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in names)
+        shown = ", ".join(f"{ui.one_line(name)} ({count:,})" for name, count in names)
         print(f"fields left out: {shown}")
     for example in report.examples:
-        print(f"invalid: {one_line(example)}")
+        print(f"invalid: {ui.one_line(example)}")
 
 
 def _show_kinds(report: ImportReport) -> None:
@@ -252,9 +237,9 @@ def _show_kinds(report: ImportReport) -> None:
     for reason, count in sorted(report.left_out.items()):
         rows.append([f"left out: {reason.replace('_', ' ')}", f"{count:,}", "", ""])
     print(f"{formats}: nothing is written")
-    print(table(["kind", "count", "first", "last"], rows))
+    print(ui.table(["kind", "count", "first", "last"], rows))
     for kind, each in sorted(report.kinds.items()):
-        names = ", ".join(one_line(name) for name, _ in each.fields.most_common(40))
+        names = ", ".join(ui.one_line(name) for name, _ in each.fields.most_common(40))
         print(f"fields of each {kind}: {names}")
 
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from vecall import __version__
-from vecall.cli.console import clean_output, report
+from vecall.cli import console as ui
 from vecall.errors import VecallError
 from vecall.system import prepare_terminal
 from vecall.telemetry import RawTurnsWarning
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == [_HOOK]:
         return _run_hook(given[1:], own_process=arguments is None)
     prepare_terminal()
-    with clean_output():
+    with ui.clean_output():
         options = parser().parse_args(given)
         if arguments is None and options.command not in _SERVERS:
             signal.signal(signal.SIGINT, _interrupt)
@@ -173,7 +173,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         return run(options)
     except (VecallError, ImportError, PermissionError) as error:
-        report(error, debug=options.debug)
+        ui.report(error, debug=options.debug)
         return 1
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does.

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -215,7 +214,7 @@ def run_add(options: argparse.Namespace) -> int:
     given = {**_given_fields(options), "session_id": options.session}
     with cli.opened_user(options, is_new=True) as user:
         id_ = user.add({"content": text, **given}, ttl=options.ttl).id
-    return _tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
+    return ui.tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
 
 
 def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
@@ -244,7 +243,7 @@ def run_edit(options: argparse.Namespace) -> int:
             memory = user.update(options.id, if_version=memory.version, **changes)
     undo = f"; vecall history {ui.one_line(memory.id)} has the former text"
     told = "corrected" + undo * ("content" in changes) if changes else "nothing changed"
-    return _tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
+    return ui.tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
 
 
 def _edited(text: str) -> str:
@@ -276,14 +275,14 @@ def run_rm(options: argparse.Namespace) -> int:
         count = ui.counted(len(ids), "memory", "memories")
         if options.forever:
             if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
-                return _tell(options, {"deleted": 0}, "nothing was deleted")
+                return ui.tell(options, {"deleted": 0}, "nothing was deleted")
             user.delete_many(ids)
-            return _tell(options, {"deleted": len(ids)}, f"{count} deleted")
+            return ui.tell(options, {"deleted": len(ids)}, f"{count} deleted")
         for id_ in ids:
             user.archive(id_)
     told = f"{count} archived; undo it by vecall restore "
     told += " ".join(map(ui.one_line, ids))
-    return _tell(options, {"archived": len(ids)}, told)
+    return ui.tell(options, {"archived": len(ids)}, told)
 
 
 def run_restore(options: argparse.Namespace) -> int:
@@ -292,7 +291,7 @@ def run_restore(options: argparse.Namespace) -> int:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
     count = ui.counted(len(ids), "memory is", "memories are")
-    return _tell(options, {"restored": ids}, f"{count} live again")
+    return ui.tell(options, {"restored": ids}, f"{count} live again")
 
 
 def run_forget(options: argparse.Namespace) -> int:
@@ -310,12 +309,4 @@ def run_forget(options: argparse.Namespace) -> int:
     proposed = [asdict(memory) for memory in found]
     told = f"{ui.counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
     facts = {"proposed": proposed, "deleted": deleted}
-    return _tell(options, facts, told or "nothing was deleted")
-
-
-def _tell(options: argparse.Namespace, facts: Mapping[str, Any], line: str) -> int:
-    if options.json:
-        ui.print_json(facts)
-    else:
-        print(line)
-    return 0
+    return ui.tell(options, facts, told or "nothing was deleted")

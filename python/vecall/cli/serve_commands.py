@@ -11,28 +11,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
+from vecall.cli import console as ui
+from vecall.cli import options as cli
 from vecall.cli.coding_agent_commands import CLIENTS
-from vecall.cli.console import naming, one_line, print_json
-from vecall.cli.options import (
-    add_embedder,
-    add_file,
-    add_json,
-    add_on_write,
-    chosen,
-    expanded,
-    make_folder,
-    named,
-    refuse_database,
-    shown_path,
-)
 from vecall.clock import to_iso, to_seconds, ttl_seconds
 from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.limits import Eviction, Quota
+from vecall.limits import Eviction, HttpLimits, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.system import shell_words
@@ -85,14 +75,14 @@ def add_token_commands(commands: Any) -> None:
     ):
         action.add_argument(
             "--path",
-            type=expanded,
+            type=cli.expanded,
             default=default_path(),
             help=f"the file (default: {DEFAULT})",
         )
         add_tokens(action)
         action.set_defaults(run=run)
-    add_json(create)
-    add_json(listed)
+    cli.add_json(create)
+    cli.add_listing(listed)
 
 
 def add_tokens(command: argparse.ArgumentParser) -> None:
@@ -109,23 +99,15 @@ def run_create(options: argparse.Namespace) -> int:
     file = token_file(options)
     from vecall.server import mint
 
+    flags = ("all_apps", "read_only", "review", "admin")
+    names = ("app", "user", "trust", "min_trust", "source", "author", "label")
     bearer, token = mint(
-        app=options.app,
-        user=options.user,
-        all_apps=options.all_apps,
-        read_only=options.read_only,
-        review=options.review,
-        admin=options.admin,
-        trust=options.trust,
-        source=options.source,
-        author=options.author,
-        min_trust=options.min_trust,
-        label=options.label,
+        **{name: getattr(options, name) for name in (*flags, *names)},
         expires_at=_token_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])
     if options.json:
-        print_json({"id": token.id, "token": bearer})
+        ui.print_json({"id": token.id, "token": bearer})
     else:
         print(bearer)
     return 0
@@ -136,20 +118,22 @@ def run_list(options: argparse.Namespace) -> int:
     file = token_file(options)
     from vecall.server.tokens import to_json
 
-    shown = [to_json(token) for token in file.read()]
+    listed = [to_json(token) for token in file.read()]
     uses = file.last_uses()
-    for fields in shown:
-        del fields["sha256"]
-        fields["last_used"] = uses.get(fields["id"])
+    for token in listed:
+        del token["sha256"]
+        token["last_used"] = uses.get(token["id"])
     if options.json:
-        print_json({"tokens": shown})
-        return 0
-    for fields in shown:
-        used = fields["last_used"]
-        fields["last_used"] = "never" if used is None else to_iso(used)
-        id_ = fields.pop("id")
-        words = [f"{name}={one_line(value)}" for name, value in fields.items()]
-        print(id_, *words)
+        ui.print_json({"tokens": listed})
+    elif options.csv:
+        names = dict.fromkeys(name for token in listed for name in token)
+        ui.print_csv([{name: token.get(name) for name in names} for token in listed])
+    else:
+        for token in listed:
+            used = token["last_used"]
+            token["last_used"] = "never" if used is None else to_iso(used)
+            words = [f"{name}={ui.one_line(value)}" for name, value in token.items()]
+            print(words.pop(0).removeprefix("id="), *words)
     return 0
 
 
@@ -173,7 +157,7 @@ def token_file(options: argparse.Namespace) -> TokenFile:
     except ImportError as error:
         raise ConfigError(NEEDS) from error
     if options.tokens is None:
-        refuse_database(options.path, "name the file of tokens with --tokens")
+        cli.refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
 
 
@@ -189,26 +173,6 @@ def _token_expiry(text: str | None) -> float | None:
         return to_seconds(text, "expires")
 
 
-# The fields of HttpLimits, which cannot be imported without the extra.
-LIMITS: dict[str, Callable[[str], float]] = {
-    "max_body_bytes": int,
-    "max_text_body_bytes": int,
-    "max_small_body_bytes": int,
-    "max_json_parts": int,
-    "max_held_bytes": int,
-    "max_batch": int,
-    "max_answer_bytes": int,
-    "max_header_bytes": int,
-    "header_seconds": float,
-    "body_seconds": float,
-    "request_seconds": float,
-    "max_connections": int,
-    "writes_per_second": int,
-    "reads_per_second": int,
-    "body_bytes_per_second": int,
-    "requests_at_once": int,
-    "exports_at_once": int,
-}
 _COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 
 
@@ -220,7 +184,7 @@ def add_commands(commands: Any) -> None:
         description="Serve a file or a database over HTTP, by default to this machine "
         "only.",
     )
-    add_file(serve)
+    cli.add_file(serve)
     add_tokens(serve)
     serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
     serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
@@ -256,7 +220,7 @@ def add_commands(commands: Any) -> None:
         metavar="MODULE:NAME",
         help="async function of app_name, user_id and session_id that returns sessions",
     )
-    add_on_write(serve)
+    cli.add_on_write(serve)
     serve.add_argument(
         "--read-only", action="store_true", help="answer reads, refuse every write"
     )
@@ -319,9 +283,9 @@ def add_commands(commands: Any) -> None:
         help="what becomes of a write that exceeds it (%(default)s)",
     )
     limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
-    for name, kind in LIMITS.items():
-        flag = f"--{name.replace('_', '-')}"
-        limits.add_argument(flag, type=kind, metavar="N")
+    for field in fields(HttpLimits):
+        flag = f"--{field.name.replace('_', '-')}"
+        limits.add_argument(flag, type=type(field.default), metavar="N")
     serve.set_defaults(run=run_serve)
 
     add_token_commands(commands)
@@ -331,10 +295,10 @@ def add_commands(commands: Any) -> None:
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file(options)
-    from vecall.server import HttpLimits, create_app
+    from vecall.server import create_app
     from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
 
-    values = {name: getattr(options, name) for name in LIMITS}
+    values = {each.name: getattr(options, each.name) for each in fields(HttpLimits)}
     limits = HttpLimits(
         **{key: value for key, value in values.items() if value is not None}
     )
@@ -367,7 +331,7 @@ def run_serve(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if options.backups is not None:
-        refuse_database(
+        cli.refuse_database(
             options.path,
             "back it up by pg_dump, or by point-in-time recovery, not by --backups",
         )
@@ -382,8 +346,8 @@ def run_serve(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
-        make_folder(options.backups, "backups")
-    loader = named(options.session_loader, "session-loader")
+        cli.make_folder(options.backups, "backups")
+    loader = cli.named(options.session_loader, "session-loader")
     with _opened(options) as memory:
         app = create_app(
             memory,
@@ -438,12 +402,12 @@ def _over_mcp() -> Callable[..., Any]:
 def _opened(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
         prepared(options.path),
-        embedder=chosen(options.embedder),
+        embedder=cli.chosen(options.embedder),
         read_only=options.read_only,
         trigger=trigger(options.trigger),
         ttl=options.ttl,
         writes=WritePolicy(
-            on_write=named(options.on_write, "on-write"),
+            on_write=cli.named(options.on_write, "on-write"),
             history_ttl=options.history_ttl,
             quota=Quota(
                 memories=options.quota_memories or None,
@@ -494,7 +458,7 @@ def add_mcp_command(commands: Any) -> None:
     )
     command.add_argument(
         "--path",
-        type=expanded,
+        type=cli.expanded,
         metavar="FILE",
         help=f"the file (default: {DEFAULT})",
     )
@@ -516,7 +480,7 @@ def add_mcp_command(commands: Any) -> None:
         help="serve nothing; print what to paste into the settings of a client: "
         + ", ".join(CLIENTS),
     )
-    add_embedder(command)
+    cli.add_embedder(command)
     command.set_defaults(run=run_mcp)
 
 
@@ -537,11 +501,11 @@ def run_mcp(options: argparse.Namespace) -> int:
     os.umask(0o077)
     path = prepared(default_path() if options.path is None else options.path)
     with (
-        naming(shown_path(path)),
+        ui.naming(cli.shown_path(path)),
         private_pipes() as pipes,
         MemoryService(
             path,
-            embedder=chosen(options.embedder),
+            embedder=cli.chosen(options.embedder),
             read_only=options.read_only,
             ttl=options.ttl,
         ) as memory,

@@ -11,13 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
 
-from vecall.cli.options import (
-    FILE_OR_URL,
-    add_embedder,
-    chosen,
-    expanded,
-    shown_path,
-)
+from vecall.cli import options as cli
 from vecall.cli.serve_commands import NEEDS
 from vecall.coding_agents.options import DEFAULT, default_path, prepared
 from vecall.errors import ConfigError
@@ -33,16 +27,16 @@ def add_commands(commands: Any) -> None:
         "ui",
         help="look at memories in the browser",
         description="Look at memories in the browser. The page is served to this "
-        "machine only, until Ctrl-C, and opens by a token that is made for it.",
+        "machine only, until Ctrl-C, to the first browser that opens the address.",
         epilog="example: vecall ui memory.db --write",
     )
     command.add_argument(
         "path",
         nargs="?",
-        type=expanded,
+        type=cli.expanded,
         default=default_path(),
         metavar="FILE|URL",
-        help=f"{FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
+        help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
     )
     command.add_argument(
         "--write", action="store_true", help="allow changes (default: only look)"
@@ -53,7 +47,7 @@ def add_commands(commands: Any) -> None:
     command.add_argument(
         "--port", type=int, default=0, help="port (default: one that is free)"
     )
-    add_embedder(command)
+    cli.add_embedder(command)
     command.set_defaults(run=run_ui)
 
 
@@ -63,31 +57,31 @@ def run_ui(options: argparse.Namespace) -> int:
         _show(options.path.rstrip("/") + "/ui", options)
         return 0
     try:
-        from vecall.server import HttpLimits, Tokens, create_app, mint
+        from vecall.server import HttpLimits, create_app, mint
         from vecall.server.run import Binding, serve
+        from vecall.server.tokens import OneHolder
     except ImportError as error:
         raise ConfigError(NEEDS) from error
     if not is_database_url(options.path) and not Path(options.path).exists():
-        msg = (
-            f"path: there is no file {shown_path(options.path)}; vecall demo makes one"
-        )
+        name = cli.shown_path(options.path)
+        msg = f"path: there is no file {name}; vecall demo makes one"
         raise ConfigError(msg)
-    bearer, token = mint(all_apps=True, review=True, read_only=not options.write)
+    key, token = mint(all_apps=True, review=True, read_only=not options.write)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     limits = HttpLimits()
     with MemoryService(
         prepared(options.path),
-        embedder=chosen(options.embedder),
+        embedder=cli.chosen(options.embedder),
         read_only=not options.write,
     ) as memory:
-        app = create_app(memory, tokens=Tokens([token]), limits=limits)
+        app = create_app(memory, tokens=OneHolder([token]), limits=limits)
         try:
             serve(
                 app,
                 Binding(port=options.port),
                 limits,
-                lambda url: _show(f"{url}/ui#token={bearer}", options),
+                lambda url: _show(f"{url}/ui#key={key}", options),
             )
         except KeyboardInterrupt:
             print("vecall: the page is closed", file=sys.stderr)

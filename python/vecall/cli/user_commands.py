@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from vecall.limits import SHARED_APP, Scopes
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.store import forget_hidden, name_traces, names_of
-from vecall.summaries import SummaryProvider
+from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.types import MemoryEntry
 from vecall.validation import is_database_url
 
@@ -70,16 +72,21 @@ def run_consolidate(options: argparse.Namespace) -> int:
     with cli.opened(options.path, options.embedder, read_only=only_shown) as memory:
         app = cli.app_of(memory, options.app)
         user = cli.user_of(memory, app, options.user)
+        consolidate = partial(
+            memory.sync.consolidate,
+            app_name=app,
+            user_id=user,
+            older_than=options.older_than,
+            similarity=options.similarity,
+            fold=tuple(name.strip() for name in options.fold.split(",")),
+        )
         with told.watching():
-            done = memory.sync.consolidate(
-                app_name=app,
-                user_id=user,
-                older_than=options.older_than,
-                summarizer=summarizer,
-                similarity=options.similarity,
-                fold=tuple(name.strip() for name in options.fold.split(",")),
-                dry_run=only_shown,
-            )
+            shown = only_shown or summarizer is not None
+            done = consolidate(dry_run=shown)
+        if options.yes and summarizer is not None:
+            counting = _Counting(summarizer)
+            with told.watching(lambda: counting.turns, done.folded):
+                done = consolidate(summarizer=counting, dry_run=False)
         if options.json:
             ui.print_json(dataclasses.asdict(done))
             return 0
@@ -99,6 +106,20 @@ def run_consolidate(options: argparse.Namespace) -> int:
     if not options.yes:
         print("nothing was changed; --yes does it")
     return 0
+
+
+class _Counting:
+    """A summarizer that counts the memories it was given."""
+
+    def __init__(self, provider: SummaryProvider) -> None:
+        self._provider = provider
+        self.turns = 0
+
+    def get_summaries(
+        self, session: Any
+    ) -> Sequence[SessionSummary] | Awaitable[Sequence[SessionSummary]]:
+        self.turns += len(session["events"])
+        return self._provider.get_summaries(session)
 
 
 def _line(memory: MemoryEntry | None) -> str:

@@ -19,10 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vecall.errors import BusyError
+from vecall.limits import HttpLimits
 from vecall.mcp.answers import Answers
 from vecall.mcp.server import server_of
 from vecall.mcp.tools import Access
-from vecall.server.limits import HttpLimits, Places, RateLimiter
+from vecall.server.limits import Places, RateLimiter
 from vecall.server.requests import (
     BodyPlaces,
     BodyRules,

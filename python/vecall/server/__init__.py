@@ -10,8 +10,8 @@ except ImportError as error:
     msg = 'vecall.server needs starlette and uvicorn: pip install "vecall[server]"'
     raise ImportError(msg) from error
 
+from vecall.limits import HttpLimits
 from vecall.server.app import create_app
-from vecall.server.limits import HttpLimits
 from vecall.server.tokens import Token, TokenFile, Tokens, TokenSource, mint
 
 __all__ = [

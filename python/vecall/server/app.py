@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.errors import ConfigError
-from vecall.limits import Limits
-from vecall.server.limits import HttpLimits, RateLimiter, Turns
+from vecall.limits import HttpLimits, Limits
+from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
     BodyRules,

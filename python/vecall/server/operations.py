@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from vecall.limits import Limits
+from vecall.limits import HttpLimits, Limits
 from vecall.server import handlers
-from vecall.server.limits import HttpLimits
 from vecall.server.listings import of_lists
 from vecall.server.routing import (
     Operation,

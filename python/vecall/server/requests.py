@@ -16,8 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of, unwrapped
+from vecall.limits import HttpLimits
 from vecall.scalars import is_field_name
-from vecall.server.limits import HttpLimits, Places, RateLimiter
+from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
 

@@ -17,8 +17,8 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vecall.limits import Owner
-from vecall.server.limits import Durations, HttpLimits, Pauses, Places, Readiness
+from vecall.limits import HttpLimits, Owner
+from vecall.server.limits import Durations, Pauses, Places, Readiness
 from vecall.server.requests import BodyPlaces, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token

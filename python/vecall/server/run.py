@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vecall.clock import to_iso
 from vecall.errors import ConfigError
-from vecall.server.limits import HttpLimits
+from vecall.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
 from vecall.system import is_own, rights_of_others
 

@@ -27,8 +27,7 @@ from vecall.clock import Time
 from vecall.filters.metadata import MOST_KEYS, MOST_VALUES, TIMES
 from vecall.filters.rights import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
-from vecall.limits import Limits
-from vecall.server.limits import HttpLimits
+from vecall.limits import HttpLimits, Limits
 from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation

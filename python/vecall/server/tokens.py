@@ -234,6 +234,26 @@ class Tokens:
         return token
 
 
+class OneHolder(Tokens):
+    """Tokens that only the first who uses one may use.
+
+    A client sends "<token>~<secret>" with a secret of its own. The first secret that
+    is seen is the only one that opens, so an address with the token opens once.
+    """
+
+    _holder: bytes | None = None
+
+    def find(self, bearer: str) -> Token | None:
+        """Return the record of a client's token, if the client is its holder."""
+        bearer, _, secret = bearer.partition("~")
+        token = super().find(bearer) if len(secret) >= SECRET_BYTES else None
+        if token is None:
+            return None
+        holder = secret.encode()
+        self._holder = self._holder or holder
+        return token if hmac.compare_digest(self._holder, holder) else None
+
+
 def to_json(token: Token) -> dict[str, Any]:
     """Return a record in the format of the token file."""
     fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}

@@ -827,6 +827,7 @@ function forgetForm(whose, { token, memories }, done) {
 // ---------------------------------------------------------------- the token, and the address
 
 const STORED = `vecall token ${BASE}`;
+const INVALID = "This token is not valid, or not any more.";
 
 function forgetToken() {
   sessionStorage.removeItem(STORED);
@@ -873,7 +874,7 @@ async function show() {
       content = bearer
         ? [parts.length > 2 ? tabs({ app: parts[0], user: parts[1] }, parts[2]) : null, heading("This does not work"),
           make("p", { class: "problem", role: "alert" }, explained(error)), button("Try again", show)]
-        : tokenView("This token is not valid, or not any more.");
+        : tokenView(INVALID);
     }
   }
   if (view !== views || content === undefined) return;
@@ -894,7 +895,8 @@ async function begin() {
     rights = await ask("GET", "/token");
   } catch (error) {
     forgetToken();
-    main.replaceChildren(...tokenView(error.status === 401 ? "This token is not valid, or not any more." : explained(error)).filter(Boolean));
+    const refused = given?.[1] === "key" ? "This address opens once, and was used. Run vecall ui again." : INVALID;
+    main.replaceChildren(...tokenView(error.status === 401 ? refused : explained(error)).filter(Boolean));
     return;
   }
   sessionStorage.setItem(STORED, bearer);
@@ -902,11 +904,13 @@ async function begin() {
   await show();
 }
 
-const given = new URLSearchParams(location.hash.startsWith("#token=") ? location.hash.slice(1) : "");
-bearer = given.get("token") ?? sessionStorage.getItem(STORED) ?? "";
-if (given.has("token")) history.replaceState(null, "", `${location.pathname}#/`);
+const GIVEN = /^#(token|key)=([\w.~-]+)$/;
+const given = GIVEN.exec(location.hash);
+bearer = given?.[2] ?? sessionStorage.getItem(STORED) ?? "";
+if (given?.[1] === "key") bearer += `~${crypto.randomUUID()}`; // the key opens for its first holder alone
+if (given) history.replaceState(null, "", `${location.pathname}#/`);
 addEventListener("hashchange", () => {
-  if (location.hash.startsWith("#token=")) location.reload();
+  if (GIVEN.test(location.hash)) location.reload();
   else show();
 });
 if (bearer) begin();
