@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.filters.rights import Claims, Rights, check_tier
@@ -147,36 +147,28 @@ class TokenSource(Protocol):
         ...
 
 
-def mint(
-    *,
-    app: str | None = None,
-    user: str | None = None,
-    all_apps: bool = False,
-    read_only: bool = False,
-    review: bool = False,
-    admin: bool = False,
-    expires_at: float | None = None,
-    trust: str | None = None,
-    source: str | None = None,
-    author: str | None = None,
-    min_trust: str | None = None,
-    label: str | None = None,
-) -> tuple[str, Token]:
+class Permissions(TypedDict, total=False):
+    """What `mint` takes, as in `Token`."""
+
+    app: str | None
+    user: str | None
+    all_apps: bool
+    read_only: bool
+    review: bool
+    admin: bool
+    expires_at: float | None
+    trust: str | None
+    source: str | None
+    author: str | None
+    min_trust: str | None
+    label: str | None
+
+
+def mint(**permissions: Unpack[Permissions]) -> tuple[str, Token]:
     """Make a token.
 
     Args:
-        app: As in `Token`.
-        user: As in `Token`.
-        all_apps: As in `Token`.
-        read_only: As in `Token`.
-        review: As in `Token`.
-        admin: As in `Token`.
-        expires_at: As in `Token`.
-        trust: As in `Token`.
-        source: As in `Token`.
-        author: As in `Token`.
-        min_trust: As in `Token`.
-        label: As in `Token`.
+        **permissions: As in `Token`.
 
     Returns:
         The token for the client, to be shown once, and its record.
@@ -187,23 +179,7 @@ def mint(
     """
     id_ = secrets.token_hex(8)
     bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
-    token = Token(
-        id=id_,
-        sha256=_bearer_digest(bearer),
-        app=app,
-        user=user,
-        all_apps=all_apps,
-        read_only=read_only,
-        review=review,
-        admin=admin,
-        expires_at=expires_at,
-        trust=trust,
-        source=source,
-        author=author,
-        min_trust=min_trust,
-        label=label,
-    )
-    return bearer, token
+    return bearer, Token(id=id_, sha256=_bearer_digest(bearer), **permissions)
 
 
 class Tokens:
