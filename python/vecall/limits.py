@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypedDict, get_args
 
-from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
+from vecall.errors import ConfigError
 from vecall.scalars import exact, make_exact, short_repr
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
@@ -158,7 +158,7 @@ Scope = Literal["user", "shared", "app"]
 
 SHARED_APP = "\x01vecall shared\x01"
 APP_WIDE = "\x01vecall app\x01"
-_OWN = (SHARED_APP, APP_WIDE)
+RESERVED = (SHARED_APP, APP_WIDE)
 
 
 class Owner(TypedDict):
@@ -201,32 +201,6 @@ class Scopes:
                 msg = f'scopes.{name}: expected some of "shared" and "app"'
                 raise ConfigError(msg)
             object.__setattr__(self, name, named)
-
-    def key(
-        self, scope: object, app: str, user: str, *, write: bool
-    ) -> tuple[str, str]:
-        """Return the names of the partition behind a scope.
-
-        Raises:
-            InvalidArgumentError: An unknown scope, or a reserved name.
-            ScopeError: The scope is not enabled.
-        """
-        if app in _OWN or user in _OWN:
-            msg = "app_name, user_id: this name is reserved"
-            raise InvalidArgumentError(msg)
-        if type(scope) is not str:
-            scope = exact(scope)
-        if type(scope) is str and scope == "user":
-            return app, user
-        if type(scope) is not str or scope not in get_args(Scope):
-            msg = 'scope: must be "user", "shared" or "app"'
-            raise InvalidArgumentError(msg)
-        allowed = self.write if write else self.read
-        if scope not in allowed:
-            way = "write" if write else "read"
-            msg = f"scope: MemoryService(scopes=Scopes({way}=...)) does not allow it"
-            raise ScopeError(msg)
-        return (SHARED_APP, user) if scope == "shared" else (app, APP_WIDE)
 
 
 # The options of `trigger=`: what makes memories of an observed session.

@@ -594,15 +594,8 @@ class AddedIds(list["str | None"]):
             likeliest first; empty without `similar=True`.
     """
 
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOut, ...] = ()
     similar: tuple[tuple[SimilarMemory, ...], ...] = ()
-
-    def __init__(
-        self, ids: Iterable[str | None] = (), left_out: Iterable[LeftOut] = ()
-    ) -> None:
-        """Hold the ids, and the reasons for the missing ones."""
-        super().__init__(ids)
-        self.left_out = tuple(left_out)
 
     @property
     def id(self) -> str:

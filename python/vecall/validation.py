@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, get_args
 from zoneinfo import ZoneInfo
 
 from vecall.clock import to_seconds
@@ -18,10 +18,20 @@ from vecall.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
+    ScopeError,
 )
 from vecall.filters.metadata import check_conditions
 from vecall.filters.rights import TRUST_TIERS, check_tier, reaches, tiers_from
-from vecall.limits import MOST_OFFSET, Limits, Owner, Scopes
+from vecall.limits import (
+    APP_WIDE,
+    MOST_OFFSET,
+    RESERVED,
+    SHARED_APP,
+    Limits,
+    Owner,
+    Scope,
+    Scopes,
+)
 from vecall.scalars import exact
 from vecall.types import Filter, Names, several
 
@@ -92,8 +102,35 @@ def checked_owner(
     most = Limits() if limits is None else limits
     app = check_name(app_name, "app_name", most)
     user = check_name(user_id, "user_id", most)
-    Scopes().key("user", app, user, write=False)  # no reserved name
+    partition_key(Scopes(), "user", app, user, write=False)  # no reserved name
     return {"app_name": app, "user_id": user}
+
+
+def partition_key(
+    scopes: Scopes, scope: object, app: str, user: str, *, write: bool
+) -> tuple[str, str]:
+    """Return the names of the partition behind a scope.
+
+    Raises:
+        InvalidArgumentError: An unknown scope, or a reserved name.
+        ScopeError: The scope is not enabled.
+    """
+    if app in RESERVED or user in RESERVED:
+        msg = "app_name, user_id: this name is reserved"
+        raise InvalidArgumentError(msg)
+    if type(scope) is not str:
+        scope = exact(scope)
+    if type(scope) is str and scope == "user":
+        return app, user
+    if type(scope) is not str or scope not in get_args(Scope):
+        msg = 'scope: must be "user", "shared" or "app"'
+        raise InvalidArgumentError(msg)
+    allowed = scopes.write if write else scopes.read
+    if scope not in allowed:
+        way = "write" if write else "read"
+        msg = f"scope: MemoryService(scopes=Scopes({way}=...)) does not allow it"
+        raise ScopeError(msg)
+    return (SHARED_APP, user) if scope == "shared" else (app, APP_WIDE)
 
 
 def check_query(value: object) -> str:

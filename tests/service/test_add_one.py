@@ -54,8 +54,10 @@ def test_the_id_of_one_is_refused_where_there_is_none_or_are_several():
         _ = AddedIds(["a", "b"]).id
     with pytest.raises(InvalidArgumentError, match=r"0 items"):
         _ = AddedIds().id
+    added = AddedIds([None])
+    added.left_out = (LeftOut(0, "expired"),)
     with pytest.raises(NotFoundError, match=r"expired"):
-        _ = AddedIds([None], [LeftOut(0, "expired")]).id
+        _ = added.id
 
 
 @pytest.mark.parametrize("kind", [MemoryService, Items, UserMemory, UserItems])

@@ -371,7 +371,7 @@ class ImportJob:
             memory.admin.import_jsonl(_ItemLines(app, user, batch))
             with self._lock:
                 self.report.items += len(batch)
-            return AddedIds([], [])
+            return AddedIds()
         if is_session(first):
             return memory.add_session_to_memory(first)
         if is_entry(first):
@@ -396,13 +396,13 @@ class ImportJob:
         first, limits = batch[0].item, Limits()
         if "item" in first:
             self._count("item", batch, [])
-            return AddedIds([], [])
+            return AddedIds()
         scope = CallMetadata({}, app=app, user=user, verbatim=self._is_verbatim)
         if not is_session(first) and is_entry(first):
             items = [record.item for record in batch]
             given = entry_drafts(items, scope, limits)
             self._count("memory", batch, given)
-            return AddedIds([], [])
+            return AddedIds()
         session = get_field(first, "session_id") or get_field(first, "id")
         events: Any = _events(batch)
         if is_session(first):
@@ -412,7 +412,7 @@ class ImportJob:
         reasons = (each if isinstance(each, str) else "invalid" for each in given
                    if isinstance(each, str | InvalidArgumentError))  # fmt: skip
         self.report.left_out.update(reasons)
-        return AddedIds([], [])
+        return AddedIds()
 
     def _count(self, kind: str, batch: list[Record], given: list[Given]) -> None:
         found = self.report.kinds.setdefault(kind, Found())

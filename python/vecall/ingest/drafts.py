@@ -587,7 +587,9 @@ def aligned(
         ids.append(id_)
         if id_ is None:
             left_out.append(_why_left_out(index, item, written.left_out))
-    return AddedIds(ids, left_out)
+    added = AddedIds(ids)
+    added.left_out = tuple(left_out)
+    return added
 
 
 def _why_left_out(

@@ -60,6 +60,7 @@ from vecall.validation import (
     check_time_zone,
     check_top_k,
     checked_owner,
+    partition_key,
 )
 
 # Helpers for a forked child that reopens the file of its parent's service.
@@ -608,7 +609,7 @@ class Runtime:
             self.check_writable()
         app = check_name(app_name, "app_name", self.limits)
         user = check_name(user_id, "user_id", self.limits)
-        return self.scopes.key(scope, app, user, write=write)
+        return partition_key(self.scopes, scope, app, user, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the checked names of an app and a user."""

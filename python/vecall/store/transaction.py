@@ -22,7 +22,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 from vecall.filters.rights import FULL, Rights, tiers_from
-from vecall.store.rows import Change, Draft
+from vecall.store.rows import Added, Change, Draft
 from vecall.store.values import stored_object
 
 
@@ -96,69 +96,6 @@ Statement = tuple[str, Sequence[Any]]
 
 LoggedChange = tuple[int, int, int, str]
 """(part, seq, rid, op): a change for the log."""
-
-
-class Added:
-    """Counts of the memories that a transaction adds to a partition.
-
-    Attributes:
-        counts: Their number, of live ones, bytes of those, archived and quarantined
-            ones, of those without a vector; the least `created_at` and the greatest
-            `updated_at`.
-        sessions: For each session their number, of live ones, bytes of those, and the
-            first and the last time of one.
-    """
-
-    __slots__ = ("counts", "sessions")
-
-    def __init__(self) -> None:
-        """Count none."""
-        self.counts: list[float] = [0, 0, 0, 0, 0, 0, 9e99, -9e99]
-        self.sessions: dict[str, list[float]] = {}
-
-    def add(
-        self,
-        session: str | None,
-        state: str,
-        size: int,
-        is_bare: bool,
-        created_at: float,
-        updated_at: float,
-        ts: float | None,
-    ) -> None:
-        """Count a memory.
-
-        Args:
-            session: Its session.
-            state: Its state.
-            size: The bytes of its text.
-            is_bare: Whether it has no vector.
-            created_at: When it was created.
-            updated_at: When it was last changed.
-            ts: When it was said.
-        """
-        counts = self.counts
-        counts[0] += 1
-        live = state == "live"
-        if live:
-            counts[1] += 1
-            counts[2] += size
-        else:
-            counts[3 if state == "archived" else 4] += 1
-        counts[5] += is_bare
-        counts[6] = min(counts[6], created_at)
-        counts[7] = max(counts[7], updated_at)
-        if session is not None:
-            said = created_at if ts is None else ts
-            known = self.sessions.get(session)
-            if known is None:
-                self.sessions[session] = [1, live, size * live, said, said]
-                return
-            known[0] += 1
-            known[1] += live
-            known[2] += size * live
-            known[3] = min(known[3], said)
-            known[4] = max(known[4], said)
 
 
 class ReadsAhead(NamedTuple):

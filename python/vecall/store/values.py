@@ -85,15 +85,18 @@ def stored_list(text: str) -> list[Any]:
     return found
 
 
+WHOLE = frozenset([int])
+"""The types of whole numbers."""
+
+
 def require_counts(*values: object) -> None:
     """Check that values of the file are whole numbers.
 
     Raises:
         CorruptFileError: A value is not an integer.
     """
-    for value in values:
-        if type(value) is not int:
-            raise CorruptFileError(NO_VALUE)
+    if not WHOLE.issuperset(map(type, values)):
+        raise CorruptFileError(NO_VALUE)
 
 
 def check_past(values: Mapping[str, Any], name: str) -> None:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from vecall.store.names import IS_KEY
-from vecall.store.transaction import Added
+from vecall.store.rows import Added
 
 # What a user's row has, and the row of the app in `fig` the sum of.
 _SUMS = ("live", "bytes", "n", "aged", "held", "bare", "ses", "docs", "gone")

@@ -13,6 +13,7 @@ from psycopg.types.numeric import Int4, Int8, NumericBinaryLoader
 from vecall.clock import ExpiryClock
 from vecall.store.names import USERS_PART, hidden_user_under
 from vecall.store.postgres.url import use_own_names
+from vecall.store.rows import Added
 from vecall.store.sql import (
     ACTIVE_MODEL,
     given_rows,
@@ -22,7 +23,6 @@ from vecall.store.sql import (
     statement_with_marks,
 )
 from vecall.store.transaction import (
-    Added,
     LoggedChange,
     PartitionEntry,
     ReadsAhead,

@@ -14,7 +14,15 @@ from vecall.filters.rights import FULL, Rights
 from vecall.store.names import keys_of, part_of, tombstone_reads, tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import DraftLookup, ExistingMemories, Said
-from vecall.store.rows import COLUMNS, Change, Draft, Row, RowWithVector, text_hash
+from vecall.store.rows import (
+    COLUMNS,
+    Added,
+    Change,
+    Draft,
+    Row,
+    RowWithVector,
+    text_hash,
+)
 from vecall.store.sql import (
     given_rows,
     in_statements,
@@ -23,7 +31,6 @@ from vecall.store.sql import (
     select_in,
 )
 from vecall.store.transaction import (
-    Added,
     ReadsAhead,
     Statement,
     Transaction,

@@ -18,6 +18,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import (
+    Added,
     Change,
     Row,
     RowWithVector,
@@ -27,7 +28,6 @@ from vecall.store.rows import (
 )
 from vecall.store.sql import given_rows, insert_many, select_in
 from vecall.store.transaction import (
-    Added,
     LoggedChange,
     ReadsAhead,
     Transaction,
@@ -35,7 +35,7 @@ from vecall.store.transaction import (
     leave,
     visible,
 )
-from vecall.store.values import NO_VALUE, require_counts, stored_list
+from vecall.store.values import NO_VALUE, WHOLE, require_counts, stored_list
 
 _ROW_BITS = 32
 _MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
@@ -85,7 +85,8 @@ class PartitionWriter:
         self.added: Added | None = None  # of new rows, unless one is written again
         self._new = 0
         known = enter(connection, app, user, create=create, now=self.now, ahead=ahead)
-        require_counts(*known[:5])
+        if not WHOLE.issuperset(map(type, known[:5])):
+            raise CorruptFileError(NO_VALUE)
         self.id = known.id
         self.seq = self.seq_before = known.seq
         self.head = self.head_before = known.head
