@@ -141,6 +141,7 @@ def site(folder: Path) -> Iterator[Site]:
             "min_trust": "third-party-private",
             "read_only": True,
         },
+        "writes": {"app": "hotel", "user": "alice"},
         "admin": {"admin": True},
     }
     made = {name: mint(**rights) for name, rights in kinds.items()}

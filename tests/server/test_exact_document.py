@@ -100,6 +100,7 @@ REQUESTS: list[tuple[str, dict[str, str], str, Any]] = [
     ("addMemories", {}, "", {"memories": ["my zebra tea"], "similar": True}),
     ("addMemories", {}, "", {"memories": ["my zebra cocoa"], "similar": True}),
     ("conflicts", {}, "", None),
+    ("duplicates", {}, "", None),
     ("consolidate", {}, "", {"dry_run": False}),
     ("exportUser", {}, "?vectors=true", None),
     ("confirmForget", {}, "", {"token": "unknown"}),

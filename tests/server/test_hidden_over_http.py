@@ -63,6 +63,7 @@ REQUESTS: dict[str, list[dict[str, Any]]] = {
     "restoreMemory": [{}],
     "releaseMemory": [{}, {"updated_at": 1.0}],
     "conflicts": [{}],
+    "duplicates": [{}],
     "consolidate": [{}, {"dry_run": False}],
     "addMemories": [
         {"memories": [{"id": "n", "content": "new", "supersedes": HIDDEN}]},

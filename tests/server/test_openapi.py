@@ -75,8 +75,8 @@ def document(doors):
 PUBLIC = "health live openapi ready".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = (
-    "conflicts deleteUser exportUser listApps listMemories listSessions listUsers "
-    "memoryFigures"
+    "conflicts deleteUser duplicates exportUser listApps listMemories listSessions "
+    "listUsers memoryFigures"
 ).split()  # with a query
 TOLD = (  # with a body
     "addEvents addMemories confirmForget consolidate countMemories deleteWhere "

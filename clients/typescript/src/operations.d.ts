@@ -76,6 +76,16 @@ export interface DeleteMemoryQuery {
   if_version?: number | bigint;
 }
 
+export interface DuplicatesQuery {
+  /**
+   * Also merge facts whose vectors have at least this cosine, in (0, 1]; None does not.
+   * Facts that differ in a number, in a negation or in being a question are never
+   * merged. Try a dry run first: the right cosine depends on the embedder. At least 0;
+   * at most 1.
+   */
+  similarity?: number;
+}
+
 export interface ConflictsQuery {
   /** Maximum number of pairs, at least 1. At least 1; at most 1000; default: 20. */
   limit?: number;
@@ -305,6 +315,9 @@ export declare class UserMemory {
    * failure.
    */
   consolidate(body?: Consolidate, options?: CallOptions): Promise<Consolidation>;
+
+  /** Show what `consolidate` would merge; change nothing. Retried after a failure. */
+  duplicates(query?: DuplicatesQuery, options?: CallOptions): Promise<Consolidation>;
 
   /**
    * Propose pairs of statements that may contradict or update each other. Retried after

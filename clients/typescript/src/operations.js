@@ -31,6 +31,7 @@ const operations = {
   proposeForget: { method: "POST", path: "/apps/{app}/users/{user}/forget", repeat: "never", answer: "json" },
   confirmForget: { method: "POST", path: "/apps/{app}/users/{user}/forget/confirm", repeat: "never", answer: "json" },
   consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
+  duplicates: { method: "GET", path: "/apps/{app}/users/{user}/duplicates", repeat: "always", answer: "json" },
   conflicts: { method: "GET", path: "/apps/{app}/users/{user}/conflicts", repeat: "always", answer: "json" },
   listApps: { method: "GET", path: "/apps", repeat: "always", answer: "json" },
   listUsers: { method: "GET", path: "/apps/{app}/users", repeat: "always", answer: "json" },
@@ -219,6 +220,10 @@ export class UserMemory {
 
   consolidate(body = {}, options) {
     return this.#transport.call(operations.consolidate, { ...this.#names }, undefined, body, options);
+  }
+
+  duplicates(query = {}, options) {
+    return this.#transport.call(operations.duplicates, { ...this.#names }, query, undefined, options);
   }
 
   conflicts(query = {}, options) {

@@ -86,6 +86,7 @@ test("every operation returns what the server stores", async () => {
   assert.deepEqual(await alice.observeSession("o", observed), { ids: [] });
   assert.equal((await alice.endSession("o", observed)).ids.length, 1);
   assert.equal((await alice.consolidate()).dry_run, true);
+  assert.equal((await alice.duplicates()).dry_run, true);
   assert.deepEqual(await alice.conflicts({ limit: 1 }), { conflicts: [] });
   const lines = await all(alice.exportUser({ vectors: true }));
   assert.equal(lines[0].vecall, "export");

@@ -143,7 +143,7 @@ const explained = (error) => {
     conflict: "Somebody else has changed it meanwhile. Load the page again.",
     too_many_requests: "Too many requests; wait a moment.",
   };
-  return known[error.code] ?? error.message;
+  return known[error.code] ?? error.message.replace(/^body\./, "");
 };
 
 function segment(name) {
@@ -160,7 +160,7 @@ async function ask(method, path, given = {}) {
   const headers = { Authorization: `Bearer ${bearer}` };
   if (given.body !== undefined) headers["Content-Type"] = "application/json";
   const answer = await fetch(BASE + path + (query.length ? `?${new URLSearchParams(query)}` : ""), {
-    method, headers, cache: "no-store", credentials: "omit", redirect: "error",
+    method, headers, cache: "no-store", credentials: "omit", redirect: "error", keepalive: method === "DELETE",
     body: given.body === undefined ? undefined : JSON.stringify(given.body),
   });
   const id = answer.headers.get("X-Request-Id");
@@ -189,16 +189,18 @@ function userOf(app, user) {
     explain: (id, body) => ask("POST", `${one(id)}/explain`, { body }),
     preload: (body) => ask("POST", `${root}/memories/preload`, { body }),
     sessions: (query) => ask("GET", `${root}/sessions`, { query }),
-    add: (entries) => ask("POST", `${root}/memories`, { body: { memories: entries, restore: true } }),
-    change: (id, body) => ask("PATCH", one(id), { body }),
+    change: async (id, body) => {
+      const now = await ask("PATCH", one(id), { body });
+      versions.set(id, now.updated_at);
+      return now;
+    },
     archive: (id) => ask("POST", `${one(id)}/archive`),
     restore: (id) => ask("POST", `${one(id)}/restore`),
     release: (entry) => ask("POST", `${one(entry.id)}/release`, { body: { updated_at: entry.updated_at } }),
     remove: (entry) => ask("DELETE", one(entry.id), { query: { if_version: entry.updated_at } }),
     replace: (later, earlier) => ask("POST", `${root}/memories`, { body: { memories: [fieldsOf(later)], supersedes: earlier.id } }),
-    duplicates: (body) => ask("POST", `${root}/consolidate`, { body: { dry_run: true, fold: [], ...body } }),
+    duplicates: (query) => ask("GET", `${root}/duplicates`, { query }),
     propose: (query) => ask("POST", `${root}/forget`, { body: { query, k: 20 } }),
-    forget: (token, ids) => ask("POST", `${root}/forget/confirm`, { body: { token, ids } }),
     removeSession: (id) => ask("DELETE", `${root}/sessions/${segment(id)}`),
     erase: () => ask("DELETE", `${root}/memories`, { query: { confirm: true, forget: true }, receipt: true }),
     download: () => ask("GET", `${root}/export`, { raw: true }),
@@ -209,45 +211,73 @@ function userOf(app, user) {
 
 const toasts = document.getElementById("toasts");
 
-/** Say what was done; with `undo`, offer to undo it for a minute. */
-function tell(text, undo = null) {
-  const toast = make("div", { class: "toast" }, text);
-  const gone = () => toast.remove();
-  const timer = setTimeout(gone, undo ? UNDO_MS : 8_000);
+const pending = new Set(); // of toasts: what becomes final when the page is left
+const versions = new Map(); // of memories that were changed here: their newest version
+
+/**
+ * Say what was done, about a memory; with `undo`, offer to undo it for a minute.
+ * `end` makes it final: when the minute is over, or when the page or the message is closed.
+ */
+function tell(text, { undo = null, end = null, about = null } = {}) {
+  const toast = make("div", { class: "toast" }, text, about === null ? null : [" ", make("q", {}, said(about))]);
+  const gone = () => {
+    clearTimeout(timer);
+    pending.delete(close);
+    toast.remove();
+  };
+  const close = () => {
+    gone();
+    return end?.().catch((error) => tell(`This was not deleted, it is archived: ${explained(error)}`, { about }));
+  };
+  const timer = setTimeout(close, undo ? UNDO_MS : 8_000);
   if (undo) {
+    if (end) pending.add(close);
     toast.append(button("Undo", async () => {
-      clearTimeout(timer);
       await undo();
       gone();
       tell("It is undone.");
       await show();
-    }, "", text));
+    }, "", about === null ? text : `${text} ${shown(about)}`));
   }
-  toast.append(make("button", { type: "button", "aria-label": "Close this message", click: gone }, "✕"));
-  while (toasts.childElementCount > 3) toasts.firstElementChild.remove();
+  toast.append(make("button", { type: "button", "aria-label": "Close this message", click: close }, "✕"));
+  const others = [...toasts.children].filter((each) => !each.querySelector("[aria-label^=Undo]"));
+  if (others.length > 2) others[0].remove();
   toasts.append(toast);
 }
 
+addEventListener("pagehide", () => [...pending].forEach((close) => close()));
+
+/** The fields by which a memory replaces another one. */
 const KEPT = ["id", "content", "author", "timestamp", "session_id", "event_id", "kind", "source", "trust",
   "custom_metadata", "importance", "valid_until", "supersedes"];
-
-/** The fields by which a deleted memory is stored again. */
 const fieldsOf = (entry) =>
   Object.fromEntries(KEPT.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]));
 
-/** Ask in a dialog; resolves to the form's values, or to null. */
-function dialog(title, fields, submit, kind = "main") {
+/** Ask in a dialog; resolves to the form's values, or to null. It stays open where `run` of them fails. */
+function dialog(title, fields, submit, { kind = "main", run = () => null } = {}) {
   return new Promise((resolve) => {
+    const problem = make("p", { role: "alert" });
+    const send = make("button", { class: kind }, submit);
     const box = make("dialog", { "aria-labelledby": "dialog-title" },
-      make("form", { method: "dialog", submit: (event) => {
+      make("form", { method: "dialog", submit: async (event) => {
         event.preventDefault();
+        if (send.disabled) return;
+        send.disabled = true;
         const values = new FormData(event.target);
-        box.close();
+        try {
+          await run(values);
+        } catch (error) {
+          problem.className = "problem";
+          problem.textContent = explained(error);
+          return;
+        } finally {
+          send.disabled = false;
+        }
         resolve(values);
+        box.close();
       } },
-      make("h2", { id: "dialog-title" }, title), fields,
-      make("div", { class: "buttons" },
-        make("button", { class: kind }, submit),
+      make("h2", { id: "dialog-title" }, title), fields, problem,
+      make("div", { class: "buttons" }, send,
         make("button", { type: "button", click: () => box.close() }, "Cancel"))));
     box.addEventListener("close", () => {
       box.remove();
@@ -264,7 +294,7 @@ async function confirmed(title, text, submit, word = null) {
     fields.push(make("label", {}, make("span", {}, "To confirm, write ", make("b", {}, said(word))),
       make("input", { name: "word", autocomplete: "off", required: true })));
   }
-  const values = await dialog(title, fields, submit, "danger");
+  const values = await dialog(title, fields, submit, { kind: "danger" });
   if (values === null) return false;
   if (word === null || values.get("word") === word) return true;
   tell("The name differs; nothing was done.");
@@ -305,19 +335,23 @@ function card(whose, entry, given = {}) {
   const about = shown(textOf(entry)).slice(0, 60);
   const box = make("li", { class: `card ${turn ?? ""}` });
   const gone = () => {
+    if (given.whole) return go(address(whose, "memories"));
     const next = box.nextElementSibling ?? box.previousElementSibling;
     box.remove();
+    const all = main.querySelector("[data-all]");
+    if (all) all.replaceChildren(plural(all.dataset.all -= 1, "memory", "memories"));
     (next?.querySelector("button, a") ?? main.querySelector("h1"))?.focus();
+    return null;
   };
   const buttons = [...extra];
   const own = entry.scope === undefined || entry.scope === "user";
   if (own && !given.plain) {
     const writes = !rights.read_only;
     if (writes && state === "live") {
-      buttons.push(button("Correct", () => correct(whose, entry, (now) => box.replaceWith(card(whose, now, given))), "", about));
+      buttons.push(button("Correct", () => correct(whose, entry, (now) => (given.whole ? show() : box.replaceWith(card(whose, now, given)))), "", about));
       buttons.push(button("Archive", async () => {
         await whose.archive(entry.id);
-        tell("Archived: it is kept, and no longer found.", () => whose.restore(entry.id));
+        tell("Archived: it is kept, and no longer found.", { undo: () => whose.restore(entry.id), about });
         gone();
       }, "", about));
     }
@@ -325,24 +359,27 @@ function card(whose, entry, given = {}) {
       buttons.push(button("Restore", async () => {
         const { ids } = await whose.restore(entry.id);
         tell(ids.length > 1 ? `${plural(ids.length, "memory", "memories")} restored.` : "Restored: it is found again.",
-          ids.length === 1 ? () => whose.archive(entry.id) : null);
+          { undo: ids.length === 1 ? () => whose.archive(entry.id) : null, about });
         gone();
       }, "main", about));
     }
     if (writes && state === "quarantined") {
       buttons.push(button("Approve", async () => {
         await whose.release(entry);
-        tell("Approved: it is found from now on.");
+        tell("Approved: it is found from now on.", { about });
         gone();
       }, "main", about));
       buttons.push(button("Reject", async () => {
         if (!await confirmed("Reject this memory?", "It is deleted. This cannot be undone.", "Reject and delete")) return;
         await whose.remove(entry);
-        tell("Rejected and deleted.");
+        tell("Rejected and deleted.", { about });
         gone();
       }, "danger", about));
     }
-    if (writes && state !== "quarantined") buttons.push(button("Delete", () => remove(whose, entry, gone), "danger", about));
+    if (writes && state !== "quarantined") buttons.push(button("Delete", async () => {
+      await remove(whose, [entry], "Deleted.", about);
+      gone();
+    }, "danger", about));
     if (!given.whole) buttons.push(make("a", { class: "button", href: address(whose, "memory", entry.id), "aria-label": `History: ${about}` }, "History"));
   }
   box.append(...[before, textBlock(textOf(entry)), chips(whose, entry, turn !== null), after].flat().filter(Boolean));
@@ -353,11 +390,20 @@ function card(whose, entry, given = {}) {
 /** A memory as it is stored: a search shows an importance that it derives. */
 const stored = (whose, entry) => (entry.score === undefined ? entry : whose.get(entry.id));
 
-async function remove(whose, entry, gone) {
-  const fields = fieldsOf(await stored(whose, entry));
-  await whose.remove(entry);
-  tell("Deleted. Undo stores it again, without its history.", () => whose.add([fields]));
-  gone();
+const newest = async (whose, id) => (await whose.history(id)).revisions.filter(({ memory }) => memory.id === id).at(-1);
+
+/** Archive memories, and delete them in a minute, so that Undo brings back all that belongs to them. */
+async function remove(whose, entries, told, about = null) {
+  const found = await Promise.all(entries.map(({ id }) => newest(whose, id)));
+  if (found.some(({ memory }, at) => memory.updated_at !== entries[at].updated_at)) throw new Problem(409, "conflict");
+  const live = found.filter(({ state }) => state === "live").map(({ memory }) => memory.id);
+  for (const id of live) await whose.archive(id);
+  const last = await Promise.all(entries.map(({ id }) => newest(whose, id)));
+  tell(told, {
+    about,
+    undo: () => Promise.all(live.map((id) => whose.restore(id))),
+    end: () => Promise.all(last.map(({ memory }) => whose.remove(memory))),
+  });
 }
 
 const localTime = (seconds) => {
@@ -368,34 +414,39 @@ const localTime = (seconds) => {
 
 async function correct(whose, found, done) {
   const entry = { ...await stored(whose, found), updated_at: found.updated_at };
-  const values = await dialog("Correct this memory", [
+  await dialog("Correct this memory", [
     field("Text", "content", { required: true, dir: "auto", rows: 5 }, "textarea", textOf(entry)),
     make("div", { class: "pair" },
       field("Kind", "kind", { value: entry.kind ?? "" }),
       field("By", "author", { value: entry.author ?? "" }),
       field("Importance, 0 to 1", "importance", { value: entry.importance ?? "", type: "number", min: 0, max: 1, step: "any" }),
       field("Valid until", "valid_until", { value: localTime(entry.valid_until), type: "datetime-local" })),
-  ], "Save");
-  if (values === null) return;
-  const change = {};
-  const before = {};
-  const put = (name, value, old) => {
-    if (value === (old ?? null)) return;
-    change[name] = value;
-    before[name] = old ?? null;
-  };
-  if (values.get("content") !== textOf(entry).replaceAll(/\r\n?/g, "\n")) put("content", values.get("content").replaceAll("\r\n", "\n"), entry.content);
-  put("kind", values.get("kind") || null, entry.kind);
-  put("author", values.get("author") || null, entry.author);
-  put("importance", values.get("importance") === "" ? null : Number(values.get("importance")), entry.importance);
-  if (values.get("valid_until") !== localTime(entry.valid_until)) {
-    const until = values.get("valid_until");
-    put("valid_until", until === "" ? null : new Date(until).getTime() / 1000, entry.valid_until);
+  ], "Save", { run: (values) => save(values) });
+
+  async function save(values) {
+    const change = {};
+    const before = {};
+    const put = (name, value, old) => {
+      if (value === (old ?? null)) return;
+      change[name] = value;
+      before[name] = old ?? null;
+    };
+    if (values.get("content") !== textOf(entry).replaceAll(/\r\n?/g, "\n")) put("content", values.get("content").replaceAll("\r\n", "\n"), entry.content);
+    put("kind", values.get("kind") || null, entry.kind);
+    put("author", values.get("author") || null, entry.author);
+    put("importance", values.get("importance") === "" ? null : Number(values.get("importance")), entry.importance);
+    if (values.get("valid_until") !== localTime(entry.valid_until)) {
+      const until = values.get("valid_until");
+      put("valid_until", until === "" ? null : new Date(until).getTime() / 1000, entry.valid_until);
+    }
+    if (!Object.keys(change).length) return;
+    const now = await whose.change(entry.id, { ...change, if_version: entry.updated_at });
+    tell("Corrected. Its history keeps the former text.", {
+      undo: () => whose.change(entry.id, { ...before, if_version: versions.get(entry.id) }),
+      about: shown(textOf(now)).slice(0, 60),
+    });
+    done(now);
   }
-  if (!Object.keys(change).length) return;
-  const now = await whose.change(entry.id, { ...change, if_version: entry.updated_at });
-  tell("Corrected. Its history keeps the former text.", () => whose.change(entry.id, { ...before, if_version: now.updated_at }));
-  done(now);
 }
 
 const PARTS = [["words", "Words"], ["vectors", "Meaning"], ["neighbours", "Neighbours"], ["session", "Same session"]];
@@ -549,7 +600,7 @@ const TABS = [
 ];
 
 function tabs(whose, current) {
-  const hidden = new Set([...(rights.review ? [] : ["held"]), ...(rights.read_only || rights.min_trust ? ["duplicates"] : [])]);
+  const hidden = new Set([...(rights.review ? [] : ["held"]), ...(rights.min_trust ? ["duplicates"] : [])]);
   return make("nav", { "aria-label": "Views of this person" }, make("ul", { class: "tabs" },
     TABS.filter(([name]) => !hidden.has(name)).map(([name, label]) => make("li", {},
       make("a", { href: address(whose, name), "aria-current": name === current ? "page" : null }, label)))));
@@ -580,7 +631,7 @@ const USER_VIEWS = {
       whose.figures(),
       stateList(whose, "live", filter, query.kind || query.author ? "No memory is like this." : "There are no memories yet."),
     ]);
-    return [heading("Memories of ", said(whose.user)), make("p", { class: "soft" }, plural(all, "memory", "memories"), ", in the order in which they came"),
+    return [heading("Memories of ", said(whose.user)), make("p", { class: "soft" }, make("span", { "data-all": all }, plural(all, "memory", "memories")), ", in the order in which they came"),
       byDay("Memories", figures.days), kindLinks(whose, figures.kinds, query),
       list];
   },
@@ -600,7 +651,7 @@ const USER_VIEWS = {
   async session(whose, _, id) {
     let day = "";
     const list = await pages(make("ol", { class: "cards" }), async (cursor) => {
-      const { memories, next } = await whose.list({ filter: { session_id: id }, ...(cursor === undefined ? {} : { cursor }) });
+      const { memories, next } = await whose.list({ filter: { session_id: id }, limit: 500, ...(cursor === undefined ? {} : { cursor }) });
       return { items: memories.sort((a, b) => timeOf(a) - timeOf(b)), next };
     }, (entry) => {
       const now = dayOf(timeOf(entry));
@@ -668,7 +719,7 @@ const USER_VIEWS = {
     const shownGroups = await Promise.all(groups.slice(0, 20).map(async (group) =>
       [group, await Promise.all([group.kept, ...group.merged].slice(0, 6).map((id) => whose.get(id)))]));
     const none = query.similarity ? "No memories are that alike." : "No two memories say the same in the same words.";
-    return [heading("Duplicates"), form, groups.length ? make("p", { class: "soft" }, plural(groups.length, "group")) : empty(none),
+    return [heading("Duplicates"), form, groups.length ? make("p", { class: "soft" }, plural(groups.length, "group"), groups.length > 20 ? ", of which 20 are shown" : "") : empty(none),
       shownGroups.map(([group, entries]) => duplicates(whose, group, entries)),
       conflicts.length ? [make("h2", {}, "May contradict each other"), conflicts.map((pair) => contradiction(whose, pair))] : null];
   },
@@ -678,9 +729,10 @@ const USER_VIEWS = {
   },
 
   async memory(whose, _, id) {
-    const [entry, past] = await Promise.all([whose.get(id), whose.history(id)]);
+    const past = await whose.history(id);
     const own = past.revisions.filter(({ memory }) => memory.id === id).at(-1);
     const state = own?.state ?? "live";
+    const entry = state === "live" ? await whose.get(id) : own.memory; // what is not live is in the history alone
     const more = { used: plural(own?.uses ?? 0, "time"), expires_at: own?.expires_at };
     const details = Object.entries({ ...entry, ...more }).filter(([name, value]) => name !== "content" && value !== undefined).map(([name, value]) => [
       make("dt", {}, name.replaceAll("_", " ")),
@@ -738,18 +790,20 @@ function explanation(whose, told) {
 
 function duplicates(whose, group, entries) {
   const box = make("section", { class: "card", "aria-label": "Memories that say the same" });
-  const keep = (entry) => button("Keep only this", async () => {
+  const extra = (entry) => (rights.read_only ? [] : [keep(entry)]);
+  const keep = (entry) => button(`Keep only this, archive ${count(group.merged.length)}`, async () => {
     const others = [group.kept, ...group.merged].filter((id) => id !== entry.id);
     for (const id of others) await whose.archive(id);
-    tell(`Kept one, archived ${count(others.length)}.`, async () => {
+    tell(`Kept one, archived ${count(others.length)}.`, { undo: async () => {
       for (const id of others) await whose.restore(id);
-    });
+    } });
     box.remove();
     main.querySelector("h1")?.focus();
   }, entry.id === group.kept ? "main" : "", shown(textOf(entry)).slice(0, 60));
   const alike = group.similarity === null ? "The same words" : `At least ${percent(group.similarity)} alike`;
   box.append(make("p", { class: "soft small" }, alike), make("ul", { class: "cards side" },
-    entries.map((entry) => card(whose, entry, { plain: true, extra: [keep(entry)] }))));
+    entries.map((entry) => card(whose, entry, { plain: true, extra: extra(entry) }))),
+  entries.length > group.merged.length ? null : make("p", { class: "soft" }, `And ${count(group.merged.length + 1 - entries.length)} more.`));
   return box;
 }
 
@@ -757,13 +811,13 @@ function contradiction(whose, { earlier, later, score }) {
   const box = make("section", { class: "card", "aria-label": "Memories that may contradict each other" });
   const replace = button("The later one replaces the earlier one", async () => {
     await whose.replace(later, earlier);
-    tell("Replaced: only the later one is found.", () => whose.restore(earlier.id));
+    tell("Replaced: only the later one is found.", { undo: () => whose.restore(earlier.id) });
     box.remove();
     main.querySelector("h1")?.focus();
   }, "main", shown(textOf(later)).slice(0, 60));
   const side = (label, entry) => card(whose, entry, { plain: true, before: make("p", { class: "soft small" }, label) });
   box.append(make("p", { class: "soft small" }, `${percent(score)} likely to be about the same`), make("ul", { class: "cards side" },
-    side("Earlier", earlier), side("Later", later)), make("div", { class: "buttons" }, replace));
+    side("Earlier", earlier), side("Later", later)), rights.read_only ? "" : make("div", { class: "buttons" }, replace));
   return box;
 }
 
@@ -776,7 +830,7 @@ function save(name, type, ...pieces) {
 const fileName = (...words) => words.join("-").replaceAll(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 80);
 
 function personView(whose) {
-  const sections = [make("section", { class: "card" }, make("h2", {}, "Export"),
+  const sections = rights.min_trust ? [empty("Your token opens only a part of this person's memories, so they cannot be exported here.")] : [make("section", { class: "card" }, make("h2", {}, "Export"),
     make("p", {}, "Saves all memories of this person as a file of JSON lines, which vecall import reads."),
     button("Export this person", async () => {
       const answer = await whose.download();
@@ -794,6 +848,7 @@ function personView(whose) {
     make("p", {}, "Deletes all memories of this person, their name and their history. This cannot be undone. You get a receipt."),
     button("Erase this person", async () => {
       if (!await confirmed("Erase this person?", "All is deleted, for ever.", "Erase", whose.user)) return;
+      pending.clear();
       toasts.replaceChildren(); // no Undo may bring something of theirs back
       const at = new Date();
       const { deleted, request } = await whose.erase();
@@ -806,16 +861,14 @@ function personView(whose) {
   return sections;
 }
 
-function forgetForm(whose, { token, memories }, done) {
+function forgetForm(whose, { memories }, done) {
   if (!memories.length) return empty("Nothing is about that.");
   return make("form", { "aria-label": "Memories to forget", submit: (event) => {
     event.preventDefault();
     busy(event.submitter, async () => {
       const ids = new FormData(event.target).getAll("id");
       if (!ids.length) return tell("Nothing is chosen.");
-      const chosen = await Promise.all(ids.map((id) => whose.get(id).then(fieldsOf)));
-      const { deleted } = await whose.forget(token, ids);
-      tell(`${plural(deleted, "memory", "memories")} deleted. Undo stores them again, without their history.`, () => whose.add(chosen));
+      await remove(whose, memories.filter(({ id }) => ids.includes(id)), `${plural(ids.length, "memory", "memories")} deleted.`);
       return done();
     });
   } }, make("ul", { class: "cards" }, memories.map((entry) => make("li", { class: "card" },
@@ -830,14 +883,14 @@ const STORED = `vecall token ${BASE}`;
 const INVALID = "This token is not valid, or not any more.";
 
 function forgetToken() {
-  sessionStorage.removeItem(STORED);
+  for (const storage of [sessionStorage, localStorage]) storage.removeItem(STORED);
   bearer = "";
 }
 
 function tokenView(problem) {
   return [heading("Open vecall"), problem && make("p", { class: "problem" }, problem),
     make("p", {}, "Give a token. vecall token create makes one; vecall ui opens this page with one."),
-    lineForm("Open", field("Token", "token", { type: "password", required: true, wide: true }), "Open", async (values) => {
+    lineForm("Open", field("Token", "token", { type: "password", required: true, wide: true, pattern: "\\s*[\\w.~\\-]+\\s*" }), "Open", async (values) => {
       bearer = values.get("token").trim();
       await begin();
     })];
@@ -899,14 +952,15 @@ async function begin() {
     main.replaceChildren(...tokenView(error.status === 401 ? refused : explained(error)).filter(Boolean));
     return;
   }
-  sessionStorage.setItem(STORED, bearer);
+  // The holder of a key may open further tabs; the key ends with `vecall ui`.
+  (bearer.includes("~") ? localStorage : sessionStorage).setItem(STORED, bearer);
   document.getElementById("rights").replaceChildren(rights.read_only ? "Only looking" : "", rights.min_trust ? ` · trust from ${rights.min_trust}` : "");
   await show();
 }
 
 const GIVEN = /^#(token|key)=([\w.~-]+)$/;
 const given = GIVEN.exec(location.hash);
-bearer = given?.[2] ?? sessionStorage.getItem(STORED) ?? "";
+bearer = given?.[2] ?? sessionStorage.getItem(STORED) ?? localStorage.getItem(STORED) ?? "";
 if (given?.[1] === "key") bearer += `~${crypto.randomUUID()}`; // the key opens for its first holder alone
 if (given) history.replaceState(null, "", `${location.pathname}#/`);
 addEventListener("hashchange", () => {
