@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 from helpers.old_files import FIXTURES, OLD
@@ -131,3 +135,76 @@ def test_a_home_folder_may_be_written_with_its_sign(run, file, tmp_path, monkeyp
     code, said = run("stats", "--path", "~nobody-has-this-name/x.db")
     assert code == 1
     assert "home" in said or "no such file" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["ls", "--path", "folder"], "folder: not a file"),
+        (["add", "x", "--path", ":memory:"], ":memory:: there is no such file"),
+        (
+            ["restore-backup", "empty.db", "memory.db", "--replace"],
+            "empty.db: the file",
+        ),
+        (["restore-backup", "folder", "memory.db", "--replace"], "folder: not a file"),
+        (["ls", ""], "an empty name is unknown"),
+        (["doctor", "--fix", "--path", "postgresql://h/d"], "--fix, --recover"),
+    ],
+)
+def test_what_was_typed_wrong_is_named(run, file, tmp_path, command, told):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.db").touch()
+    code, said = run(*command)
+    assert code == 1
+    assert told in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", [["import", ""], ["ls", "--path", ""]])
+def test_the_name_of_a_file_is_not_empty(run, tmp_path, capsys, command):
+    """As of a variable that is not set: the name of this folder is a dot."""
+    (tmp_path / "a.csv").write_text("text\nzebra\n")
+    with pytest.raises(SystemExit) as caught:
+        run(*command)
+    assert caught.value.code == 2
+    assert "not an empty text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("does", ["printf '\\377' > $1", "rm $1", "exit 3"])
+@pytest.mark.skipif(os.name != "posix", reason="a script of a shell")
+def test_an_editor_that_fails_changes_nothing(run, file, tmp_path, monkeypatch, does):
+    (tmp_path / "editor").write_text(f"#!/bin/sh\n{does}\n")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "sh editor")
+    with MemoryService(file, embedder=None) as memory:
+        (entry,) = memory.sync.list_memories(**ALICE)
+    code, said = run("edit", entry.id)
+    assert code == 1
+    assert "EDITOR: failed with" in said
+    assert run("show", entry.id)[1].count("Keeps zebras.") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no /dev/full")
+def test_no_command_fails_with_a_traceback_where_nothing_can_be_printed(file):
+    for output in (">&-", "2>&-", "> /dev/full"):
+        command = f"{sys.executable} -m vecall.cli.main ls --path {file} {output}"
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == int("full" in output)
+        assert "Traceback" not in done.stderr
+        assert ("No space left" in done.stderr) == ("full" in output)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+def test_an_interrupt_before_anything_is_begun_prints_nothing():
+    code = (
+        "import os, sys\n"
+        "from vecall.cli import main\n"
+        "main.parser = lambda: os.kill(os.getpid(), 2)\n"
+        "main.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -244,6 +244,17 @@ def test_columns_and_formats_are_named_on_the_command_line(run, tmp_path):
     assert "map: expected FIELD=COLUMN" in err
 
 
+def test_a_row_without_a_text_is_counted_and_the_next_one_comes_in(run, tmp_path):
+    rows = 'id,text,who\n1,,ann\n2,"  ",bob\n3,Keeps zebras.,cy\n'
+    (tmp_path / "a.csv").write_text(rows)
+    dump = [{"id": "4", "memory": None}, {"id": "5", "memory": "Keeps emus."}]
+    (tmp_path / "mem0.json").write_text(json.dumps({"results": dump}))
+    for name, left_out in (("a.csv", 2), ("mem0.json", 1)):
+        code, shown, _ = run("import", name, "--app", "a", "--user", "u")
+        assert code == 0
+        assert f"1 new memory, 0 known, left out: {left_out} no text" in shown
+
+
 class _Interrupted(io.BytesIO):
     """Input that is interrupted while more of it is awaited."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from vecall.clock import to_datetime
 from vecall.errors import (
@@ -29,9 +30,11 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store import Finding
 from vecall.text import strip_invisible
 from vecall.types import MemoryEntry, Revision
+
+if TYPE_CHECKING:
+    from vecall.store import Finding
 
 # Removes all terminal escapes except vecall's own from a command's output.
 #
@@ -107,8 +110,9 @@ class CleanStream:
 def clean_output() -> Iterator[None]:
     """Clean everything that the block prints."""
     before = sys.stdout, sys.stderr
-    sys.stdout = cast("TextIO", CleanStream(before[0]))
-    sys.stderr = cast("TextIO", CleanStream(before[1]))
+    # A stream that the shell has closed is None.
+    sys.stdout = cast("TextIO", CleanStream(before[0] or io.StringIO()))
+    sys.stderr = cast("TextIO", CleanStream(before[1] or io.StringIO()))
     try:
         yield
     finally:
@@ -297,9 +301,9 @@ _COLUMNS = {
     "sessions": "sessions",
     "memories": "memories",
     "text_bytes": "bytes",
-    "created_at": "first",
+    "created_at": "first stored",
     "first_at": "first",
-    "updated_at": "last",
+    "updated_at": "last change",
     "last_at": "last",
 }
 

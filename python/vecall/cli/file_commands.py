@@ -207,7 +207,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
     if options.repair or options.reset_clock or options.recover is not None:
         cli.refuse_database(
             options.path,
-            "--repair, --recover and --reset-clock are for files; restore a backup",
+            "--fix, --recover and --reset-clock are for files; restore a backup",
         )
     with ui.naming(cli.shown_path(options.path)):
         findings = examine_storage(options.path)
@@ -217,7 +217,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
     if options.repair or options.reset_clock or options.recover is not None:
         msg = (
-            "--agents: changes nothing, so it goes without --repair, --recover and "
+            "--agents: changes nothing, so it goes without --fix, --recover and "
             "--reset-clock"
         )
         raise ConfigError(msg)
@@ -272,7 +272,8 @@ def run_restore_backup(options: argparse.Namespace) -> int:
     for path in (options.backup, options.target):
         cli.refuse_database(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
-    with ui.naming(target):
+    cli.require_file(options.backup)
+    with ui.naming(backup):  # the target is named in the message
         aside = restore_backup(backup, target, require_whole, replacing=options.replace)
     line = f"{backup} is now {target}"
     if aside is not None:

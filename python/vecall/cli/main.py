@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from vecall import __version__
 from vecall.cli import console as ui
@@ -25,14 +26,14 @@ EXAMPLES = {
     "import": "chats.json --app hotel --user alice",
     "ls": "hotel alice",
     "add": '"Prefers a quiet room" --user alice',
-    "show": "5aa4b9f2",
-    "history": "5aa4b9f2 --user alice",
-    "edit": '5aa4b9f2 "Prefers a quiet room" --user alice',
-    "rm": "5aa4b9f2 --user alice",
-    "restore": "5aa4b9f2 --user alice",
+    "show": "ID",
+    "history": "ID --user alice",
+    "edit": 'ID "Prefers a quiet room" --user alice',
+    "rm": "ID --user alice",
+    "restore": "ID --user alice",
     "forget": '"my old address" --user alice',
     "search": '"which room" --user alice --top-k 3',
-    "why": '"which room" 5aa4b9f2 --user alice',
+    "why": '"which room" ID --user alice',
     "stats": "--path memory.db --json",
     "doctor": "--path memory.db",
     "backup": "copy.db",
@@ -53,7 +54,7 @@ EXAMPLES = {
     "token": "list",
     "token create": "--app hotel --user alice --expires 30d",
     "token list": "--json",
-    "token revoke": "7Jq2",
+    "token revoke": "ID",
     "mcp": "--config cursor",
     "hook": "--help",
     "install": "claude-code",
@@ -124,11 +125,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == [_HOOK]:
         return _run_hook(given[1:], own_process=arguments is None)
+    if arguments is None:  # until something is begun, Ctrl-C ends it without a word
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     prepare_terminal()
     with ui.clean_output():
         options = parser().parse_args(given)
-        if arguments is None and options.command not in _SERVERS:
-            signal.signal(signal.SIGINT, _interrupt)
+        if arguments is None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if options.command not in _SERVERS:
+                signal.signal(signal.SIGINT, _interrupt)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("default", UserWarning)  # a note, never an error
@@ -171,17 +176,22 @@ def _run_hook(arguments: list[str], *, own_process: bool) -> int:
 def _run(options: argparse.Namespace) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
-        return run(options)
-    except (VecallError, ImportError, PermissionError) as error:
-        ui.report(error, debug=options.debug)
-        return 1
+        status = run(options)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does.
         sys.stderr.close()
         return 1
+    except (VecallError, ImportError, OSError) as error:
+        ui.report(error, debug=options.debug)
+        if type(error) is OSError:  # standard output may be on a full disk
+            with suppress(OSError):
+                sys.stdout.close()
+        return 1
     except KeyboardInterrupt as interrupt:
         _tell_interrupt(interrupt)
         return 130
+    return status
 
 
 if __name__ == "__main__":

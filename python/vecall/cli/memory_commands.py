@@ -122,7 +122,7 @@ def run_ls(options: argparse.Namespace) -> int:
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
-        session = cli.session_of(user, names[2], [app, name]) if names[2:] else None
+        session = cli.session_of(user, names[2]) if names[2:] else None
         prefix = options.prefix or None  # of the sessions
         memories = user.list(
             state="quarantined" if options.held else state,
@@ -257,10 +257,10 @@ def _edited(text: str) -> str:
         file.write_text(f"{text}\n", encoding="utf-8")
         try:
             subprocess.run([*shlex.split(editor), str(file)], check=True)
+            return file.read_text(encoding="utf-8").removesuffix("\n")
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             msg = f"EDITOR: failed with {type(error).__name__}; nothing was changed"
             raise ConfigError(msg) from error
-        return file.read_text(encoding="utf-8").removesuffix("\n")
 
 
 def run_rm(options: argparse.Namespace) -> int:

@@ -186,13 +186,13 @@ def user_of(
     return _known_name("user", given, names, also)
 
 
-def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
+def session_of(user: SyncUserMemory, given: str) -> str:
     """Return a session of a user, as `user_of` returns a user."""
 
     def names(**page: Any) -> list[str]:
         return [session.session_id for session in user.list_sessions(**page)]
 
-    return _known_name("session", given, names, also)
+    return _known_name("session", given, names)
 
 
 def _known_name(
@@ -207,7 +207,8 @@ def _known_name(
         known = {*also, *names(limit=_NAMES_READ)}
         known |= {*names(prefix=given[:1], limit=_NAMES_READ)}
         near = get_close_matches(given, sorted(known)) or sorted(known)[:_NAMES_SHOWN]
-        msg = f"{what}: {one_line(given)} is unknown; the nearest names: "
+        shown = one_line(given) or "an empty name"
+        msg = f"{what}: {shown} is unknown; the nearest names: "
         raise NotFoundError(msg + (", ".join(map(one_line, near)) or "none"))
     found = names(limit=_NAMES_SHOWN + 1)
     if len(found) == 1:
@@ -215,8 +216,8 @@ def _known_name(
     if not found:
         msg = "there are no memories yet; `vecall add TEXT` stores one"
         raise ConfigError(msg)
-    shown = [*map(one_line, found[:_NAMES_SHOWN]), *["…"][: len(found) > _NAMES_SHOWN]]
-    msg = f"--{what}: there are several, name one: {', '.join(shown)}"
+    some = [*map(one_line, found[:_NAMES_SHOWN]), *["…"][: len(found) > _NAMES_SHOWN]]
+    msg = f"--{what}: there are several, name one: {', '.join(some)}"
     raise ConfigError(msg)
 
 
@@ -243,7 +244,7 @@ def opened_user(
         writes: Whether the command writes.
         is_new: Whether the file, the app or the user may be new.
     """
-    if not is_new:
+    if not is_new or options.path == ":memory:":  # which would end with the command
         require_file(options.path)
     embedder = getattr(options, "embedder", None)
     with (
@@ -272,7 +273,14 @@ def add_on_write(command: argparse.ArgumentParser) -> None:
 
 
 def expanded(typed: str) -> str:
-    """Return a file name with a leading "~" or "~user" replaced by the home folder."""
+    """Return a file name with a leading "~" or "~user" replaced by the home folder.
+
+    Raises:
+        ArgumentTypeError: It is empty, as of a variable that is not set.
+    """
+    if not typed:
+        msg = "expected the name of a file, not an empty text"
+        raise argparse.ArgumentTypeError(msg)
     return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
@@ -288,7 +296,8 @@ def shown_path(path: str) -> str:
 def require_file(path: str) -> None:
     """Require an existing file: a read must not create one. A URL creates nothing."""
     if not is_database_url(path) and not Path(path).is_file():
-        msg = f"{path}: there is no such file"
+        is_there = Path(path).exists()
+        msg = f"{path}: {'not a file' if is_there else 'there is no such file'}"
         if path == default_path() and Path("memory.db").is_file():
             msg += "; for the one in this folder, write --path memory.db"
         raise ConfigError(msg)

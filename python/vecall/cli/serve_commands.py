@@ -134,6 +134,8 @@ def run_list(options: argparse.Namespace) -> int:
             token["last_used"] = "never" if used is None else to_iso(used)
             words = [f"{name}={ui.one_line(value)}" for name, value in token.items()]
             print(words.pop(0).removeprefix("id="), *words)
+        if not listed:
+            print("no tokens")
     return 0
 
 
@@ -147,6 +149,7 @@ def run_revoke(options: argparse.Namespace) -> int:
         msg = f"id: {several if ids else 'there is no such token'}"
         raise ConfigError(msg)
     file.change(lambda tokens: [token for token in tokens if token.id not in ids])
+    print(f"{ids.pop()} opens nothing any more")
     return 0
 
 

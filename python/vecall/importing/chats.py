@@ -380,7 +380,7 @@ def mem0(source: Source) -> Iterator[Record]:
     """Read what mem0's `get_all`, `search` or its platform returned."""
     for value in source.json:
         for place, entry in _of_lists(source, value, ("results", "memories")):
-            text = entry.get("memory")
+            text = "" if entry.get("memory", "-") is None else entry.get("memory")
             if not isinstance(text, str) or not isinstance(entry.get("id"), str):
                 expected(place, 'a memory with "id" and "memory"')
             if not text.strip():

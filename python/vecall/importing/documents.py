@@ -10,7 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
@@ -70,6 +70,7 @@ def table(source: Source) -> Iterator[Record]:
     )
     names = next(csv.reader([first], rows.dialect), [])
     fields = _fields_of(source, names)
+    is_text = [field == "content" for field in fields]
     has_ids = "id" in fields or "event_id" in fields
     chains: dict[object, str] | None = None if has_ids else {}
     number = 1
@@ -80,6 +81,9 @@ def table(source: Source) -> Iterator[Record]:
             place = f"record {number - 1} (line {rows.line_num + 1})"
             if len(cells) > len(names):
                 expected(place, f"at most {len(names)} cells, as in the first line")
+            if not any(map(str.strip, compress(cells, is_text))):
+                source.tally.left_out["no_text"] += 1
+                continue
             yield _row(place, zip(fields, names, cells, strict=False), chains)
     except csv.Error as error:
         msg = f"line {rows.line_num + 1}: not a row of a table: {error}"

@@ -209,8 +209,8 @@ class ImportJob:
             app: The app of records without one.
             user: The user of records without one.
             report: What was done.
-            progress: Called after each write with how much of a source was read, of how
-                much, and the number of records of the import.
+            progress: Called after each write with how much of a source was written, of
+                how much, and the number of records of the import that were written.
         """
         self._opening = opening
         self._memory: MemoryService | None = None
@@ -220,6 +220,7 @@ class ImportJob:
         self.tally = Tally(report.left_out, report.fields)
         self._progress = progress
         self._is_verbatim = True
+        self._written = 0
         self._lock = threading.Lock()  # of the report; writes go on in threads
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
@@ -330,8 +331,10 @@ class ImportJob:
             errors = [self._write(batch) for batch in batches]
         else:
             errors = list(pool.map(self._write, batches))
+        self._written += sum(map(len, batches))
         if self._progress is not None and batches:
-            self._progress(source.done, source.total, self.report.records)
+            share = self._written / self.report.records  # what is read ahead waits
+            self._progress(round(share * source.done), source.total, self._written)
         for error in errors:
             if error is not None:
                 raise error
