@@ -387,7 +387,7 @@ def on_signals(numbers: Sequence[int], call: Callable[[], object]) -> Iterator[N
         yield
     finally:
         for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def has_input(socket: int) -> bool:

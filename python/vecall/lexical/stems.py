@@ -30,10 +30,9 @@ from vecall.text import without_marks
 # PyStemmer has no wheel for every Python, and would bring back the global lock of one
 # without it. snowballstemmer imports it too, unless it is hidden.
 _modules: dict[str, Any] = sys.modules
-_is_locked = getattr(sys, "_is_gil_enabled", lambda: True)()
-Stemmer = None
-if not _is_locked:
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
     _modules.setdefault("Stemmer", None)
+Stemmer = None
 with suppress(ImportError):
     Stemmer = import_module("Stemmer")
 if Stemmer is None:
