@@ -225,9 +225,7 @@ def lock_byte(file: int, byte: int, *, wait: bool = False) -> bool:
         try:
             how = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
             fcntl.lockf(file, how, 1, byte)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
+        except (BlockingIOError, PermissionError):
             return False
         return True
 
@@ -392,7 +390,7 @@ def on_signals(numbers: Sequence[int], call: Callable[[], object]) -> Iterator[N
     finally:
         if sys.platform == "win32":
             for number, handler in zip(numbers, before, strict=True):
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
         else:
             for number in numbers:
                 loop.remove_signal_handler(number)
@@ -425,34 +423,31 @@ def trim_heap() -> None:
 # The user's folders, shells and terminals.
 
 
-def data_folder() -> str:
-    """Return the folder for a user's data, which may begin with "~"."""
-    if sys.platform == "win32":
-        return os.environ.get("LOCALAPPDATA") or DATA_FOLDER
-    else:
-        return os.environ.get("XDG_DATA_HOME") or DATA_FOLDER
-
-
-def state_folder() -> str:
-    """Return the folder for a user's logs, which may begin with "~"."""
-    if sys.platform == "win32":
-        return data_folder()
-    else:
-        return os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-
-
 DATA_FOLDER = "~/AppData/Local" if sys.platform == "win32" else "~/.local/share"
 """What `data_folder` returns unless a variable names another."""
 
 
+def data_folder() -> str:
+    """Return the folder for a user's data, which may begin with "~"."""
+    return _user_folder("XDG_DATA_HOME", DATA_FOLDER)
+
+
+def state_folder() -> str:
+    """Return the folder for a user's logs, which may begin with "~"."""
+    return _user_folder("XDG_STATE_HOME", "~/.local/state")
+
+
 def cache_folder() -> str:
     """Return the folder for what can be made again, which may begin with "~"."""
-    if sys.platform == "win32":
-        return data_folder()
-    elif sys.platform == "darwin":
+    if sys.platform == "darwin":
         return "~/Library/Caches"
-    else:
-        return os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return _user_folder("XDG_CACHE_HOME", "~/.cache")
+
+
+def _user_folder(variable: str, usual: str) -> str:
+    if sys.platform == "win32":
+        variable, usual = "LOCALAPPDATA", DATA_FOLDER
+    return os.environ.get(variable) or usual
 
 
 def shell_words(words: Sequence[str]) -> str:

@@ -46,8 +46,9 @@ def test_the_table_of_agents_is_that_of_the_commands(page):
     for agent, row in zip(AGENTS.values(), rows(page, "agent"), strict=True):
         name, where, *cells = row
         assert name == f"`{agent.name}`"
-        assert f"`{agent.folder}/{agent.file}`" in where
-        assert agent.variable is None or f"`${agent.variable}`" in where
+        folder, variable, file = agent.place
+        assert f"`{folder}/{file}`" in where
+        assert variable is None or f"`${variable}`" in where
         for verb, cell in zip(verbs, cells, strict=True):
             named = re.findall(r"`([\w.]+)`", cell)
             assert named == [e for e, each in agent.events.items() if each == verb]

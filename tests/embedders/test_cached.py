@@ -201,7 +201,6 @@ def test_a_function_is_still_told_from_another_of_its_name():
     assert np.array_equal(CachedEmbedder(function).probe, function.probe)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_does_not_wait_for_what_its_parent_asked():
     held = Held()
     cached = CachedEmbedder(held)

@@ -53,6 +53,11 @@ class LineClient:
             return {"error": result["content"][0]["text"]}
         return result["structuredContent"]
 
+    def close(self, stream: str) -> None:
+        """Close "stdin" or "stdout", which Popen then no longer uses."""
+        getattr(self.process, stream).close()
+        setattr(self.process, stream, None)
+
     def end(self) -> int:
         """End the input; return the status of the process."""
         self.process.communicate(timeout=20)

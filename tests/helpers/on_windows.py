@@ -21,9 +21,6 @@ LEFT_OUT = {
         mcp_server/test_stdio.py::test_a_client_that_reads_nothing_does_not_keep_the
         search/test_mark_used.py::test_an_acknowledged_use_survives_a_kill
     """,
-    "does not end under wine": """
-        mcp_server/test_stdio.py::test_a_client_that_is_gone_ends_the_process
-    """,
     "starts PostgreSQL or Redis": """
         postgres
     """,

@@ -11,10 +11,11 @@ import pytest
 from helpers.memories import ALICE
 from helpers.odd_calls import ENTRY, PUTS
 from helpers.odd_values import alike, leaves, replaced
-from pydantic import SecretStr
 from vecall import Event, Filter, InvalidArgumentError, InvalidTypeError, Put
 from vecall.embedders import CallerVectors
 from vecall.scalars import exact, json_default, odd_value
+
+SecretStr = pytest.importorskip("pydantic").SecretStr
 
 BOB = {"app_name": "app", "user_id": "bob"}
 

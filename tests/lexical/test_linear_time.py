@@ -17,9 +17,12 @@ from helpers.long_texts import (
     expressions,
     units_of,
 )
-from helpers.text_doors import open_doors
 from vecall import text as module
 from vecall.text import few_marks, nfc, normalise, strip_invisible, without_blocks
+
+pytest.importorskip("uvicorn")
+
+from helpers.text_doors import open_doors
 
 pytestmark = pytest.mark.xdist_group("timing")
 

@@ -54,15 +54,23 @@ def test_both_packages_give_the_same_stems(algorithm):
 
 PROGRAM = """
 import sys
-sys.modules["Stemmer"] = None
+{}
 from vecall.lexical import stems
 stem = stems.made_language("english").stem
 print(type(stems.snowball("english")).__module__, stem("running"), stem("hotels"))
+print(getattr(sys.modules.get("Stemmer"), "__name__", "hidden"))
 """
 
 
-def test_without_the_compiled_one_the_other_is_used():
+@pytest.mark.parametrize(
+    "before",
+    ["sys.modules['Stemmer'] = None", "sys._is_gil_enabled = lambda: False"],
+    ids=["it is not installed", "it would bring the global lock back"],
+)
+def test_without_the_compiled_one_the_other_is_used(before):
+    program = PROGRAM.format(before)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["snowballstemmer.english_stemmer", "run", "hotel"]
+    module = "snowballstemmer.english_stemmer"
+    assert done.stdout.split() == [module, "run", "hotel", "hidden"]

@@ -182,9 +182,17 @@ def test_a_client_that_reads_nothing_does_not_keep_the_process_alive(tmp_path):
         assert client.process.wait(20) == 0
 
 
+def test_a_client_that_reads_nothing_and_ends_its_input_ends_the_process(tmp_path):
+    with over_stdio(tmp_path / "memory.db") as client:
+        for _ in range(60):
+            client.begin("tools/list")
+        client.close("stdin")
+        assert client.process.wait(20) == 0
+
+
 def test_a_client_that_is_gone_ends_the_process(tmp_path):
     with over_stdio(tmp_path / "memory.db") as client:
-        client.process.stdout.close()
+        client.close("stdout")
         client.begin("tools/list")
         assert client.process.wait(20) == 0
 

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
 
+import httpx
 from helpers.pages import ALICE, HOME, QUIET, fill
 from vecall import MemoryService
 

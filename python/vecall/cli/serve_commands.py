@@ -20,7 +20,15 @@ from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.clock import to_iso, to_seconds, ttl_seconds
-from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepared
+from vecall.coding_agents.install import vecall_command
+from vecall.coding_agents.options import (
+    APP,
+    DEFAULT,
+    USER,
+    changed_options,
+    default_path,
+    prepared,
+)
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.limits import Eviction, HttpLimits, Quota
 from vecall.operations.options import WritePolicy
@@ -530,28 +538,13 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
     Clients start it in a folder and with a PATH of their own, so both paths are
     absolute.
     """
-    command = [*_vecall_program(), "mcp"]
+    command = [*vecall_command(), "mcp"]
     if options.path is not None:
         is_url = "://" in options.path
         path = options.path if is_url else str(Path(options.path).absolute())
         command += ["--path", path]
-    for name, default in (
-        ("app", APP),
-        ("user", USER),
-        ("max_tokens", MAX_TOKENS),
-        ("ttl", None),
-        ("embedder", "auto"),
-    ):
-        value = getattr(options, name)
-        if value != default:
-            command += [f"--{name.replace('_', '-')}", str(value)]
+    defaults = {"app": APP, "user": USER, "max_tokens": MAX_TOKENS, "ttl": None}
+    command += changed_options(options, **defaults, embedder="auto")
     if options.read_only:
         command.append("--read-only")
     return command
-
-
-def _vecall_program() -> list[str]:
-    started = Path(sys.argv[0])
-    if started.name == "vecall" and started.exists():
-        return [str(started.absolute())]
-    return [sys.executable, "-m", "vecall.cli.main"]

@@ -1,8 +1,8 @@
 """`vecall hook`: recalls and remembers for a coding agent, and never disturbs it.
 
 The exit status is always 0, since 2 blocks a prompt. Standard output is one JSON object
-or nothing. A failure is a line in `vecall.coding_agents.hook`. At its deadline, see
-`vecall.coding_agents.hook`, the process ends with nothing printed.
+or nothing. A failure is a line in the log. At its deadline the process ends with
+nothing printed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,7 +40,6 @@ from vecall.coding_agents.transcript import (
     read_turns,
     turns_of_payload,
 )
-from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import InvalidArgumentError, VecallError
 from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
@@ -578,15 +577,9 @@ def _retain_transcript(
     return ""
 
 
-@contextmanager
-def _opened(options: Options, *, read_only: bool) -> Iterator[MemoryService]:
-    embedder: EmbedderLike = None
-    if options.embedder != "none":
-        embedder = options.embedder
-    with MemoryService(
-        Path(options.path), embedder=embedder, read_only=read_only
-    ) as memory:
-        yield memory
+def _opened(options: Options, *, read_only: bool) -> MemoryService:
+    embedder = None if options.embedder == "none" else options.embedder
+    return MemoryService(options.path, embedder=embedder, read_only=read_only)
 
 
 def _owner(payload: Payload, options: Options) -> Owner:

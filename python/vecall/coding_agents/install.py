@@ -48,9 +48,8 @@ class Agent:
 
     Attributes:
         name: The argument of `vecall install`.
-        folder: The folder of the user's settings, if `variable` is not set.
-        variable: The environment variable with another folder; None without one.
-        file: The settings' file in it.
+        place: The folder of the user's settings, the environment variable that names
+            another (None without one), and the settings' file in the folder.
         events: The verb of `vecall hook` for each event; none for an agent whose hooks
             cannot add to a prompt, which gets `vecall mcp` as a server instead.
         grouped: Whether an event holds groups, each with "hooks". Otherwise it holds
@@ -63,9 +62,7 @@ class Agent:
     """
 
     name: str
-    folder: str
-    variable: str | None
-    file: str
+    place: tuple[str, str | None, str]
     events: Mapping[str, str] = field(default_factory=dict)
     grouped: bool = True
     first: Mapping[str, Any] = field(default_factory=dict)
@@ -81,8 +78,9 @@ class Agent:
 
     def settings(self) -> Path:
         """Return the path of the user's settings."""
-        named = os.environ.get(self.variable) if self.variable else None
-        return Path(named or self.folder).expanduser() / self.file
+        folder, variable, file = self.place
+        named = os.environ.get(variable) if variable else None
+        return Path(named or folder).expanduser() / file
 
     def hooks(self, command: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
         """Return the entry of each event, or that of the server.
@@ -117,96 +115,61 @@ class Agent:
 SERVER = "vecall"
 _OWN = {"VECALL_INSTALL": "1"}
 
+
+def _events(start: str, recall: str, retain: str) -> dict[str, str]:
+    """Return the verb of each event, by the names of the events of each verb."""
+    verbs = {"start": start, "recall": recall, "retain": retain}
+    return {event: verb for verb, names in verbs.items() for event in names.split()}
+
+
 AGENTS = {
     agent.name: agent
     for agent in (
         Agent(
-            name="claude-code",
-            folder="~/.claude",
-            variable="CLAUDE_CONFIG_DIR",
-            file="settings.json",
-            events={
-                "SessionStart": "start",
-                "UserPromptSubmit": "recall",
-                "Stop": "retain",
-                "PreCompact": "retain",
-                "SessionEnd": "retain",
-            },
+            "claude-code",
+            ("~/.claude", "CLAUDE_CONFIG_DIR", "settings.json"),
+            _events("SessionStart", "UserPromptSubmit", "Stop PreCompact SessionEnd"),
             extra={"Stop": {"async": True}},
         ),
         Agent(
-            name="codex",
-            folder="~/.codex",
-            variable="CODEX_HOME",
-            file="hooks.json",
-            events={
-                "SessionStart": "start",
-                "UserPromptSubmit": "recall",
-                "Stop": "retain",
-            },
+            "codex",
+            ("~/.codex", "CODEX_HOME", "hooks.json"),
+            _events("SessionStart", "UserPromptSubmit", "Stop"),
         ),
         Agent(
-            name="cursor",
-            folder="~/.cursor",
-            variable=None,
-            file="hooks.json",
-            events={
-                "sessionStart": "start",
-                "beforeSubmitPrompt": "recall",
-                "stop": "retain",
-                "sessionEnd": "retain",
-            },
+            "cursor",
+            ("~/.cursor", None, "hooks.json"),
+            _events("sessionStart", "beforeSubmitPrompt", "stop sessionEnd"),
             grouped=False,
             first={"version": 1},
         ),
         Agent(
-            name="gemini-cli",
-            folder="~",
-            variable="GEMINI_CLI_HOME",
-            file=".gemini/settings.json",
-            events={
-                "SessionStart": "start",
-                "BeforeAgent": "recall",
-                "AfterAgent": "retain",
-            },
+            "gemini-cli",
+            ("~", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+            _events("SessionStart", "BeforeAgent", "AfterAgent"),
             timeout=("timeout", 1000),
             commented=True,
         ),
         Agent(
-            name="copilot-cli",
-            folder="~/.copilot",
-            variable="COPILOT_HOME",
-            file="hooks/vecall.json",
-            events={
-                "sessionStart": "start",
-                "userPromptTransformed": "recall",
-                "agentStop": "retain",
-            },
+            "copilot-cli",
+            ("~/.copilot", "COPILOT_HOME", "hooks/vecall.json"),
+            _events("sessionStart", "userPromptTransformed", "agentStop"),
             grouped=False,
             first={"version": 1},
             timeout=("timeoutSec", 1),
         ),
         Agent(
-            name="opencode",
-            folder="~/.config/opencode",
-            variable="OPENCODE_CONFIG_DIR",
-            file="plugins/vecall.js",
-            events={"chat.message": "recall", "session.idle": "retain"},
+            "opencode",
+            ("~/.config/opencode", "OPENCODE_CONFIG_DIR", "plugins/vecall.js"),
+            _events("", "chat.message", "session.idle"),
             grouped=False,
             plugin="opencode.js",
         ),
         Agent(
-            name="cline",
-            folder="~/.cline/data",
-            variable="CLINE_DATA_DIR",
-            file="settings/cline_mcp_settings.json",
+            "cline",
+            ("~/.cline/data", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json"),
         ),
-        Agent(
-            name="goose",
-            folder="~/.agents",
-            variable=None,
-            file="plugins/vecall/.mcp.json",
-        ),
+        Agent("goose", ("~/.agents", None, "plugins/vecall/.mcp.json")),
     )
 }
 

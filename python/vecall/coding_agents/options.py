@@ -133,19 +133,26 @@ def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list
     path = options_of(parsed).path
     if parsed.path is not None:
         given += ["--path", path.absolute().as_posix()]
-    if parsed.app != APP:
-        given += ["--app", parsed.app]
-    if parsed.user_from:
-        given += ["--user-from", parsed.user_from]
-    elif parsed.user != USER:
-        given += ["--user", parsed.user]
-    if parsed.max_tokens != MAX_TOKENS:
-        given += ["--max-tokens", str(parsed.max_tokens)]
-    if parsed.min_confidence is not None:
-        given += ["--min-confidence", str(parsed.min_confidence)]
-    if parsed.embedder != "none":
-        given += ["--embedder", parsed.embedder]
-    return given
+    return given + changed_options(
+        parsed,
+        app=APP,
+        user_from=None,
+        user=USER,
+        max_tokens=MAX_TOKENS,
+        min_confidence=None,
+        embedder="none",
+    )
+
+
+def changed_options(parsed: argparse.Namespace, **defaults: object) -> list[str]:
+    """Return the options that differ from their defaults, as arguments."""
+    values = {name: getattr(parsed, name) for name in defaults}
+    return [
+        word
+        for name, value in values.items()
+        if value != defaults[name]
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
 
 
 def _positive(typed: str) -> int:

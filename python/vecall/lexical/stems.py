@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import suppress
 from hashlib import blake2b
+from importlib import import_module
 from typing import Any
 
 from vecall.lexical.languages import (
@@ -24,11 +27,18 @@ from vecall.lexical.languages import (
 from vecall.lexical.period_words import MONTH_NAMES
 from vecall.text import without_marks
 
-try:
-    import Stemmer
-except ImportError:  # it has no wheel for this Python
-    Stemmer = None
+# PyStemmer has no wheel for every Python, and would bring back the global lock of one
+# without it. snowballstemmer imports it too, unless it is hidden.
+_modules: dict[str, Any] = sys.modules
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    _modules.setdefault("Stemmer", None)
+Stemmer = None
+with suppress(ImportError):
+    Stemmer = import_module("Stemmer")
+if Stemmer is None:
     import snowballstemmer
+if _modules.get("Stemmer", Stemmer) is None:
+    del _modules["Stemmer"]
 
 
 def snowball(name: str) -> Any:

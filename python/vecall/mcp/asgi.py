@@ -11,6 +11,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -92,31 +93,23 @@ def asgi_app(
     )
 
 
+@dataclass(eq=False)
 class _Application:
     """Checks requests, and passes each to the server of its token."""
 
-    def __init__(
-        self,
-        memory: Any,
-        tokens: TokenSource,
-        path: str,
-        beside: ASGIApp | None,
-        limits: HttpLimits,
-        hosts: Collection[str],
-        origins: Collection[str],
-        max_tokens: int | None,
-        issuers: list[str],
-    ) -> None:
-        self._memory = memory
-        self._tokens = tokens
-        self._path = path
-        self._beside = beside
-        self._limits = limits
-        self._hosts = hosts
-        self._origins = origins
-        self._max_tokens = max_tokens
-        self._issuers = issuers
-        self._metadata_paths = (_METADATA + path.rstrip("/"), _METADATA)
+    memory: Any
+    tokens: TokenSource
+    path: str
+    beside: ASGIApp | None
+    limits: HttpLimits
+    hosts: Collection[str]
+    origins: Collection[str]
+    max_tokens: int | None
+    issuers: list[str]
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self._metadata_paths = (_METADATA + self.path.rstrip("/"), _METADATA)
         self._rates = RateLimiter(limits)
         self._bodies = BodyPlaces(limits)
         each = limits.requests_at_once
@@ -127,10 +120,10 @@ class _Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request at the path; pass others on."""
-        paths = (self._path, *self._metadata_paths)
+        paths = (self.path, *self._metadata_paths)
         at_path = scope["type"] == "http" and scope["path"] in paths
-        if not at_path and self._beside is not None:
-            await self._beside(scope, receive, send)
+        if not at_path and self.beside is not None:
+            await self.beside(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)
         elif scope["type"] == "http":
@@ -175,19 +168,19 @@ class _Application:
         Raises:
             HttpError: A check failed.
         """
-        check_header_size(request, self._limits)
+        check_header_size(request, self.limits)
         check_framing(request)
-        check_host(request, self._hosts)
-        check_origin(request, self._origins)
+        check_host(request, self.hosts)
+        check_origin(request, self.origins)
         # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"
         scheme = "https" if forwarded else request.url.scheme
         root = f"{scheme}://{request.url.netloc}"
-        if request.scope["path"] != self._path:
+        if request.scope["path"] != self.path:
             await self._describe(request, root)(request.scope, request.receive, send)
             return
         more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
-        token = authenticate(request, self._tokens, more)
+        token = authenticate(request, self.tokens, more)
         if token.admin or token.user is None:
             msg = "This needs a token of an app and a user."
             raise HttpError(403, "forbidden", msg)
@@ -214,8 +207,8 @@ class _Application:
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
             raise HttpError(405, "method_not_allowed", msg, {"Allow": "GET, HEAD"})
-        fields = {"resource": root + self._path, "resource_name": "vecall"}
-        issuers = {"authorization_servers": self._issuers} if self._issuers else {}
+        fields = {"resource": root + self.path, "resource_name": "vecall"}
+        issuers = {"authorization_servers": self.issuers} if self.issuers else {}
         more = {**issuers, "bearer_methods_supported": ["header"]}
         return JSONResponse({**fields, **more}, headers={"Connection": "close"})
 
@@ -249,10 +242,10 @@ class _Application:
                 yield
 
         return Answers(
-            self._memory,
+            self.memory,
             access,
-            max_tokens=self._max_tokens,
-            seconds=self._limits.request_seconds,
+            max_tokens=self.max_tokens,
+            seconds=self.limits.request_seconds,
             admit=admit,
         )
 

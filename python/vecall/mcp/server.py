@@ -472,9 +472,12 @@ class _Connection:
             tasks.cancel_scope.cancel()
 
     async def _stop_late(self, scope: anyio.CancelScope) -> None:
-        """Stop the server if it does not end by itself: a client may not read."""
+        """Stop the server if it does not end by itself: a client may not read.
+
+        The SDK fails where the input ends before the requests do.
+        """
         await self._ended.wait()
-        await anyio.sleep(_GRACE_S + 2 * _FLUSH_S)
+        await anyio.sleep(_GRACE_S)
         scope.cancel()
 
     async def _receive_messages(self, to_server: Any) -> None:
@@ -494,8 +497,7 @@ class _Connection:
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
             self._ended.set()
-            with anyio.move_on_after(_GRACE_S):
-                await self._idle.wait()
+            await self._idle.wait()
 
     async def _send_messages(self, from_server: Any) -> None:
         async with from_server:
@@ -533,6 +535,7 @@ def private_pipes() -> Iterator[tuple[int, int]]:
     service in the block: an embedder may print.
     """
     sys.stdout.flush()
+    copies = os.dup(0), os.dup(1)
     source, target = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -542,6 +545,8 @@ def private_pipes() -> Iterator[tuple[int, int]]:
         yield source, target
     finally:
         sys.stdout.flush()
-        os.dup2(source, 0)
-        os.dup2(target, 1)
-        # Open for ever: the thread that reads may still use it.
+        # `source` and `target` stay open: a thread may wait in a read or a write of
+        # them for ever, and on Windows whoever names such a descriptor waits too.
+        for standard, copy in enumerate(copies):
+            os.dup2(copy, standard)
+            os.close(copy)
