@@ -134,6 +134,36 @@ void score_period(const RowTable& rows, RecallScratch& scratch) {
   });
 }
 
+// Puts the `most` rows of the best BM25 into `best`, best first.
+void best_words(const RowTable& rows, const RowSelection& selection,
+                const TermScores& scores, std::size_t most, std::vector<Scored>& best) {
+  best.clear();
+  const auto before = [&rows](const Scored& a, const Scored& b) {
+    return a.score != b.score ? a.score > b.score : rows.precedes(a.slot, b.slot);
+  };
+  const auto last = [&best, most] {
+    return best.begin() + static_cast<std::ptrdiff_t>(std::min(most, best.size()));
+  };
+  // Selecting now and then is faster than a heap: most rows come in no order.
+  constexpr std::size_t kLeast = 512;
+  const std::size_t full = std::max(kLeast, 4 * std::min(most, scores.touched.size()));
+  double floor = 0;
+  for (const Slot slot : scores.touched) {
+    const double bm25 = scores.of_slot[slot].bm25;
+    if (bm25 < floor || !selection.contains(slot)) continue;
+    best.push_back({slot, bm25});
+    if (best.size() < full) continue;
+    std::nth_element(best.begin(), last() - 1, best.end(), before);
+    best.erase(last(), best.end());
+    floor = best.back().score;
+  }
+  if (best.size() > most) {
+    std::nth_element(best.begin(), last() - 1, best.end(), before);
+    best.erase(last(), best.end());
+  }
+  std::sort(best.begin(), best.end(), before);
+}
+
 // Adds what either side ranks high among the rows of a selection.
 void propose(const PartitionView& partition, const RecallQuery& query,
              const RowSelection& selection, RecallScratch& scratch,
@@ -154,12 +184,7 @@ void propose(const PartitionView& partition, const RecallQuery& query,
         query.ef, scratch.dense);
     for (const Scored& row : scratch.dense.best) add(row.slot, row.score);
   }
-  TopK words(scratch.lexical, most, rows);
-  for (const Slot slot : scratch.terms.touched) {
-    const float bm25 = scratch.terms.of_slot[slot].bm25;
-    if (words.wants(bm25) && selection.contains(slot)) words.offer({slot, bm25});
-  }
-  words.finish();
+  best_words(rows, selection, scratch.terms, most, scratch.lexical);
   for (const Scored& row : scratch.lexical) {
     add(row.slot, cosine_of(rows, query, row.slot, scratch));
     const float matched = scratch.terms.of_slot[row.slot].matched;
