@@ -316,6 +316,7 @@ def entry_from_draft(draft: Draft) -> MemoryEntry:
 
 _TRIES = 1_000
 _INLINE = 400  # hits that the event loop makes entries of: some milliseconds
+_AT_ONCE = 32  # hits that another thread makes entries of before it gives way
 
 _PLAIN = Ranking()
 
@@ -624,8 +625,9 @@ class Searcher:
     ) -> SearchMemoryResponse:
         memories: list[MemoryEntry] = []
         scoring, floor = self._scoring, request.min_confidence
-        for begin in in_slices(range(0, len(found), _INLINE)):
-            part = found[begin : begin + _INLINE]
+        step = _INLINE if len(found) <= _INLINE else _AT_ONCE
+        for begin in in_slices(range(0, len(found), step)):
+            part = found[begin : begin + step]
             memories += _ENTRIES.make(
                 [row for _, row in part],
                 [
