@@ -44,6 +44,7 @@ struct RulesArg {
       read(given, "turk", rules.turk);
       read(given, "telling", rules.telling);
       read(given, "time_words", rules.time_words);
+      read(given, "opening", rules.opening);
       read(given, "elided", rules.elided);
       read(given, "units", rules.units);
       read(given, "ordinals", rules.ordinals);
@@ -70,6 +71,29 @@ struct RulesArg {
   }
 };
 
+// A view of a str; null for what is none.
+std::optional<TextAnalyzer::Text> text_in(py::handle text) {
+  if (!PyUnicode_Check(text.ptr())) return std::nullopt;
+#if PY_VERSION_HEX < 0x030C0000
+  if (PyUnicode_READY(text.ptr()) != 0) throw py::error_already_set();
+#endif
+  return TextAnalyzer::Text{PyUnicode_DATA(text.ptr()),
+                            static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr())),
+                            static_cast<std::size_t>(PyUnicode_KIND(text.ptr()))};
+}
+
+// A query, valid for the call.
+struct QueryArg {
+  TextAnalyzer::Text text;
+
+  static constexpr auto kHint = const_name("str");
+  void load(py::handle source) {
+    const auto found = text_in(source);
+    if (!found) throw InvalidTypeError("query: expected a str");
+    text = *found;
+  }
+};
+
 // Memories as (text, author, time), valid for the call.
 struct MemoriesArg {
   std::vector<py::tuple> keep;  // another thread may change the list
@@ -93,13 +117,9 @@ struct MemoriesArg {
 
  private:
   static TextAnalyzer::Text text_of(py::handle text) {
-    if (!PyUnicode_Check(text.ptr())) refuse();
-#if PY_VERSION_HEX < 0x030C0000
-    if (PyUnicode_READY(text.ptr()) != 0) throw py::error_already_set();
-#endif
-    return {PyUnicode_DATA(text.ptr()),
-            static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr())),
-            static_cast<std::size_t>(PyUnicode_KIND(text.ptr()))};
+    const auto found = text_in(text);
+    if (!found) refuse();
+    return *found;
   }
   // What is no finite number is left to the Python analysis.
   static double time_of(py::handle time) {
@@ -119,6 +139,20 @@ using Stems = py::typing::Callable<py::typing::List<py::int_>(
     py::int_, py::typing::List<py::str>)>;
 using Reference = py::typing::Callable<py::typing::List<py::int_>(
     py::str, std::optional<py::str>, std::optional<py::float_>)>;
+
+// Asks for the stems of the words that were unknown.
+void learn(TextAnalyzer::Batch& batch, const Stems& stems) {
+  for (std::size_t language = 0; language <= TextAnalyzer::kAuthors; ++language) {
+    const std::vector<std::u16string> words = batch.unknown(language);
+    if (words.empty()) continue;
+    py::list asked;
+    for (const std::u16string& word : words) {
+      asked.append(py::reinterpret_steal<py::str>(PyUnicode_FromKindAndData(
+          PyUnicode_2BYTE_KIND, word.data(), static_cast<py::ssize_t>(word.size()))));
+    }
+    batch.learn(language, stems(language, asked).cast<std::vector<std::uint64_t>>());
+  }
+}
 
 // The terms of each memory: a range of all that were found, in any order.
 class FoundTerms {
@@ -145,7 +179,7 @@ class FoundTerms {
         ranges_[i] = {begin, terms_.size()};
       }
       foreign_.clear();
-      for (std::size_t i = 0; i <= TextAnalyzer::kAuthors; ++i) learn(batch, i, stems);
+      learn(batch, stems);
     }
   }
 
@@ -183,18 +217,6 @@ class FoundTerms {
     open_ = std::move(left);
   }
 
-  static void learn(TextAnalyzer::Batch& batch, std::size_t language,
-                    const Stems& stems) {
-    const std::vector<std::u16string> words = batch.unknown(language);
-    if (words.empty()) return;
-    py::list asked;
-    for (const std::u16string& word : words) {
-      asked.append(py::reinterpret_steal<py::str>(PyUnicode_FromKindAndData(
-          PyUnicode_2BYTE_KIND, word.data(), static_cast<py::ssize_t>(word.size()))));
-    }
-    batch.learn(language, stems(language, asked).cast<std::vector<std::uint64_t>>());
-  }
-
   const MemoriesArg& given_;
   std::vector<std::uint64_t> terms_;
   std::vector<std::pair<std::size_t, std::size_t>> ranges_;
@@ -207,6 +229,29 @@ TermArrays memory_terms(TextAnalyzer& analyzer, const MemoriesArg& memories,
   FoundTerms found(memories);
   found.find(analyzer, stems, reference);
   return found.arrays();
+}
+
+using TermLists =
+    py::typing::Tuple<py::typing::List<std::uint64_t>, py::typing::List<std::uint64_t>,
+                      py::typing::List<std::uint64_t>>;
+
+std::optional<TermLists> query_terms(TextAnalyzer& analyzer, const QueryArg& query,
+                                     const Stems& stems, bool by_period) {
+  TextAnalyzer::Batch batch(analyzer);
+  TextAnalyzer::QueryTerms found;
+  while (true) {
+    switch (batch.analyse({.text = query.text, .by_period = by_period}, found)) {
+      case TextAnalyzer::Outcome::kDone:
+        return py::make_tuple(list_of(found.terms, std::identity()),
+                              list_of(found.optional, std::identity()),
+                              list_of(found.authors, std::identity()));
+      case TextAnalyzer::Outcome::kUnknownWords:
+        learn(batch, stems);
+        break;
+      case TextAnalyzer::Outcome::kForeign:
+        return std::nullopt;
+    }
+  }
 }
 
 }  // namespace
@@ -255,6 +300,21 @@ Returns:
 
 Raises:
     InvalidTypeError: No list of (text, author, time).)");
+  def_strict(bound, "query_terms", &query_terms, "query"_a, "stems"_a, "by_period"_a,
+             R"(Finds the terms of a query.
+
+Args:
+    query: The query.
+    stems: As for `memory_terms`.
+    by_period: Whether the query may name a period; else its words are terms.
+
+Returns:
+    The terms of its words, the optional ones, and the marks of its words as names; None
+    if the tables do not cover it: other letters, more than 8,192 of them, or words or
+    numbers that may name a period.
+
+Raises:
+    InvalidTypeError: No str.)");
   bound.def_property_readonly("nbytes", &TextAnalyzer::nbytes,
                               "Memory that it holds, in bytes.");
   bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {

@@ -8,6 +8,7 @@ namespace vecall::bindings {
 
 void bind_analysis(pybind11::module_& module);
 void bind_confidence(pybind11::module_& module);
+void bind_entries(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_info(pybind11::module_& module);
 void bind_index(pybind11::module_& module);

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   vecall::bindings::bind_info(module);
   vecall::bindings::bind_analysis(module);
   vecall::bindings::bind_confidence(module);
+  vecall::bindings::bind_entries(module);
   vecall::bindings::bind_index(module);
   vecall::bindings::bind_linear_map(module);
   vecall::bindings::bind_ranking(module);

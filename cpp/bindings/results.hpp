@@ -89,7 +89,9 @@ py::list list_of(const Values& values, Get get) {
   for (const auto& value : values) {
     const auto number = get(value);
     PyObject* made = nullptr;
-    if constexpr (std::is_integral_v<decltype(number)>) {
+    if constexpr (std::is_same_v<decltype(number), const std::uint64_t>) {
+      made = PyLong_FromUnsignedLongLong(number);
+    } else if constexpr (std::is_integral_v<decltype(number)>) {
       made = PyLong_FromLongLong(number);
     } else if constexpr (std::is_floating_point_v<decltype(number)>) {
       made = PyFloat_FromDouble(static_cast<double>(number));

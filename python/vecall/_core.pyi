@@ -13,6 +13,7 @@ __all__: list[str] = [
     "Confidence",
     "Encoder",
     "Engine",
+    "EntryMaker",
     "Index",
     "LinearMap",
     "ProcessEnd",
@@ -59,6 +60,28 @@ class TextAnalyzer:
 
         Raises:
             InvalidTypeError: No list of (text, author, time).
+        """
+    def query_terms(
+        self,
+        query: str,
+        stems: collections.abc.Callable[[int, list[str]], list[int]],
+        by_period: bool,
+    ) -> tuple[list[int], list[int], list[int]] | None:
+        """
+        Finds the terms of a query.
+
+        Args:
+            query: The query.
+            stems: As for `memory_terms`.
+            by_period: Whether the query may name a period; else its words are terms.
+
+        Returns:
+            The terms of its words, the optional ones, and the marks of its words as names; None
+            if the tables do not cover it: other letters, more than 8,192 of them, or words or
+            numbers that may name a period.
+
+        Raises:
+            InvalidTypeError: No str.
         """
     @property
     def nbytes(self) -> int:
@@ -158,6 +181,50 @@ class Confidence:
         Returns:
             Of each hit its place, its score as a share of the best one, and its confidence; see
             places() and descending().
+        """
+
+class EntryMaker:
+    """
+    Makes entries of rows, without calls of Python.
+
+    Args:
+        made: The class of an entry: frozen, with slots.
+        parsed: Returns the object of a JSON text.
+        seconds: Returns a time that is no float as one; takes its name too.
+        weight: Returns the importance for a stored one, a count of uses and an age in days.
+        checked: Raises for an importance that is no float within [0, 1].
+        day: The seconds of a day.
+        prior: The importance of rows without one.
+
+    Raises:
+        InvalidTypeError: The class lacks a slot.
+    """
+    def __init__(
+        self,
+        made: typing.Any,
+        parsed: typing.Any,
+        seconds: typing.Any,
+        weight: typing.Any,
+        checked: typing.Any,
+        day: typing.Any,
+        prior: typing.Any,
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def make(
+        self,
+        rows: list[tuple[typing.Any, ...]],
+        scores: list[tuple[typing.Any, ...]],
+        now: typing.Any,
+        scope: typing.Any,
+    ) -> list[typing.Any]:
+        """
+        Returns the entry of each row; it shares no object that can change.
+
+        Args:
+            rows: Each a `Row` of the storage.
+            scores: Of each its score, cosine (NaN without one), confidence and explanation.
+            now: The time of the importance, in seconds since 1970; None is what is stored.
+            scope: The scope that was read.
         """
 
 class Index:

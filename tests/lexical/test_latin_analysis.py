@@ -18,10 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidArgumentError, InvalidTypeError
 from vecall._core import TextAnalyzer
-from vecall.lexical import memory_terms, terms_of_memories
+from vecall.lexical import memory_terms, query_terms, terms_of_memories
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ELIDING_LANGUAGES, STOP_WORDS
 from vecall.lexical.latin import latin_rules
+from vecall.lexical.periods import OPENS
+from vecall.lexical.terms import analysed_query
 
 Memory = tuple[str, str | None, float | None]
 
@@ -376,3 +378,59 @@ def test_the_conversations_of_the_benchmarks_have_the_terms_of_the_python_analys
     )
     assert len(texts) > 2_000
     check([(text, "Marta", 1e9) for text in texts[::4]])
+
+
+def check_queries(queries: list[str]) -> None:
+    for query in queries:
+        for by_period in (True, False):
+            found = query_terms(query, now=1.7e9, by_period=by_period)
+            expected = analysed_query(query, 1.7e9, None, 256, by_period)
+            assert found == expected, (ascii(query), by_period)
+
+
+@pytest.mark.campaign
+def test_random_queries_have_the_terms_of_the_python_analysis():
+    rng = random.Random(11)
+    for _ in range(scaled(20)):
+        check_queries([made_text(rng) for _ in range(1_000)])
+
+
+def test_queries_of_all_languages_have_the_terms_of_the_python_analysis():
+    check_queries(SENTENCES)
+    words = sorted(OPENS, key=lambda word: word.encode())[::7]
+    check_queries([f"What happened {word} with Nate?" for word in words])
+    check_queries(
+        ["l'an", "Il y a un an", "an apple a day", "d'un an", "an y", "x\u00b2"]
+    )
+    check_queries(["zahnarzt" * 5, "Dampfschifffahrtsgesellschaft " * 20, "wortwort"])
+    check_queries(["ayşe'nin doğum günü", "c++ and a+", "Marta Marta marta Marta's"])
+
+
+@pytest.mark.parametrize("size", [8_190, 8_191, 8_192, 8_193, 20_000])
+def test_long_queries_have_the_terms_of_the_python_analysis(size):
+    rng = random.Random(size)
+    made = "".join(made_text(rng) + " " for _ in range(400))
+    plain = " ".join(f"word{rng.choice('abcdefg')}x{rng.choice('hijk')}" for _ in made)
+    check_queries([made[:size], plain[:size], "\u00df" * (size // 2), "a " * size])
+
+
+def test_most_queries_in_latin_letters_are_analysed_in_cpp():
+    analyzer = TextAnalyzer(latin_rules())
+    asked = [text for text in SENTENCES if text]
+    found = [
+        analyzer.query_terms(text, lambda _, words: [1] * len(words), False) is None
+        for text in asked
+    ]
+    assert [place for place, is_left in enumerate(found) if is_left] == [12, 13, 14, 15]
+    numbers = {"nate": 5, "live": 6}
+    assert TextAnalyzer(latin_rules()).query_terms(
+        "Where does Nate live?",
+        lambda _, words: [numbers.get(word, 0) for word in words],
+        True,
+    ) == ([5, 6], [5 | 1 << 63, 6 | 1 << 63], [5, 6])
+
+
+@pytest.mark.parametrize("query", [None, b"tea", 7, ["tea"]], ids=repr)
+def test_what_is_no_query_is_refused(query):
+    with pytest.raises(InvalidTypeError, match="query: expected a str"):
+        TextAnalyzer(latin_rules()).query_terms(query, lambda *_: [], True)

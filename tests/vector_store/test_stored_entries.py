@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import json
 import math
 import pickle
+import sys
 
 import pytest
 from helpers.conversations import ALICE
 from hypothesis import given
 from hypothesis import strategies as st
-from vecall import CorruptFileError, InvalidArgumentError, MemoryEntry
+from vecall import (
+    CorruptFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryEntry,
+)
+from vecall._core import EntryMaker
 from vecall.ranking.calibration import Calibration, Signals
 from vecall.search.searcher import entry_from_row
 from vecall.store import Row
@@ -113,6 +121,55 @@ def test_a_value_that_is_no_json_object_makes_no_entry(field):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(CorruptFileError):
         entry_from_row(row._replace(**{field: "[1]"}))
+
+
+def test_an_entry_keeps_its_values_and_lets_them_go():
+    values = [f"only here {number}" for number in range(6)]
+    before = list(map(sys.getrefcount, values))
+    session, author, text, supersedes, id_, scope = values
+    row = Row(
+        *(1, id_, session, None, None, 5.0, 6.0, None, author, None, None, None),
+        *(text, None, None, None, None, None, None, supersedes),
+    )
+    for _ in range(10):
+        entry = entry_from_row(row, 7.0, 0.5, 0.25, 0.75, scope=scope)
+        assert (entry.content, entry.author, entry.scope) == (text, author, scope)
+    del row, entry, session, author, text, supersedes, id_, scope
+    gc.collect()
+    assert list(map(sys.getrefcount, values)) == before
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Other:
+    content: str
+
+
+def maker_of(made: object) -> object:
+    return EntryMaker(made, *[len] * 4, 1.0, 0.5)
+
+
+@pytest.mark.parametrize("made", [Other, dict, 7, None, Row], ids=repr)
+def test_a_class_without_the_slots_of_an_entry_is_refused(made):
+    with pytest.raises(InvalidTypeError, match="made: expected a class"):
+        maker_of(made)
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores"),
+    [
+        ([("a",)], [(1.0, 1.0, 1.0, None)]),
+        ("rows", []),
+        ([[None] * 21], [(1.0, 1.0, 1.0, None)]),
+        ([(None,) * 21], [(1.0, 1.0)]),
+        ([(None,) * 21], None),
+    ],
+)
+def test_what_are_no_rows_and_scores_make_no_entries(rows, scores):
+    maker = maker_of(MemoryEntry)
+    with pytest.raises(InvalidTypeError, match="expected a list of tuples"):
+        maker.make(rows, scores, None, "user")
+    with pytest.raises(IndexError):
+        maker.make([(None,) * 21], [], None, "user")
 
 
 def test_a_confidence_is_that_of_the_signals_which_the_memory_explains(open_service):

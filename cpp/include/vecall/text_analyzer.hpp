@@ -41,6 +41,7 @@ struct TextRules {
   std::size_t turk = 0;
   Words telling;     // stop words that tell a language
   Words time_words;  // they make a text tell a time
+  Words opening;     // a query with one may name a period
   std::vector<std::pair<std::u16string, std::vector<std::size_t>>> elided;
   Words units;     // after digits, they are no part of an identifier
   Words ordinals;  // after one or two digits, they tell a time
@@ -58,6 +59,7 @@ class TextAnalyzer {
   static constexpr std::size_t kMostLanguages = 7;
   static constexpr std::size_t kAuthors = kMostLanguages;  // the "language" of names
   static constexpr std::size_t kMostWords = 100'000;  // kept; then all are forgotten
+  static constexpr std::size_t kMostAsked = 256;      // terms, and others, of a query
 
   // Code units of one or two bytes, as Python stores a text.
   struct Text {
@@ -70,10 +72,19 @@ class TextAnalyzer {
     Text author = {};                 // empty without one
     std::optional<double> time = {};  // seconds since 1970
   };
+  struct Query {
+    Text text = {};
+    bool by_period = true;  // whether it may name a period; else its words are terms
+  };
+  struct QueryTerms {
+    std::vector<std::uint64_t> terms;     // of its words, in order
+    std::vector<std::uint64_t> optional;  // once each
+    std::vector<std::uint64_t> authors;   // the marks of its words as names, once each
+  };
   enum class Outcome : std::uint8_t {
     kDone,
-    kUnknownWords,  // learn() them and analyse the memory again
-    kForeign,       // a letter or a time that the tables do not cover
+    kUnknownWords,  // learn() them and analyse the text again
+    kForeign,       // a letter, a time, a period or a length that has no rule here
   };
 
   // Throws InvalidArgumentError for rules that contradict themselves.
@@ -97,6 +108,8 @@ class TextAnalyzer {
 
     // Appends the terms of a memory to `out`, if it is done; takes linear time.
     Outcome analyse(const Memory& memory, std::vector<std::uint64_t>& out);
+    // Replaces `out`, if it is done.
+    Outcome analyse(const Query& query, QueryTerms& out);
 
     // The words that were unknown in a language, or as words of names.
     [[nodiscard]] std::vector<std::u16string> unknown(std::size_t language) const;

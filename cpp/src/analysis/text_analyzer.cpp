@@ -20,6 +20,7 @@ namespace {
 // Flags of a word: one bit a language whose stop word it is, and these.
 constexpr unsigned kTelling = 1U << TextAnalyzer::kMostLanguages;
 constexpr unsigned kTimeWord = 2 * kTelling;
+constexpr unsigned kOpening = 4 * kTelling;
 constexpr unsigned kStopWord = kTelling - 1;
 
 constexpr std::uint64_t kPart = std::uint64_t{1} << 63;
@@ -32,6 +33,7 @@ constexpr std::size_t kShortestPart = 4;      // letters of a part of a compound
 constexpr std::size_t kLongestCompound = 40;  // letters
 constexpr std::size_t kMostCompounds = 64;    // of a text
 constexpr std::size_t kLongestKept = 64;      // letters of a word in the table
+constexpr std::size_t kLongestQuery = 32 * TextAnalyzer::kMostAsked;  // letters
 
 using WordSet = std::set<std::u16string, std::less<>>;
 
@@ -46,11 +48,23 @@ WordTable::Flagged flagged_words(const TextRules& rules) {
   }
   for (const auto& word : rules.telling) flags[word] |= kTelling;
   for (const auto& word : rules.time_words) flags[word] |= kTimeWord;
+  for (const auto& word : rules.opening) flags[word] |= kOpening;
   WordTable::Flagged flagged;
   for (const auto& [word, its] : flags) {
     flagged.emplace_back(word, static_cast<std::uint16_t>(its));
   }
   return flagged;
+}
+
+bool may_be_compound(const Word& word) {
+  return word.is_alphabetic && word.text.size() >= 2 * kShortestPart &&
+         word.text.size() <= kLongestCompound;
+}
+
+// Appends what is no 0 and not there yet, up to the most of a query.
+void append_new(std::uint64_t value, std::vector<std::uint64_t>& out) {
+  if (value == 0 || out.size() == TextAnalyzer::kMostAsked) return;
+  if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(value);
 }
 
 }  // namespace
@@ -109,6 +123,7 @@ class TextAnalyzer::Batch::State {
         splitter_(parts.alphabet, parts.elided) {}
 
   Outcome analyse(const Memory& memory, std::vector<std::uint64_t>& out);
+  Outcome analyse(const Query& query, QueryTerms& out);
 
   [[nodiscard]] Strings unknown(std::size_t language) const {
     Strings words;
@@ -156,6 +171,10 @@ class TextAnalyzer::Batch::State {
   void append_marks(const Memory& memory, unsigned classes);
   void append_parts(unsigned classes, std::size_t language);
   void append_compound_parts(std::size_t language);
+  template <class Found>
+  void for_each_part(const Word& word, Found found) const;
+  [[nodiscard]] bool may_name_period(unsigned classes) const;
+  void append_optional(std::size_t language, std::vector<std::uint64_t>& out);
   [[nodiscard]] bool may_be_german(std::size_t language) const;
   void append_author(unsigned classes);
   void append_date(std::int64_t day);
@@ -257,6 +276,48 @@ TextAnalyzer::Outcome TextAnalyzer::Batch::State::analyse(
   out.insert(out.end(), terms_.begin(), terms_.end());
   out.insert(out.end(), marks_.begin(), marks_.end());
   return Outcome::kDone;
+}
+
+TextAnalyzer::Outcome TextAnalyzer::Batch::State::analyse(const Query& query,
+                                                          QueryTerms& out) {
+  unsigned classes = 0;
+  if (query.text.size > kLongestQuery ||
+      !alphabet().read(query.text, letters_, folded_, classes) ||
+      folded_.size() > kLongestQuery) {
+    return Outcome::kForeign;
+  }
+  terms_.clear();
+  has_unknown_ = false;
+  split(folded_, classes);
+  if (query.by_period && may_name_period(classes)) return Outcome::kForeign;
+  const std::size_t language = this->language(classes);
+  append_terms(language);
+  out.optional.clear();
+  append_optional(language, out.optional);
+  out.authors.clear();
+  for (std::size_t i = 0; i < std::min(found_.size(), kMostAsked); ++i) {
+    append_new(term(found_[i].word.text, found_[i].entry, kAuthors), out.authors);
+  }
+  if (has_unknown_) return Outcome::kUnknownWords;
+  if (terms_.size() > kMostAsked) terms_.resize(kMostAsked);
+  out.terms = terms_;
+  return Outcome::kDone;
+}
+
+// Whether words of time or numbers stand in it. "An" is a year only in French.
+bool TextAnalyzer::Batch::State::may_name_period(unsigned classes) const {
+  if ((classes & kDigit) != 0) return true;
+  const auto has = [this](View wanted) {
+    return std::any_of(found_.begin(), found_.end(), [wanted](const Known& each) {
+      return each.word.text == wanted;
+    });
+  };
+  return std::any_of(found_.begin(), found_.end(),
+                     [](const Known& each) {
+                       return each.entry != nullptr &&
+                              (each.entry->flags & kOpening) != 0;
+                     }) ||
+         (has(u"an") && ((classes & kApostrophe) != 0 || has(u"y")));
 }
 
 void TextAnalyzer::Batch::State::append_text(const Memory& memory, unsigned classes) {
@@ -409,34 +470,64 @@ bool TextAnalyzer::Batch::State::may_be_german(std::size_t language) const {
   });
 }
 
-// Each begin and each end of a long word that may be a word of its own.
+// Calls found(part) with each begin and each end of a long word that may be a word of
+// its own; a part may come twice.
+template <class Found>
+void TextAnalyzer::Batch::State::for_each_part(const Word& word, Found found) const {
+  const View text = word.text;
+  if (!may_be_compound(word)) return;
+  for (std::size_t cut = kShortestPart; cut + kShortestPart <= text.size(); ++cut) {
+    found(text.substr(0, cut));
+    const View end = text.substr(cut);
+    if (!parts_->endings.contains(end)) found(end);
+  }
+}
+
 void TextAnalyzer::Batch::State::append_compound_parts(std::size_t language) {
   if (!may_be_german(language)) return;
   using Seen = std::unordered_set<View, WordHash>;
   std::vector<View> parts;
   Seen words;
   Seen seen;
-  const auto add = [&](View part) {
-    if (seen.insert(part).second) parts.push_back(part);
-  };
   for (const Known& each : found_) {
-    const View word = each.word.text;
     if (words.size() == kMostCompounds) break;
-    if (!each.word.is_alphabetic || word.size() < 2 * kShortestPart ||
-        word.size() > kLongestCompound || !words.insert(word).second) {
-      continue;
-    }
-    for (std::size_t cut = kShortestPart; cut + kShortestPart <= word.size(); ++cut) {
-      add(word.substr(0, cut));
-      const View end = word.substr(cut);
-      if (!parts_->endings.contains(end)) add(end);
-    }
+    if (!may_be_compound(each.word) || !words.insert(each.word.text).second) continue;
+    for_each_part(each.word, [&](View part) {
+      if (seen.insert(part).second) parts.push_back(part);
+    });
   }
   std::unordered_set<std::uint64_t> terms;
   for (const std::size_t of : {parts_->german, kEnglish}) {
     for (const View part : parts) {
       const std::uint64_t its = term(part, of);
       if (its != 0 && terms.insert(its).second) marks_.push_back(its | kPart);
+    }
+  }
+}
+
+// The words as parts of others, and their own parts or the English words.
+void TextAnalyzer::Batch::State::append_optional(std::size_t language,
+                                                 std::vector<std::uint64_t>& out) {
+  for (const std::uint64_t its : terms_) append_new(its | kPart, out);
+  if (may_be_german(language)) {
+    std::size_t terms = 0;
+    std::vector<View> parts;
+    for (const Known& each : found_) {
+      parts.clear();
+      for_each_part(each.word, [&](View part) {
+        if (std::find(parts.begin(), parts.end(), part) != parts.end()) return;
+        parts.push_back(part);
+        const std::uint64_t its = term(part, language);
+        if (its == 0) return;
+        ++terms;
+        append_new(its | kPart, out);
+      });
+      if (terms >= kMostAsked) break;
+    }
+  } else if (language == parts_->turk) {  // it may hold a name
+    for (const Known& each : found_) {
+      const std::uint64_t its = term(each.word.text, each.entry, kEnglish);
+      if (its != 0) append_new(its | kPart, out);
     }
   }
 }
@@ -485,6 +576,11 @@ TextAnalyzer::Outcome TextAnalyzer::Batch::analyse(const Memory& memory,
 
 std::vector<std::u16string> TextAnalyzer::Batch::unknown(std::size_t language) const {
   return state_->unknown(language);
+}
+
+TextAnalyzer::Outcome TextAnalyzer::Batch::analyse(const Query& query,
+                                                   QueryTerms& out) {
+  return state_->analyse(query, out);
 }
 
 void TextAnalyzer::Batch::learn(std::size_t language,

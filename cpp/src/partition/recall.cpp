@@ -134,6 +134,42 @@ void score_period(const RowTable& rows, RecallScratch& scratch) {
   });
 }
 
+// Puts the `most` rows of the best BM25 into `best`, best first.
+void best_words(const RowTable& rows, const RowSelection& selection,
+                const TermScores& scores, std::size_t most, std::vector<Scored>& best) {
+  // A heap mispredicts at most rows. Counted by their scores' shares of the highest,
+  // all but few rows fall below the share where `most` are reached.
+  constexpr std::size_t kSteps = 128;
+  best.clear();
+  float highest = 0.0F;
+  for (const Slot slot : scores.touched) {
+    highest = std::max(highest, scores.of_slot[slot].bm25);
+  }
+  const float scale = highest > 0.0F ? (kSteps - 1) / highest : 0.0F;
+  const auto step_of = [scale](float bm25) {
+    return std::min(static_cast<std::size_t>(bm25 * scale), kSteps - 1);
+  };
+  std::array<std::uint32_t, kSteps> counts{};
+  for (const Slot slot : scores.touched) {
+    if (!selection.contains(slot)) continue;
+    const float bm25 = scores.of_slot[slot].bm25;
+    best.push_back({slot, bm25});
+    ++counts[step_of(bm25)];
+  }
+  if (best.size() > most) {
+    std::size_t floor = kSteps - 1;
+    for (std::size_t above = counts[floor]; above < most; above += counts[--floor]) {
+    }
+    std::erase_if(best, [&](const Scored& row) {
+      return step_of(static_cast<float>(row.score)) < floor;
+    });
+  }
+  std::sort(best.begin(), best.end(), [&rows](const Scored& a, const Scored& b) {
+    return a.score != b.score ? a.score > b.score : rows.precedes(a.slot, b.slot);
+  });
+  if (best.size() > most) best.resize(most);
+}
+
 // Adds what either side ranks high among the rows of a selection.
 void propose(const PartitionView& partition, const RecallQuery& query,
              const RowSelection& selection, RecallScratch& scratch,
@@ -154,12 +190,7 @@ void propose(const PartitionView& partition, const RecallQuery& query,
         query.ef, scratch.dense);
     for (const Scored& row : scratch.dense.best) add(row.slot, row.score);
   }
-  TopK words(scratch.lexical, most, rows);
-  for (const Slot slot : scratch.terms.touched) {
-    const float bm25 = scratch.terms.of_slot[slot].bm25;
-    if (words.wants(bm25) && selection.contains(slot)) words.offer({slot, bm25});
-  }
-  words.finish();
+  best_words(rows, selection, scratch.terms, most, scratch.lexical);
   for (const Scored& row : scratch.lexical) {
     add(row.slot, cosine_of(rows, query, row.slot, scratch));
     const float matched = scratch.terms.of_slot[row.slot].matched;

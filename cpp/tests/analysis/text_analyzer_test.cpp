@@ -48,6 +48,7 @@ TextRules rules() {
   made.turk = 2;
   made.telling = {u"der", u"ist", u"est"};
   made.time_words = {u"monday"};
+  made.opening = {u"monday", u"week"};
   made.elided = {{u"l", {2}}};
   made.units = {u"am"};
   made.ordinals = {u"st"};
@@ -160,6 +161,29 @@ TEST_CASE("letters and times that the tables do not cover are foreign") {
   CHECK(batch.analyse({.text = {U"tea", 3, 4}}, out) == Outcome::kForeign);
   CHECK(outcome(u"", u"", {}) == Outcome::kDone);
   CHECK(out.empty());
+}
+
+TEST_CASE("a query has optional terms and names, unless it may name a period") {
+  TextAnalyzer analyzer(rules());
+  TextAnalyzer::Batch batch(analyzer);
+  TextAnalyzer::QueryTerms out;
+  const auto outcome = [&](std::u16string_view text, bool by_period) {
+    return batch.analyse({.text = text_of(text), .by_period = by_period}, out);
+  };
+  CHECK(outcome(u"le tea Nate tea", true) == Outcome::kUnknownWords);
+  batch.learn(0, Terms{0, 1, 2});
+  batch.learn(TextAnalyzer::kAuthors, Terms{9, 8, 7});
+  CHECK(outcome(u"le tea Nate tea", true) == Outcome::kDone);
+  CHECK(out.terms == Terms{1, 2, 1});
+  CHECK(out.optional == Terms{1 | kPart, 2 | kPart});
+  CHECK(out.authors == Terms{9, 8, 7});
+  CHECK(outcome(u"tea monday", true) == Outcome::kForeign);
+  CHECK(outcome(u"tea 7", true) == Outcome::kForeign);
+  CHECK(outcome(u"an l'an", true) == Outcome::kForeign);
+  CHECK(outcome(u"tea monday", false) == Outcome::kUnknownWords);
+  CHECK(outcome(std::u16string(8'193, u' '), true) == Outcome::kForeign);
+  CHECK(outcome(std::u16string(8'192, u' '), true) == Outcome::kDone);
+  CHECK(out.terms.empty());
 }
 
 TEST_CASE("rules that contradict themselves are refused") {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vecall.lexical import features, languages, tokenizer
+from vecall.lexical import features, languages, periods, tokenizer
 from vecall.lexical.period_words import MONTHS
 from vecall.text import MARKS, RARE_MARKS, normalise
 
@@ -50,6 +50,7 @@ def latin_rules() -> dict[str, Any]:
         "turk": number_of(languages.TURKISH),
         "telling": list(languages.TELLING),
         "time_words": list(features.TIME_WORDS),
+        "opening": list(periods.OPENS),
         "elided": [
             (word, list(map(number_of, names)))
             for word, names in languages.ELIDING_LANGUAGES.items()

@@ -71,7 +71,7 @@ for _number_of, _table in enumerate(LATIN):
         _OPENING[_word] = (*_OPENING.get(_word, ()), _number_of)
 _OPENING["aujourdhui"] = _OPENING["hui"]
 _OPENING["an"] = ()  # an English article; see `may_name_period`
-_OPENS = frozenset(_OPENING) - {"an"}
+OPENS = frozenset(_OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _FRENCH = _NAMES.index("french")
 _IN_EAST = [
@@ -86,7 +86,7 @@ _LAST_ARTICLE = re.compile(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
 
 def may_name_period(words: Sequence[str], folded: str) -> bool:
     """Return whether a normalised query may name a period; False for most queries."""
-    if not _OPENS.isdisjoint(words) or _DIGIT.search(folded):
+    if not OPENS.isdisjoint(words) or _DIGIT.search(folded):
         return True
     if folded.isascii():
         return "an" in words and ("y" in words or "l'an" in folded)

@@ -138,6 +138,7 @@ class _Analysis(threading.local):
 
 _analysis = _Analysis()
 
+_MOST = 256  # terms of a query
 _CHARS_A_TERM = 32  # of a query: a generous bound for a term and its stop words
 
 
@@ -146,7 +147,7 @@ def query_terms(
     *,
     now: float | None = None,
     zone: tzinfo | None = None,
-    most: int = 256,
+    most: int = _MOST,
     by_period: bool = True,
 ) -> tuple[list[int], QueryMarks]:
     """Return the term hashes of a query, and what else it asks for.
@@ -163,6 +164,18 @@ def query_terms(
         The hashes of the words in order, without stop words and without those that
         name a period; and the marks, the optional terms and the period.
     """
+    found = _analyzer().query_terms(text, _new_terms, by_period)
+    if found is None or most != _MOST:
+        return analysed_query(text, now, zone, most, by_period)
+    terms, optional, authors = found
+    asked = TIME if asks_time(normalise(text)) else 0
+    return terms, QueryMarks(asked, tuple(authors), tuple(optional))
+
+
+def analysed_query(
+    text: str, now: float | None, zone: tzinfo | None, most: int, by_period: bool
+) -> tuple[list[int], QueryMarks]:
+    """Return what `query_terms` does: the reference of the analysis in C++."""
     folded = normalise(text)
     read = _CHARS_A_TERM * most
     words = split_words(folded[:read])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall._core import Engine
+from vecall._core import Engine, EntryMaker
 from vecall.clock import ExpiryClock, Period, to_micros, to_seconds
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
@@ -254,33 +254,15 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
 # Converts stored rows and drafts to entries.
 
 
-def _entry_setter(name: str) -> Any:
-    return getattr(MemoryEntry, name).__set__
-
-
-# The constructor of a frozen dataclass spends half of its time on setting fields by
-# name. A search makes several entries, so the slots are set directly here.
-_new = MemoryEntry.__new__
-_set_content = _entry_setter("content")
-_set_id = _entry_setter("id")
-_set_author = _entry_setter("author")
-_set_timestamp = _entry_setter("timestamp")
-_set_session_id = _entry_setter("session_id")
-_set_event_id = _entry_setter("event_id")
-_set_kind = _entry_setter("kind")
-_set_source = _entry_setter("source")
-_set_trust = _entry_setter("trust")
-_set_custom_metadata = _entry_setter("custom_metadata")
-_set_importance = _entry_setter("importance")
-_set_score = _entry_setter("score")
-_set_similarity = _entry_setter("similarity")
-_set_confidence = _entry_setter("confidence")
-_set_explanation = _entry_setter("explanation")
-_set_created_at = _entry_setter("created_at")
-_set_updated_at = _entry_setter("updated_at")
-_set_valid_until = _entry_setter("valid_until")
-_set_supersedes = _entry_setter("supersedes")
-_set_scope = _entry_setter("scope")
+_ENTRIES = EntryMaker(
+    MemoryEntry,
+    stored_object,
+    to_seconds,
+    weight_after,
+    check_share,
+    DAY,
+    DEFAULT_PRIOR,
+)
 
 
 def entry_from_row(
@@ -308,42 +290,8 @@ def entry_from_row(
         InvalidArgumentError: The importance is not a number within [0, 1], or a time
             is not valid.
     """
-    values: tuple[Any, ...] = row
-    (
-        _, id_, session, event, _, ts, created_at, _, author, kind, source, trust, text,
-        content, meta, prior, uses, _, valid_until, supersedes, updated_at,
-    ) = values  # fmt: skip
-    entry = _new(MemoryEntry)
-    _set_content(entry, text if content is None else stored_object(content))
-    _set_id(entry, id_)
-    _set_author(entry, author)
-    if ts is not None and type(ts) is not float:
-        ts = to_seconds(ts, "timestamp")
-    _set_timestamp(entry, ts)
-    _set_session_id(entry, session)
-    _set_event_id(entry, event)
-    _set_kind(entry, kind)
-    _set_source(entry, source)
-    _set_trust(entry, trust)
-    _set_custom_metadata(entry, {} if meta is None else stored_object(meta))
-    if now is None:
-        importance = DEFAULT_PRIOR if prior is None else prior
-    else:
-        importance = weight_after(prior, uses, (now - row.time) // DAY)
-    if type(importance) is not float or not 0.0 <= importance <= 1.0:
-        check_share(importance, "importance")
-    _set_importance(entry, importance)
-    _set_score(entry, score)
-    _set_similarity(entry, None if math.isnan(similarity) else similarity)
-    _set_confidence(entry, confidence)
-    _set_explanation(entry, explanation)
-    _set_created_at(entry, created_at)
-    _set_updated_at(entry, updated_at)
-    if valid_until is not None and type(valid_until) is not float:
-        valid_until = to_seconds(valid_until, "valid_until")
-    _set_valid_until(entry, valid_until)
-    _set_supersedes(entry, supersedes)
-    _set_scope(entry, scope)
+    scores = (score, similarity, confidence, explanation)
+    entry: MemoryEntry = _ENTRIES.make([row], [scores], now, scope)[0]
     return entry
 
 
@@ -368,6 +316,7 @@ def entry_from_draft(draft: Draft) -> MemoryEntry:
 
 _TRIES = 1_000
 _INLINE = 400  # hits that the event loop makes entries of: some milliseconds
+_AT_ONCE = 32  # hits that another thread makes entries of before it gives way
 
 _PLAIN = Ranking()
 
@@ -674,23 +623,31 @@ class Searcher:
         vector: Vectors | None,
         now: float,
     ) -> SearchMemoryResponse:
-        memories = []
+        memories: list[MemoryEntry] = []
         scoring, floor = self._scoring, request.min_confidence
-        for hit, row in found if len(found) <= _INLINE else in_slices(found):
-            memory = entry_from_row(
-                row,
+        step = _INLINE if len(found) <= _INLINE else _AT_ONCE
+        for begin in in_slices(range(0, len(found), step)):
+            part = found[begin : begin + step]
+            memories += _ENTRIES.make(
+                [row for _, row in part],
+                [
+                    (
+                        hit.score,
+                        hit.similarity,
+                        hit.confidence,
+                        hit.explanation(answer) if request.explain else None,
+                    )
+                    for hit, _ in part
+                ],
                 now,
-                hit.score,
-                hit.similarity,
-                hit.confidence,
-                hit.explanation(answer) if request.explain else None,
+                "user",
             )
-            if scoring.is_custom:
-                memory = scoring.rescore(memory, request.query)
+        if scoring.is_custom:
+            sliced = memories if len(memories) <= _INLINE else in_slices(memories)
+            memories = [scoring.rescore(memory, request.query) for memory in sliced]
+        if floor:
             # A floor of 0 lets a memory pass for which the scorer knows none.
-            if floor and (memory.confidence is None or memory.confidence < floor):
-                continue
-            memories.append(memory)
+            memories = [each for each in memories if (each.confidence or 0.0) >= floor]
         asked = None  # a scorer of one's own decides alone
         if not scoring.is_custom:
             asked = scoring.asked(request.query, found, answer, vector)

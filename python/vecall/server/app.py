@@ -6,8 +6,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
 from contextlib import AsyncExitStack
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
+from vecall.server.handlers import run
 from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
@@ -53,12 +55,12 @@ from vecall.service.memory_service import MemoryService
 
 _log = logging.getLogger("vecall.server")
 
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
 _NOWHERE = "-"
 _QUICK_S = 0.05  # most answers are there by then
 _NO_TOKEN = ""
@@ -225,7 +227,9 @@ class _Application:
         self, operation: Operation, call: RequestContext, request: Request
     ) -> Response:
         seconds = self._state.limits.request_seconds
-        work = asyncio.ensure_future(operation.handler(call))
+        work = _begun(operation.handler(call), operation.handler is run)
+        if isinstance(work, Response):
+            return work
         quick = min(seconds, _QUICK_S)
         done, _ = await asyncio.wait([work], timeout=quick)
         left = False
@@ -275,8 +279,10 @@ class _Exchange:
             whole = False
         if _has_body(self.request) and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
-        for name, value in {**_HEADERS, "X-Request-Id": self._id}.items():
-            response.headers.setdefault(name, value)
+        given = {name for name, _ in response.raw_headers}
+        response.raw_headers += [each for each in _HEADERS if each[0] not in given]
+        if b"x-request-id" not in given:
+            response.raw_headers.append((b"x-request-id", self._id.encode()))
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 
@@ -311,6 +317,54 @@ class _Exchange:
         line = "%s %s %s %d %.1f ms"
         more = {"request": told}
         _log.info(line, self._id, method, path, status, spent, extra=more)
+
+
+def _begun(
+    work: Awaitable[Response], at_once: bool
+) -> Response | asyncio.Future[Response]:
+    """Begin work, and go on in a task if it waits; most searches have to wait for none.
+
+    Args:
+        work: A coroutine.
+        at_once: Begin now, in the caller's task; else in the new one. No timeouts or
+            other things of a task may begin before it first waits.
+    """
+    if not at_once or not isinstance(work, Coroutine):
+        return asyncio.ensure_future(work)
+    context = copy_context()
+    try:
+        awaited = context.run(work.send, None)
+    except StopIteration as done:
+        response: Response = done.value
+        return response
+    loop = asyncio.get_running_loop()
+    return loop.create_task(_rest_of(_Begun(work, awaited)), context=context)
+
+
+class _Begun:
+    """A coroutine that waits for what it has yielded."""
+
+    def __init__(self, work: Coroutine[Any, Any, Response], awaited: object) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, Response]:
+        awaited = self._awaited
+        try:
+            while True:
+                try:
+                    value = yield awaited
+                except BaseException as error:
+                    awaited = self._work.throw(error)
+                else:
+                    awaited = self._work.send(value)
+        except StopIteration as done:
+            response: Response = done.value
+            return response
+
+
+async def _rest_of(work: _Begun) -> Response:
+    return await work
 
 
 async def _wait_for_client(

@@ -250,15 +250,18 @@ _LIMITS = {
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
-    return {
-        name: value for name, value in _fields_not_none(entry).items() if value != {}
-    }
+    fields = _fields_not_none(entry)
+    for name in ("content", "custom_metadata", "explanation"):
+        if fields.get(name) == {}:
+            del fields[name]
+    return fields
 
 
 def _fields_not_none(value: Any) -> dict[str, Any]:
     names = _NAMES.get(type(value)) or [each.name for each in dataclasses.fields(value)]
-    values = {name: getattr(value, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
+    return {
+        name: field for name in names if (field := getattr(value, name)) is not None
+    }
 
 
 async def _write_response(

@@ -104,6 +104,14 @@ class Places:
             HttpError: 503, not enough places were free before the timeout.
         """
         size = min(size, self._limit)
+        if self._waiting or not self._take(token, size):
+            await self._wait_for(token, size)
+        try:
+            yield
+        finally:
+            self._give_back(token, size)
+
+    async def _wait_for(self, token: str, size: int) -> None:
         granted = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(token, deque()).append((size, granted))
         self._grant()
@@ -121,10 +129,14 @@ class Places:
         if granted.cancelled():
             msg = "Too much is under way; come again."
             raise HttpError(503, "busy", msg, {"Retry-After": "1"})
-        try:
-            yield
-        finally:
-            self._give_back(token, size)
+
+    def _take(self, token: str, size: int) -> bool:
+        if size > self._free or self._taken[token] + size > self._limit:
+            return False
+        self._last_turns[token] = next(self._turns)
+        self._free -= size
+        self._taken[token] += size
+        return True
 
     def _give_back(self, token: str, size: int) -> None:
         self._free += size
@@ -155,12 +167,9 @@ class Places:
             size, granted = queue[0]
             if self._taken[token] + size > self._limit:
                 continue  # it waits for its own token's places
-            if size > self._free:
+            if not self._take(token, size):
                 return False  # if other tokens overtook it, it would starve
             queue.popleft()
-            self._last_turns[token] = next(self._turns)
-            self._free -= size
-            self._taken[token] += size
             granted.set_result(None)
             return True
         return False

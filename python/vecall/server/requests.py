@@ -498,7 +498,8 @@ async def _read_in_time(
 ) -> bytes:
     seconds = rules.limits.body_seconds
     try:
-        return await asyncio.wait_for(_read(request, rules, sender, declared), seconds)
+        async with asyncio.timeout(seconds):
+            return await _read(request, rules, sender, declared)
     except TimeoutError:
         msg = f"The body must be there within {seconds:g} s."
         raise HttpError(408, "too_slow", msg) from None

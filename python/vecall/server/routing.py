@@ -280,9 +280,14 @@ class Router:
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         """Index the operations by path."""
-        self._paths: dict[str, dict[str, Operation]] = {}
+        paths: dict[str, dict[str, Operation]] = {}
         for operation in operations:
-            self._paths.setdefault(operation.path, {})[operation.method] = operation
+            paths.setdefault(operation.path, {})[operation.method] = operation
+        # By the number of segments.
+        self._paths: dict[int, list[tuple[list[str], dict[str, Operation]]]] = {}
+        for path, methods in paths.items():
+            segments = path.split("/")
+            self._paths.setdefault(len(segments), []).append((segments, methods))
 
     def find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return the operation of a request, and the names in its path.
@@ -295,8 +300,8 @@ class Router:
         segments = _raw_path(request).split("/")
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
-        for path, methods in self._paths.items():
-            found = _match_path(path.split("/"), segments)
+        for pattern, methods in self._paths.get(len(segments), ()):
+            found = _match_path(pattern, segments)
             if found is None:
                 continue
             operation = methods.get(method)
@@ -320,8 +325,6 @@ def _raw_path(request: Request) -> str:
 
 def _match_path(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     """Return the names in the braces; None if the path does not match."""
-    if len(pattern) != len(segments):
-        return None
     names = {}
     for expected, given in zip(pattern, segments, strict=True):
         if expected.startswith("{"):

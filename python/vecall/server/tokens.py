@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
@@ -124,8 +125,8 @@ class Token:
     def rights(self) -> Rights:
         """Which memories it sees, and whether it may write."""
         if self.admin:
-            return Rights(read_only=self.read_only)
-        return Rights(
+            return _rights(read_only=self.read_only)
+        return _rights(
             min_trust=self.min_trust, review=self.review, read_only=self.read_only
         )
 
@@ -137,6 +138,9 @@ class Token:
     def lists_all(self) -> bool:
         """Whether it may list all apps and their users."""
         return self.all_apps or self.admin
+
+
+_rights = lru_cache(256)(Rights)  # each request asks for those of its token
 
 
 class TokenSource(Protocol):

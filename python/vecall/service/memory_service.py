@@ -233,6 +233,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidTypeError: Not a `Rights`.
         """
+        if type(rights) is Rights and rights in self._views:
+            return self._views[rights]
         own = self._memory.rights
         rights = own.with_limits_of(checked_rights(rights))
         if rights == own:
