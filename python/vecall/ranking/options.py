@@ -230,6 +230,13 @@ def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     raise ConfigError(msg)
 
 
+_CONTEXT = ("next", "previous", "after_question", "second", "session")
+
+OF_STATEMENTS = Ranking(weights={**dict.fromkeys(_CONTEXT, 0.0), "dense": 0.6})
+"""The weights for a query that asks nothing, by a model that vecall knows. What it is
+about was said in other words, beside other things: a neighbour is no sign of it."""
+
+
 # The importance of a memory: a function of its prior, its age and its use.
 
 
