@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from helpers.conversations import ALICE, session, turn
-from vecall import Ranking
+from vecall import Calibration, Ranking
 from vecall.embedders import has_local
-from vecall.lexical.features import is_statement
+from vecall.lexical.features import is_message, is_statement
 
 CONTEXT = ("neighbours", "session")
 STATES = "I finally bought the running shoes that my knee needed so badly."
@@ -88,3 +91,32 @@ def test_weights_of_ones_own_hold_for_statements_too(chats):
     assert any(each["session"] > 0.0 for each in told)
     options = {"ranking": Ranking(fusion="words")}  # no vector, no other weights
     assert any(each["session"] > 0.0 for each in parts(chats, STATES, **options))
+
+
+LONG = "I was at the lake today. The knee is fine. Which shoes should I bring?"
+
+
+@pytest.mark.parametrize(
+    ("query", "tells"),
+    [(STATES, True), (LONG, True), (ASKS, False), ("shoes knee", False), ("", False)],
+)
+@pytest.mark.parametrize("embedder", [None, "local"])
+def test_what_matches_a_message_is_less_probable(open_service, query, tells, embedder):
+    """By the calibration's odds, alike for equal memories."""
+    if embedder and not has_local():
+        pytest.skip("needs the local embedder")
+    assert is_message(query) == tells
+    shipped, found = Calibration.shipped(), []
+    assert shipped.messages < 0.0
+    for calibration in (shipped, replace(shipped, messages=0.0)):
+        service = open_service(embedder=embedder, calibration=calibration)
+        same = ["Running shoes for the knee."] * 2
+        service.sync.add_memory(**ALICE, memories=[*same, "The lake was frozen."])
+        found.append(service.sync.search_memory(**ALICE, query=query).memories)
+    for lower, plain in zip(*found, strict=True):
+        odds = [math.log(x / (1 - x)) for x in (lower.confidence, plain.confidence)]
+        added = shipped.messages if tells else 0.0
+        assert odds[0] - odds[1] == pytest.approx(added, abs=0.02)
+    for memories in found:
+        equal = {m.confidence for m in memories if m.text == same[0]}
+        assert len(equal) == bool(memories)

@@ -98,9 +98,9 @@ class Weights:
     bias: float
     weights: tuple[float, ...]
 
-    def law(self) -> Confidence:
-        """Return the engine's object with these weights."""
-        return Confidence(self.bias, self.weights)
+    def law(self, added: float = 0.0) -> Confidence:
+        """Return the engine's object with these weights, and more log-odds if given."""
+        return Confidence(self.bias + added, self.weights)
 
     def probability(self, signals: Iterable[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
@@ -126,6 +126,8 @@ class Calibration:
         full_weight: The `model_id` of models whose vectors count in full in the
             ranking, besides those of the shipped calibration. The vectors of other
             models count as far as they agree with the words.
+        messages: What is added to the log-odds for a query that tells more than it
+            asks: it matches by chance more often.
     """
 
     words: Weights
@@ -134,6 +136,7 @@ class Calibration:
     matches: Weights | None = None
     cosine: Weights | None = None
     full_weight: frozenset[str] = frozenset()
+    messages: float = 0.0
 
     __repr__ = short_repr
 
@@ -201,6 +204,7 @@ class Calibration:
                 models,
                 **single,
                 full_weight=frozenset(map(str, full)),
+                messages=_finite(file.get("messages", 0.0)),
             )
         except ConfigError:  # which is a ValueError
             raise
@@ -222,6 +226,8 @@ class Calibration:
                 file[name] = _weights_by_name(weights)
         if self.full_weight:
             file["full_weight"] = sorted(self.full_weight)
+        if self.messages:
+            file["messages"] = self.messages
         text = json.dumps(file, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
@@ -324,7 +330,10 @@ def _read(named: Mapping[str, float]) -> Weights:
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
         raise ConfigError(msg)
-    weights = tuple(float(named[name]) for name in names)
-    if not all(map(math.isfinite, (bias, *weights))):
+    return Weights(_finite(bias), tuple(_finite(named[name]) for name in names))
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number := float(number)):
         raise ValueError
-    return Weights(bias, weights)
+    return number

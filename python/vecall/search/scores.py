@@ -25,7 +25,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.lexical import content_words
-from vecall.ranking.calibration import Calibration
+from vecall.ranking.calibration import Calibration, Weights
 from vecall.ranking.options import DAY, Ranking, weight_of
 from vecall.ranking.relevance import Asked, most_relevant
 from vecall.store import Row
@@ -56,6 +56,7 @@ class QueryStats(NamedTuple):
             default ranking.
         period: The period that the query names.
         inside: The number of rows in it.
+        is_message: Whether the query tells more than it asks.
     """
 
     coverage: float
@@ -66,6 +67,7 @@ class QueryStats(NamedTuple):
     scale: float = 1.0
     period: Period | None = None
     inside: float = 0.0
+    is_message: bool = False
 
 
 @dataclass(slots=True)
@@ -122,22 +124,27 @@ class Scoring:
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
         self._model_id = model_id
-        self._words = calibration.words.law()
+        self._added = calibration.messages
+        self._words = self._laws(calibration.words)
         self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
-        self._hybrid: Confidence | None = None
+        self._hybrid: tuple[Confidence, Confidence] | None = None
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            self._hybrid = calibration.of_model(model_id).law()
+            self._hybrid = self._laws(calibration.of_model(model_id))
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
+    def _laws(self, weights: Weights) -> tuple[Confidence, Confidence]:
+        """Return the laws for questions, and for messages that tell more than ask."""
+        return weights.law(), weights.law(self._added)
+
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
         hybrid = self._hybrid if answer.has_vector else None
-        law = self._words if hybrid is None else hybrid
+        law = (self._words if hybrid is None else hybrid)[answer.is_message]
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts

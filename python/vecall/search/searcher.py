@@ -36,7 +36,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
-from vecall.lexical.features import is_statement
+from vecall.lexical.features import is_message, is_statement
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -668,7 +668,15 @@ class Searcher:
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
         return hits, QueryStats(
-            coverage, vector_weight, rows, best, has_vector, scale, period, inside
+            coverage,
+            vector_weight,
+            rows,
+            best,
+            has_vector,
+            scale,
+            period,
+            inside,
+            is_message(request.query),
         )
 
     def _response(
