@@ -25,7 +25,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.lexical import content_words
-from vecall.ranking.calibration import Calibration, Weights
+from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DAY, Ranking, weight_of
 from vecall.ranking.relevance import Asked, most_relevant
 from vecall.store import Row
@@ -56,7 +56,7 @@ class QueryStats(NamedTuple):
             default ranking.
         period: The period that the query names.
         inside: The number of rows in it.
-        is_message: Whether the query tells more than it asks.
+        is_message: Whether the query, with a vector, tells more than it asks.
     """
 
     coverage: float
@@ -124,27 +124,27 @@ class Scoring:
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
         self._model_id = model_id
-        self._added = calibration.messages
-        self._words = self._laws(calibration.words)
+        self._words = calibration.words.law()
         self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
-        self._hybrid: tuple[Confidence, Confidence] | None = None
+        self._hybrid: Confidence | None = None
+        self._messages: Confidence | None = None
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            self._hybrid = self._laws(calibration.of_model(model_id))
+            weights = calibration.of_model(model_id)
+            self._hybrid = weights.law()
+            self._messages = weights.law(calibration.messages)
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
-    def _laws(self, weights: Weights) -> tuple[Confidence, Confidence]:
-        """Return the laws for questions, and for messages that tell more than ask."""
-        return weights.law(), weights.law(self._added)
-
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        hybrid = self._hybrid if answer.has_vector else None
-        law = (self._words if hybrid is None else hybrid)[answer.is_message]
+        law = None
+        if answer.has_vector:
+            law = self._messages if answer.is_message else self._hybrid
+        law = law or self._words
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts

@@ -676,7 +676,7 @@ class Searcher:
             scale,
             period,
             inside,
-            is_message(request.query),
+            has_vector and is_message(request.query),
         )
 
     def _response(
