@@ -148,12 +148,7 @@ class Calibration:
     def of_model(self, model_id: str) -> Weights:
         """Return the weights for searches with a model's vectors."""
         known = self.models.get(model_id) or self.models.get(_own_name(model_id))
-        known = known or self.other
-        if known is not None:
-            return known
-        shipped = _shipped_calibration().other
-        assert shipped is not None
-        return shipped
+        return known or self._or_shipped("other")
 
     def counts_in_full(self, model_id: str) -> bool:
         """Return whether the vectors of a model count in full in the ranking."""
@@ -164,19 +159,15 @@ class Calibration:
 
     def of_matches(self) -> Weights:
         """Return the weights for texts matched without ranking."""
-        if self.matches is not None:
-            return self.matches
-        shipped = _shipped_calibration().matches
-        assert shipped is not None
-        return shipped
+        return self._or_shipped("matches")
 
     def of_cosine(self) -> Weights:
         """Return the weights for searches by the cosine alone."""
-        if self.cosine is not None:
-            return self.cosine
-        shipped = _shipped_calibration().cosine
-        assert shipped is not None
-        return shipped
+        return self._or_shipped("cosine")
+
+    def _or_shipped(self, name: str) -> Weights:
+        found: Weights = getattr(self, name) or getattr(_shipped_calibration(), name)
+        return found
 
     @staticmethod
     def load(path: str | Path) -> Calibration:
