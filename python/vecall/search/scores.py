@@ -141,10 +141,9 @@ class Scoring:
 
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        law = None
-        if answer.has_vector:
-            law = self._messages if answer.is_message else self._hybrid
-        law = law or self._words
+        law = self._messages if answer.is_message else self._hybrid
+        if law is None or not answer.has_vector:
+            law = self._words
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts

@@ -667,16 +667,9 @@ class Searcher:
         dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
+        told = has_vector and is_message(request.query)
         return hits, QueryStats(
-            coverage,
-            vector_weight,
-            rows,
-            best,
-            has_vector,
-            scale,
-            period,
-            inside,
-            has_vector and is_message(request.query),
+            coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
         )
 
     def _response(
