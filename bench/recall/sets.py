@@ -20,7 +20,14 @@ from vecall.evaluation.datasets import (
 from vecall.evaluation.runner import APP
 
 CONVERSATIONS = Path(__file__).parent / "conversations"
-HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
+HELD_OUT = (
+    "people",
+    "held-out-assistants",
+    "locomo",
+    "facts beside locomo",
+    "locomo beside facts",
+    "beam",
+)
 """Sets with which nothing is fitted: no map of queries, no confidence."""
 
 

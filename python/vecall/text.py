@@ -139,6 +139,10 @@ _BETWEEN_LETTERS = re.compile(r"[\W_]+")
 # but folds to iota.
 _MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
 _SPACES = re.compile(r"\s+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u2026\u3002\uff01\uff1f\u061f])\s+|\n+|(?<=[\u3002\uff01\uff1f])"
+)
+_SENTENCE_LENGTH = 12  # characters; shorter ones say little
 _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
 
 
@@ -300,6 +304,11 @@ def escape_json(dumped: str) -> str:
     for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
         dumped = pattern.sub(_as_escape, dumped)
     return dumped
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, but for very short ones."""
+    return [s for s in _SENTENCE_END.split(text) if len(s) >= _SENTENCE_LENGTH]
 
 
 def without_surrogates(text: str) -> str:

@@ -9,15 +9,28 @@ import pytest
 from helpers.campaigns import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vecall.clock import Period
 from vecall.lexical import memory_terms, query_terms, words
 from vecall.lexical.period_words import MONTHS
-from vecall.lexical.periods import find_period, may_name_period, period_of
+from vecall.lexical.periods import find_period, may_name_period
+from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ANGELES = ZoneInfo("America/Los_Angeles")
 # A Thursday, 04:30 in Berlin; in Los Angeles it is still Wednesday, 19:30.
 NOW = datetime(2026, 11, 26, 3, 30, tzinfo=timezone.utc).timestamp()
+
+
+def period_of(
+    query: str, now: float, zone: tzinfo = timezone.utc, language: str | None = None
+) -> Period | None:
+    folded = normalise(query)
+    said = split_words(folded)
+    if not may_name_period(said, folded):
+        return None
+    found = find_period(folded, said, now, zone, language)
+    return None if found is None else found.period
 
 
 def local(seconds: float | None, zone: tzinfo) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -55,3 +56,18 @@ def test_a_file_keeps_the_list_of_models_that_count_in_full(tmp_path):
     file.write_text(json.dumps({**content, "full_weight": "mine"}))
     with pytest.raises(ConfigError):
         Calibration.load(file)
+
+
+def test_a_file_keeps_what_messages_add(tmp_path):
+    """A file without it adds nothing, as earlier versions did."""
+    file = tmp_path / "own.json"
+    replace(Calibration.shipped(), messages=-0.5).save(file)
+    assert Calibration.load(file).messages == -0.5
+    content = json.loads(file.read_text())
+    for wrong in ("much", None, [], math.inf, math.nan):
+        file.write_text(json.dumps({**content, "messages": wrong}))
+        with pytest.raises(ConfigError):
+            Calibration.load(file)
+    del content["messages"]
+    file.write_text(json.dumps(content))
+    assert Calibration.load(file).messages == 0.0

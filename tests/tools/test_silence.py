@@ -99,6 +99,47 @@ def test_a_question_about_somebody_is_no_small_talk(text):
     assert not asking(text).nothing
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See you on Monday!",
+        "Bis Mittwoch!",
+        "Hasta el jueves",
+        "I love it, thanks",
+        "Das gef\u00e4llt mir",
+        "Gosto muito",
+        "Encantado de conocerte",
+        "Wie viel ist 9 mal 14?",
+        "¿Cuánto son 120 por 3?",
+        "error: expected one of `.` or an operator, found 4",
+        "while queue:\n    item = queue.pop()\n    if item is None:\n        break",
+    ],
+    ids=ascii,
+)
+def test_partings_opinions_sums_and_reports_of_programs_ask_nothing(text):
+    assert asking(text).nothing
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what do I love",  # without its sign
+        "who did I meet on Monday",
+        "wann treffe ich Anna",
+        "love",  # keywords
+        "Monday",
+        "I love hiking",
+        "see the dentist on Monday",
+        "happy birthday to Anna",
+        "my two sons are 12 and 9",
+        "Error in the plan: call Anna",
+    ],
+    ids=ascii,
+)
+def test_what_may_name_something_to_remember_is_no_small_talk(text):
+    assert not asking(text).nothing
+
+
 def test_the_relevance_of_a_response_says_whether_its_query_asks(memory):
     relevance = {
         text: memory.sync.search_memory(**SCOPE, query=text).relevance

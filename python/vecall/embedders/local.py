@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import struct
 import sys
 import threading
@@ -36,7 +35,7 @@ from vecall.system import (
     replace,
     rights_of_others,
 )
-from vecall.text import without_surrogates
+from vecall.text import sentences, without_surrogates
 
 # The local embedder: Google's multilingual Universal Sentence Encoder, offline.
 #
@@ -53,18 +52,12 @@ _CHECKSUM = 0xE0D49458  # of what both files hold, in version 0.2.1
 _MOST_AT_ONCE = 4
 
 
-_SENTENCE_END = re.compile(
-    r"(?<=[.!?\u2026\u3002\uff01\uff1f\u061f])\s+|\n+|(?<=[\u3002\uff01\uff1f])"
-)
-_SENTENCE_LENGTH = 12  # characters; shorter ones say little
 _SHORTEST_NORM = 1e-9
 
 
 def _longest_sentences(text: str) -> list[str]:
     """Return the two longest sentences of a text that has three or more; else []."""
-    if len(text) < 3 * _SENTENCE_LENGTH:
-        return []
-    found = [s for s in _SENTENCE_END.split(text) if len(s) >= _SENTENCE_LENGTH]
+    found = sentences(text)
     return sorted(found, key=len, reverse=True)[:2] if len(found) > 2 else []
 
 

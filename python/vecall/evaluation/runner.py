@@ -26,7 +26,7 @@ from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals
-from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.types import Filter, MemoryEntry
@@ -367,10 +367,8 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
 # The settings that `vecall eval` compares: each disables one part of ranking.
 
 
-NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
-NO_MARKS = dict.fromkeys(
-    ("question", "time", "author", "favoured", "reply", "outside"), 1.0
-)
+NO_NEIGHBOURS = dict.fromkeys(CONTEXT[:-1], 0.0)
+NO_MARKS = dict.fromkeys(FACTORS, 1.0)
 PREVIOUS = 0.4
 """The default weight of the previous turn; see bench/results/recall.md."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
-from vecall.text import normalise
+from vecall.text import normalise, sentences
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
@@ -78,6 +78,11 @@ _TIME_ELSEWHERE = re.compile(
     """,
     re.VERBOSE,
 )
+_STATES = (".", "!", "\u2026", "\u0964")
+_AFTER_ALL = " \n\t)\"'\u2019\u201d\u00bb"  # what may stand after the last sign
+_SHORTEST_STATEMENT = 8  # words; fewer may be keywords
+_MOST_SENTENCES = 2
+_SENTENCE_SIGNS = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\n]")
 _LONGEST_QUESTION = 40  # words
 _LONGEST_REQUEST = 20  # words, if the author is "user"
 USER = "user"
@@ -206,6 +211,28 @@ def asks_time(folded: str) -> bool:
     if _ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
+
+
+def is_statement(query: str) -> bool:
+    """Return whether a query asks nothing: one or two sentences that tell something.
+
+    It ends like a sentence and has no question mark. Languages without spaces have no
+    statements.
+    """
+    return (
+        query.rstrip(_AFTER_ALL).endswith(_STATES)
+        and not any(map(query.__contains__, _QUESTION_SIGNS))
+        and len(query.split()) >= _SHORTEST_STATEMENT
+        and 0 < len(sentences(query)) <= _MOST_SENTENCES
+    )
+
+
+def is_message(query: str) -> bool:
+    """Return whether a query tells more than it asks, as three sentences do."""
+    if is_statement(query):
+        return True
+    may_be = len(_SENTENCE_SIGNS.findall(query)) >= _MOST_SENTENCES  # fast
+    return may_be and len(sentences(query)) > _MOST_SENTENCES
 
 
 def asks_list(text: str) -> bool:

@@ -41,7 +41,6 @@ from vecall.lexical.period_words import (
     meanings,
 )
 from vecall.lexical.tokenizer import split_words
-from vecall.text import normalise
 
 
 class Found(NamedTuple):
@@ -336,15 +335,3 @@ def find_period(
         begin = article.start()
     rest = f"{read[:begin]} {read[each.end :]}"
     return Found(period, f"{rest} {between}" if between else rest, earlier)
-
-
-def period_of(
-    query: str, now: float, zone: tzinfo = timezone.utc, language: str | None = None
-) -> Period | None:
-    """Return the period that a query names, or None; arguments as in `find_period`."""
-    folded = normalise(query)
-    words = split_words(folded)
-    if not may_name_period(words, folded):
-        return None
-    found = find_period(folded, words, now, zone, language)
-    return None if found is None else found.period

@@ -4,8 +4,10 @@ small_talk.txt has the words that people say about the conversation, and not abo
 their lives ("said"), in twelve languages and some of others; words that make a sum of a
 text with numbers, and those that may be beside them ("operations", "units"); "mine", as
 "my list" is something to remember and "the list" is not; words of questions about
-"somebody", as "what did I say?"; and "names": stop words of one language that name
-something in another, as "car". Stop words are not repeated there.
+"somebody", as "what did I say?"; what names nothing "unasked", as in "I like it", and
+the words with which "questions" begin; words of "parting", beside which a time is none,
+as in "see you on Friday"; and "names": stop words of one language that name something
+in another, as "car". Stop words are not repeated there.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.stems import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
 from vecall.text import normalise, without_marks
@@ -26,11 +29,15 @@ _CODE = re.compile(
     r"[{}<>\[\]|\\_$&]|[=!+*:-]=|[=-]>|::|//|[a-z]\(|\)\s*[:{]|[)\w\"'];\s*$"
     r"|^\s*[#@/-]|\w=\S|\b[a-z_]+\.[a-z]\w*\(|\b\w+\.(?:py|js|ts|json|yml|cpp|java)\b"
     r"|(?<!\S)--?[a-z]|^\s*\w+:$|\b(?:def|const|import|SELECT|ALTER|INSERT|FROM|WHERE"
-    r"|Traceback|\w*[a-z]Error|\w*Exception|ERR|error:|core dumped)",
+    r"|Traceback|\w*[a-z]Error|\w*Exception|ERR|error:|core dumped)"
+    r"|^ *(?:while|for|if|elif|else)\b[^\n]{0,99}:\n +"
+    r"|^ +(?:break|continue|pass|return)\b",
     re.MULTILINE | re.ASCII,
 )
+_REPORT = re.compile(r"\s*(?:error|warning|fatal|panic)\b[^\s:]{0,40}:", re.IGNORECASE)
 _ASKS = re.compile("[?\uff1f\u061f]")
 _MOST = 4
+_LONGEST_PARTING = 4  # words
 _CODE_SHARE = 0.2  # signs of code per word
 
 
@@ -52,14 +59,20 @@ class Asking(NamedTuple):
 def asking(text: str) -> Asking:
     """Return what a message asks of a memory."""
     read = text[:_READ]
-    talk, operations, units, mine, somebody, stopped = _word_lists()
+    talk, operations, units, mine, somebody, *more, stopped = _word_lists()
+    unasked, questions, parting = more
     said = list(map(_bare, words(read)))
+    asks = _ASKS.search(read) is not None
+    if not asks and len(said) > 1 and said[0] not in questions:
+        talk |= unasked
+        if len(said) <= _LONGEST_PARTING and not parting.isdisjoint(said):
+            talk |= TIME_WORDS | parting
     left = [word for word in said if word not in stopped and word not in talk]
     telling = [word for word in left if not word.isdigit()]
     found, keywords = len(telling), len(telling) == len(said)
-    if len(_CODE.findall(read)) >= _CODE_SHARE * max(len(read.split()), 1):
+    signs = len(_CODE.findall(read))
+    if _REPORT.match(read) or signs >= _CODE_SHARE * max(len(read.split()), 1):
         return Asking(nothing=True, telling=min(found, _MOST), keywords=False)
-    asks = _ASKS.search(read) is not None
     if not mine.isdisjoint(said) or (asks and not somebody.isdisjoint(said)):
         return Asking(nothing=False, telling=min(found + 2, _MOST), keywords=False)
     found = min(found, _MOST)

@@ -41,7 +41,7 @@ from vecall.filters.metadata import (
 )
 from vecall.filters.rights import FULL
 from vecall.operations.runtime import Runtime
-from vecall.ranking.options import Ranking
+from vecall.ranking.options import CONTEXT, Ranking
 from vecall.scalars import exact
 from vecall.search.scores import merge_scopes
 from vecall.search.search_index import (
@@ -84,8 +84,7 @@ from vecall.validation import (
 
 T = TypeVar("T")
 
-_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
-ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
+ALONE = Ranking(weights=dict.fromkeys(CONTEXT, 0.0))
 """A ranking of matches alone, without their neighbours."""
 ALONE_BY_WORDS = replace(ALONE, fusion="words")
 

@@ -98,9 +98,9 @@ class Weights:
     bias: float
     weights: tuple[float, ...]
 
-    def law(self) -> Confidence:
-        """Return the engine's object with these weights."""
-        return Confidence(self.bias, self.weights)
+    def law(self, added: float = 0.0) -> Confidence:
+        """Return the engine's object with these weights, and more log-odds if given."""
+        return Confidence(self.bias + added, self.weights)
 
     def probability(self, signals: Iterable[float]) -> float:
         """Return the probability, in (0, 1), that the memory is relevant."""
@@ -126,6 +126,8 @@ class Calibration:
         full_weight: The `model_id` of models whose vectors count in full in the
             ranking, besides those of the shipped calibration. The vectors of other
             models count as far as they agree with the words.
+        messages: What is added to the log-odds, in a search with vectors, for a query
+            that tells more than it asks: it matches by chance more often.
     """
 
     words: Weights
@@ -134,6 +136,7 @@ class Calibration:
     matches: Weights | None = None
     cosine: Weights | None = None
     full_weight: frozenset[str] = frozenset()
+    messages: float = 0.0
 
     __repr__ = short_repr
 
@@ -145,12 +148,7 @@ class Calibration:
     def of_model(self, model_id: str) -> Weights:
         """Return the weights for searches with a model's vectors."""
         known = self.models.get(model_id) or self.models.get(_own_name(model_id))
-        known = known or self.other
-        if known is not None:
-            return known
-        shipped = _shipped_calibration().other
-        assert shipped is not None
-        return shipped
+        return known or self._or_shipped("other")
 
     def counts_in_full(self, model_id: str) -> bool:
         """Return whether the vectors of a model count in full in the ranking."""
@@ -161,19 +159,15 @@ class Calibration:
 
     def of_matches(self) -> Weights:
         """Return the weights for texts matched without ranking."""
-        if self.matches is not None:
-            return self.matches
-        shipped = _shipped_calibration().matches
-        assert shipped is not None
-        return shipped
+        return self._or_shipped("matches")
 
     def of_cosine(self) -> Weights:
         """Return the weights for searches by the cosine alone."""
-        if self.cosine is not None:
-            return self.cosine
-        shipped = _shipped_calibration().cosine
-        assert shipped is not None
-        return shipped
+        return self._or_shipped("cosine")
+
+    def _or_shipped(self, name: str) -> Weights:
+        found: Weights = getattr(self, name) or getattr(_shipped_calibration(), name)
+        return found
 
     @staticmethod
     def load(path: str | Path) -> Calibration:
@@ -201,6 +195,7 @@ class Calibration:
                 models,
                 **single,
                 full_weight=frozenset(map(str, full)),
+                messages=_finite(file.get("messages", 0.0)),
             )
         except ConfigError:  # which is a ValueError
             raise
@@ -222,6 +217,8 @@ class Calibration:
                 file[name] = _weights_by_name(weights)
         if self.full_weight:
             file["full_weight"] = sorted(self.full_weight)
+        if self.messages:
+            file["messages"] = self.messages
         text = json.dumps(file, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
@@ -324,7 +321,10 @@ def _read(named: Mapping[str, float]) -> Weights:
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
         raise ConfigError(msg)
-    weights = tuple(float(named[name]) for name in names)
-    if not all(map(math.isfinite, (bias, *weights))):
+    return Weights(_finite(bias), tuple(_finite(named[name]) for name in names))
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number := float(number)):
         raise ValueError
-    return Weights(bias, weights)
+    return number

@@ -24,12 +24,6 @@ Rewriter = Callable[[str], str | Awaitable[str]]
 """Takes a query; returns the text to search for instead. It may be a coroutine
 function. It may block: it never runs on your event loop."""
 
-WEIGHTS = frozenset(
-    "dense coverage_power next previous after_question second session question time "
-    "author favoured reply outside".split()
-)
-"""The keys of `Ranking.weights`. docs/design/ranking.md explains each of them."""
-
 DEFAULT_AUTHORS = ("user",)
 """The authors to favour if neither the service nor the search names any."""
 
@@ -38,22 +32,22 @@ DENSE = 0.4
 
 _OUTSIDE = 0.1  # the default of the weight "outside"
 
+CONTEXT = ("next", "previous", "after_question", "second", "session")
+"""The weights of what lies beside a memory."""
+
+FACTORS = ("question", "time", "author", "favoured", "reply", "outside")
+"""The weights that are factors; 1 changes nothing."""
+
 COSINE_ALONE: dict[str, float] = {
+    **dict.fromkeys(CONTEXT, 0.0),
+    **dict.fromkeys(FACTORS, 1.0),
     "dense": 1.0,
     "coverage_power": 0.0,
-    "next": 0.0,
-    "previous": 0.0,
-    "after_question": 0.0,
-    "second": 0.0,
-    "session": 0.0,
-    "question": 1.0,
-    "time": 1.0,
-    "author": 1.0,
-    "favoured": 1.0,
-    "reply": 1.0,
-    "outside": 1.0,
 }
 """The weights that, with fusion="vectors", rank by cosine similarity alone."""
+
+WEIGHTS = frozenset(COSINE_ALONE)
+"""The keys of `Ranking.weights`. docs/design/ranking.md explains each of them."""
 
 _MOST_WEIGHT = 10.0
 _MOST_DEPTH = 1_000
@@ -127,7 +121,8 @@ class Ranking:
             if name not in WEIGHTS:
                 msg = f"ranking.weights: the names are {', '.join(sorted(WEIGHTS))}"
                 raise ConfigError(msg)
-            _check(weight, f"ranking.weights[{name!r}]", _limit_of(name))
+            limit = 1.0 if name == "dense" else _MOST_WEIGHT
+            _check(weight, f"ranking.weights[{name!r}]", limit)
         object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, "engine_ranking", _core.Ranking(**self.weights))
         fusion: object = self.fusion
@@ -140,7 +135,9 @@ class Ranking:
         if self.half_life is not None:
             _check(self.half_life, "ranking.half_life", math.inf, above=True)
         for name in ("rewriter", "reranker"):
-            _check_function(getattr(self, name), f"ranking.{name}")
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                msg = f"ranking.{name}: expected a function"
+                raise ConfigError(msg)
         if self.collapse is not None:
             _check(self.collapse, "ranking.collapse", 1.0, above=True)
         if self.diversity is not None:
@@ -208,16 +205,6 @@ def _is_name(name: str) -> bool:
         return False
 
 
-def _check_function(given: object, name: str) -> None:
-    if given is not None and not callable(given):
-        msg = f"{name}: expected a function"
-        raise ConfigError(msg)
-
-
-def _limit_of(name: str) -> float:
-    return 1.0 if name == "dense" else _MOST_WEIGHT
-
-
 def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
     if number and isinstance(value, int):  # one of 400 digits is no float
@@ -228,6 +215,11 @@ def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     maximum = "" if math.isinf(limit) else f" and at most {limit:g}"
     msg = f"{name}: must be a number {minimum}{maximum}"
     raise ConfigError(msg)
+
+
+OF_STATEMENTS = Ranking(weights={**dict.fromkeys(CONTEXT, 0.0), "dense": 0.6})
+"""The weights for a query that asks nothing, by a model that vecall knows. What it is
+about was said in other words, beside other things: a neighbour is no sign of it."""
 
 
 # The importance of a memory: a function of its prior, its age and its use.

@@ -56,6 +56,7 @@ class QueryStats(NamedTuple):
             default ranking.
         period: The period that the query names.
         inside: The number of rows in it.
+        is_message: Whether the query, with a vector, tells more than it asks.
     """
 
     coverage: float
@@ -66,6 +67,7 @@ class QueryStats(NamedTuple):
     scale: float = 1.0
     period: Period | None = None
     inside: float = 0.0
+    is_message: bool = False
 
 
 @dataclass(slots=True)
@@ -127,17 +129,21 @@ class Scoring:
         self.known_model = False
         """Whether the model's vectors count in full."""
         self._hybrid: Confidence | None = None
+        self._messages: Confidence | None = None
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            self._hybrid = calibration.of_model(model_id).law()
+            weights = calibration.of_model(model_id)
+            self._hybrid = weights.law()
+            self._messages = weights.law(calibration.messages)
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        hybrid = self._hybrid if answer.has_vector else None
-        law = self._words if hybrid is None else hybrid
+        law = self._messages if answer.is_message else self._hybrid
+        if law is None or not answer.has_vector:
+            law = self._words
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts

@@ -36,6 +36,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
+from vecall.lexical.features import is_message, is_statement
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -43,6 +44,7 @@ from vecall.ranking.options import (
     DEFAULT_AUTHORS,
     DEFAULT_PRIOR,
     DENSE,
+    OF_STATEMENTS,
     Ranking,
     Rewriter,
     checked_authors,
@@ -552,6 +554,9 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         by_words = ranking.fusion != "vectors"
+        weights = ranking
+        if vector is not None and self._scoring.known_model and not ranking.weights:
+            weights = OF_STATEMENTS if is_statement(request.query) else ranking
         terms, marks = query_terms(
             request.query,
             now=self._expiry_clock.wall(),
@@ -575,7 +580,7 @@ class Searcher:
                     marks.time,
                     list(marks.authors),
                     _author_keys(tuple(request.authors)),
-                    ranking.engine_ranking,
+                    weights.engine_ranking,
                     self._scoring.known_model,
                     **options,
                 )
@@ -608,11 +613,12 @@ class Searcher:
         )
         coverage, vector_weight, mean, deviation, rows, inside = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
-        dense = ranking.weights.get("dense", DENSE)
+        dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
+        told = has_vector and is_message(request.query)
         return hits, QueryStats(
-            coverage, vector_weight, rows, best, has_vector, scale, period, inside
+            coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
         )
 
     def _response(

@@ -345,7 +345,5 @@ def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
         else each.confidence * each.importance
         for each in memories
     ]
-    known = [value for value in worth if value is not None]
-    if len(known) < len(worth):
-        return len(memories) - 1
-    return max(at for at, value in enumerate(known) if value == min(known))
+    known = [(-value, at) for at, value in enumerate(worth) if value is not None]
+    return max(known)[1] if len(known) == len(worth) else len(memories) - 1
