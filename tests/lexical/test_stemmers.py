@@ -62,10 +62,23 @@ print(getattr(sys.modules.get("Stemmer"), "__name__", "hidden"))
 """
 
 
+NOT_INSTALLED = """
+class Finder:
+    def find_spec(name, *_):
+        if name == "Stemmer":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Finder)
+"""
+
+
 @pytest.mark.parametrize(
     "before",
-    ["sys.modules['Stemmer'] = None", "sys._is_gil_enabled = lambda: False"],
-    ids=["it is not installed", "it would bring the global lock back"],
+    [
+        NOT_INSTALLED,
+        "sys.modules['Stemmer'] = None",
+        "sys._is_gil_enabled = lambda: False",
+    ],
+    ids=["not installed", "hidden", "it would bring the global lock back"],
 )
 def test_without_the_compiled_one_the_other_is_used(before):
     program = PROGRAM.format(before)

@@ -37,7 +37,7 @@ with suppress(ImportError):
     Stemmer = import_module("Stemmer")
 if Stemmer is None:
     import snowballstemmer
-if _modules.get("Stemmer", Stemmer) is None:
+if _modules.get("Stemmer", True) is None:
     del _modules["Stemmer"]
 
 
