@@ -196,7 +196,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file_or_none(tm
     texts = [LETTERS, "a" * 300]
     want = WEIGHTS.encoder().encode(texts)
     rng = np.random.default_rng(3)
-    for _ in range(12):
+    for _ in range(6):
         with child(KEEPER, path, TESTS) as keeper:
             assert said(keeper) == "ready"
             time.sleep(float(rng.uniform(0, 0.03)))
