@@ -73,10 +73,10 @@ MEMORY_RUNS_OUT = """
     import numpy as np
     from vecall import Index
 
-    kind, dim = sys.argv[1], 512
+    kind, dim = sys.argv[1], 2048
     rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((2000, dim)).astype(np.float32)
-    ids = np.arange(2000, dtype=np.int64)
+    vectors = rng.standard_normal((1000, dim)).astype(np.float32)
+    ids = np.arange(1000, dtype=np.int64)
     index = Index(dim, kind, 4, 10, keep_float32=True)
     index.add(ids, vectors)
     index.build()
@@ -92,8 +92,8 @@ MEMORY_RUNS_OUT = """
     for turn in range(1, 200):
         before_len = len(index)
         before = index.search(vectors[9], 20, exact=True)
-        new = ids + 2000 * turn
-        new[:1000] = ids[:1000]  # half of the batch replaces rows
+        new = ids + 1000 * turn
+        new[:500] = ids[:500]  # half of the batch replaces rows
         try:
             index.add(new, vectors[::-1].copy() if turn % 2 else vectors)
         except MemoryError:
@@ -105,7 +105,7 @@ MEMORY_RUNS_OUT = """
             if refused == 3:
                 break
         else:
-            assert len(index) == before_len + 1000
+            assert len(index) == before_len + 500
     assert refused == 3, refused
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
     more = np.arange(10**9, 10**9 + 500, dtype=np.int64)

@@ -320,9 +320,7 @@ def _spread(count: int, most: int) -> list[int]:
     return sorted({1 + round(n * (count - 1) / (most - 1)) for n in range(most)})
 
 
-def _faults(
-    calls: dict[str, dict[str, int]], most: int, both: bool
-) -> Iterator[Fault]:
+def _faults(calls: dict[str, dict[str, int]], most: int, both: bool) -> Iterator[Fault]:
     turns = itertools.cycle([(False,), (True,)])
     for stage in STAGES:
         for kind, errors in ERRORS.items():
