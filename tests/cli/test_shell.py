@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import processes
 from vecall import MemoryEntry, MemoryService, WritePolicy
 from vecall.cli.console import text_width
 from vecall.cli.main import EXAMPLES, main, parser
@@ -80,17 +81,9 @@ def hotel(folder):
 # First look.
 
 
-def _shell(*arguments, fails=False, **environment):
-    command = [sys.executable, "-m", "vecall.cli.main", *arguments]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
+def _shell(*arguments):
+    script = "import sys; from vecall.cli.main import main; sys.exit(main())"
+    return processes.run(script, *arguments, imports="vecall.cli.main").stdout
 
 
 def test_a_person_sees_alices_memories_in_one_command_and_corrects_one_in_two(folder):

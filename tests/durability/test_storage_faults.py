@@ -61,7 +61,7 @@ def trials(tmp_path_factory) -> list[dict[str, Any]]:
         base.mkdir()
         runs.mkdir()
         run(shim, base, f"make_base({str(base)!r})", 60)
-        call = f"sweep({str(base)!r}, {str(runs)!r}, {CALLS_OF_A_KIND})"
+        call = f"sweep({str(base)!r}, {str(runs)!r}, {CALLS_OF_A_KIND}, {SCALE >= 0.5})"
         lines = run(shim, runs, call, 120 * max(1, SCALE)).splitlines()
     return [json.loads(line) for line in lines if not line.startswith("#")]
 

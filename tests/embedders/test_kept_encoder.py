@@ -196,7 +196,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file_or_none(tm
     texts = [LETTERS, "a" * 300]
     want = WEIGHTS.encoder().encode(texts)
     rng = np.random.default_rng(3)
-    for _ in range(12):
+    for _ in range(6):
         with child(KEEPER, path, TESTS) as keeper:
             assert said(keeper) == "ready"
             time.sleep(float(rng.uniform(0, 0.03)))
@@ -211,7 +211,7 @@ TOGETHER = """
 import hashlib, os
 from vecall.embedders import LocalEmbedder
 children = []
-for _ in range(4):
+for _ in range(3):
     child = os.fork()
     if child == 0:
         made = LocalEmbedder().embed(["Which room?", "日本語"])
@@ -224,7 +224,7 @@ print([os.waitpid(each, 0)[1] for each in children])
 
 def test_processes_that_begin_at_once_agree(cache):
     *digests, codes = run(TOGETHER).stdout.splitlines()
-    assert codes == "[0, 0, 0, 0]"
-    assert len(digests) == 4
+    assert codes == "[0, 0, 0]"
+    assert len(digests) == 3
     assert len(set(digests)) == 1
     assert len(list(cache.glob("encoder-*.bin"))) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import unicodedata
+from functools import cache
 
 import numpy as np
 import pytest
@@ -134,11 +135,11 @@ def test_the_local_model_has_tokens_of_its_scripts_alone():
     from vecall.embedders import LocalEmbedder
 
     tokens: dict[str, list[str]] = {script: [] for script in WRITTEN}
+    script_of = cache(lambda x: re.split("[ -]", unicodedata.name(x, "?"))[0].lower())
     for token in USE(threads=1)._tokenizer._pieces:
         letters = filter(str.isalpha, unicodedata.normalize("NFKC", token))
-        for first in {re.split("[ -]", unicodedata.name(x, "?"))[0] for x in letters}:
-            if first.lower() in tokens:
-                tokens[first.lower()].append(token)
+        for script in set(map(script_of, letters)) & tokens.keys():
+            tokens[script].append(token)
     for script in WRITTEN:
         known = frozenset({script})
         of_script = sum(are_known(known, token) for token in tokens[script])

@@ -43,7 +43,7 @@ def near_enough(index: Index, vectors: np.ndarray, queries: np.ndarray) -> float
 
 @pytest.mark.parametrize("order", ["topic after topic", "mixed"])
 def test_twenty_tight_topics_are_told_apart_from_within(order):
-    vectors = topics(1, 20, 10_000, 0.1)
+    vectors = topics(1, 20, 5_000, 0.1)
     if order == "mixed":
         vectors = np.random.default_rng(2).permutation(vectors)
     assert near_enough(linked(vectors), vectors, topics(3, 20, 150, 0.1)) >= 0.98
@@ -51,15 +51,15 @@ def test_twenty_tight_topics_are_told_apart_from_within(order):
 
 @pytest.mark.parametrize("at_once", [None, 1000])
 def test_many_tighter_topics_are_each_entered(at_once):
-    vectors = topics(1, 400, 8_000, 0.02)
+    vectors = topics(1, 300, 4_500, 0.02)
     index = linked(vectors, at_once)
-    assert near_enough(index, vectors, topics(3, 400, 300, 0.02)) >= 0.98
+    assert near_enough(index, vectors, topics(3, 300, 250, 0.02)) >= 0.98
 
 
 @pytest.mark.parametrize("order", ["one after another", "mixed"])
-def test_an_exact_copy_is_found_among_fifty_vectors_with_200_copies_each(order):
+def test_an_exact_copy_is_found_among_fifty_vectors_with_100_copies_each(order):
     base = unit(np.random.default_rng(0).standard_normal((50, DIM))).astype(np.float32)
-    which = np.repeat(np.arange(50), 200)
+    which = np.repeat(np.arange(50), 100)
     if order == "mixed":
         which = np.random.default_rng(4).permutation(which)
     index = linked(base[which])

@@ -73,10 +73,10 @@ MEMORY_RUNS_OUT = """
     import numpy as np
     from vecall import Index
 
-    kind, dim = sys.argv[1], 512
+    kind, dim = sys.argv[1], 2048
     rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((4000, dim)).astype(np.float32)
-    ids = np.arange(4000, dtype=np.int64)
+    vectors = rng.standard_normal((1000, dim)).astype(np.float32)
+    ids = np.arange(1000, dtype=np.int64)
     index = Index(dim, kind, 4, 10, keep_float32=True)
     index.add(ids, vectors)
     index.build()
@@ -85,15 +85,15 @@ MEMORY_RUNS_OUT = """
 
     pages = int(open("/proc/self/statm").read().split()[0])
     held = pages * resource.getpagesize()
-    limit = held + 160 * 2**20
+    limit = held + 80 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
-    size, refused = 4000, 0
+    refused = 0
     for turn in range(1, 200):
         before_len = len(index)
         before = index.search(vectors[9], 20, exact=True)
-        new = ids + 4000 * turn
-        new[:2000] = ids[:2000]  # half of the batch replaces rows
+        new = ids + 1000 * turn
+        new[:500] = ids[:500]  # half of the batch replaces rows
         try:
             index.add(new, vectors[::-1].copy() if turn % 2 else vectors)
         except MemoryError:
@@ -105,7 +105,7 @@ MEMORY_RUNS_OUT = """
             if refused == 3:
                 break
         else:
-            assert len(index) == before_len + 2000
+            assert len(index) == before_len + 500
     assert refused == 3, refused
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
     more = np.arange(10**9, 10**9 + 500, dtype=np.int64)

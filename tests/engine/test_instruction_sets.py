@@ -28,8 +28,8 @@ def random_rows() -> str:
         for codec in ("int4", "int4+8", "int4+8+4"):
             for kind in ("flat", "hnsw"):
                 index = Index(dim, kind, codec=codec, m=4, ef_construction=20)
-                vectors = rng.standard_normal((700, dim)).astype(np.float32)
-                index.add(np.arange(700), vectors)
+                vectors = rng.standard_normal((300, dim)).astype(np.float32)
+                index.add(np.arange(300), vectors)
                 index.build()
                 for query in rng.standard_normal((5, dim)).astype(np.float32):
                     for column in index.search(query, 20, 30):

@@ -12,6 +12,7 @@ import ctypes
 import errno
 import faulthandler
 import gc
+import itertools
 import json
 import os
 import shutil
@@ -319,11 +320,12 @@ def _spread(count: int, most: int) -> list[int]:
     return sorted({1 + round(n * (count - 1) / (most - 1)) for n in range(most)})
 
 
-def _faults(calls: dict[str, dict[str, int]], most: int) -> Iterator[Fault]:
+def _faults(calls: dict[str, dict[str, int]], most: int, both: bool) -> Iterator[Fault]:
+    turns = itertools.cycle([(False,), (True,)])
     for stage in STAGES:
         for kind, errors in ERRORS.items():
             for error in errors:
-                for sticky in (False, True):
+                for sticky in (False, True) if both else next(turns):
                     for nth in _spread(calls[stage][kind], most):
                         yield Fault(stage, kind, error, sticky, nth)
 
@@ -332,8 +334,11 @@ def _say(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-def sweep(base: str, folder: str, most: int) -> None:
-    """Print a line of JSON for each fault: what happened, and what is wrong."""
+def sweep(base: str, folder: str, most: int, both: bool) -> None:
+    """Print a line of JSON for each fault: what happened, and what is wrong.
+
+    An error comes once and from then on, or, unless `both`, one way in turns.
+    """
     shim = Shim()
     calls = {}
     for stage in STAGES:
@@ -342,7 +347,7 @@ def sweep(base: str, folder: str, most: int) -> None:
         done = _try(shim, Path(base), Path(folder) / f"count-{stage}", none)
         _say(json.dumps(done))
         calls[stage] = done["calls"]
-    for number, fault in enumerate(_faults(calls, most)):
+    for number, fault in enumerate(_faults(calls, most, both)):
         _say(f"# {fault}")  # the last of these names a crash
         faulthandler.dump_traceback_later(_STUCK_S, exit=True)
         done = _try(shim, Path(base), Path(folder) / str(number), fault)

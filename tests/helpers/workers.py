@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +194,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def function_of(item: pytest.Item) -> str:
     """The name of a test without its parameters, as tests/slow.txt has it."""
-    path = item.path.relative_to(TESTS).as_posix()
+    path = _below_tests(item.path)
     return "::".join([path, *item.nodeid.partition("[")[0].split("::")[1:]])
+
+
+@cache
+def _below_tests(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix()
 
 
 def _cpu_s() -> float:

@@ -319,7 +319,7 @@ def test_a_child_of_a_fork_analyses_while_threads_of_the_parent_learn():
         for work in [pool.submit(learn) for _ in range(2)]:
             assert not work.done()
         try:
-            for number in range(20):
+            for number in range(8):
                 child = os.fork()
                 if child == 0:
                     text = f"new{number}words in a child"

@@ -11,7 +11,7 @@ from helpers.clocks import DAY, SettableClock
 from helpers.memories import ALICE
 from vecall import Quota
 
-MOST = 2_000
+MOST = 1_000
 
 
 def value(prior: float | None, uses: int, age: float) -> float:
@@ -54,15 +54,15 @@ def test_the_hundredth_that_goes_is_what_all_weights_would_choose(
             "importance": PRIORS[priors](chance),
             "timestamp": now - AGES[ages](chance),
         }
-        for number in range(MOST + 200)
+        for number in range(MOST + 100)
     ]
-    uses = dict.fromkeys(range(MOST + 200), 0)
-    service.sync.add_memory(**ALICE, memories=told[:1_200])
-    gone = set(chance.sample(range(1_200), 200))  # leave gaps between the rows
+    uses = dict.fromkeys(range(MOST + 100), 0)
+    service.sync.add_memory(**ALICE, memories=told[:600])
+    gone = set(chance.sample(range(600), 100))  # leave gaps between the rows
     for number in gone:
         service.sync.delete_memory(**ALICE, memory_id=f"m{number}")
-    service.sync.add_memory(**ALICE, memories=told[1_200:])
-    for share in (200, 200, 50, 50):
+    service.sync.add_memory(**ALICE, memories=told[600:])
+    for share in (100, 100, 50, 50):
         for number in (used := chance.sample(sorted(set(uses) - gone), share)):
             uses[number] += 1
         ids = [f"m{number}" for number in used]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -118,6 +119,7 @@ def rules(tree: ast.AST) -> Iterator[str]:
             yield from {KIND_OF[name] for name in names & KIND_OF.keys()}
 
 
+@cache
 def found_in_doors() -> set[tuple[str, str]]:
     return {
         (file.relative_to(SOURCE).as_posix(), kind)

@@ -109,22 +109,19 @@ def test_parrots_are_recalled_by_their_meaning(run_example) -> None:
     assert done.returncode == 0
 
 
-def test_parrots_are_not_recalled_by_words_alone(run_example) -> None:
-    """S4.12: no word of the question was said; the example's own check notices."""
-    done = run_example("parrots.py", "--words")
-    assert "end of the session: 4 memories" in lines_of(done)
-    assert lines_of(done)[-1] == "assistant: I do not know."
-    assert done.returncode == 1
-
-
-def test_a_session_that_is_held_again_makes_no_memories(
+def test_parrots_are_not_recalled_by_words_and_a_session_is_kept_once(
     run_example, tmp_path: Path
 ) -> None:
-    """S4.63: the file that is given is the memory, and knows these turns already."""
+    """S4.12, S4.63: no word of the question was said; the example's check notices.
+
+    The file that is given is the memory, and knows the turns of a session already.
+    """
     file = tmp_path / "kept.db"
     for made in (4, 0):
-        lines = lines_of(run_example("parrots.py", file, "--words"))
-        assert f"end of the session: {made} memories" in lines
+        done = run_example("parrots.py", file, "--words")
+        assert f"end of the session: {made} memories" in lines_of(done)
+        assert lines_of(done)[-1] == "assistant: I do not know."
+        assert done.returncode == 1
 
 
 CONCIERGE = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,8 +193,12 @@ loop.close()
 
 def test_nothing_read_from_a_file_is_ever_executed():
     """Bug class 40: no pickle, eval, exec or yaml anywhere in the package."""
+    unwanted = {"pickle", "marshal", "yaml", "eval", "exec"}
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        if unwanted.isdisjoint(re.findall(r"\w+", source)):
+            continue
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -204,7 +209,7 @@ def test_nothing_read_from_a_file_is_ever_executed():
                 continue
             for name in names:
                 root = name.split(".")[0]
-                assert root not in {"pickle", "marshal", "yaml", "eval", "exec"}, path
+                assert root not in unwanted, path
 
 
 def test_the_version_is_a_version():

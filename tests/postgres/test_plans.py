@@ -18,7 +18,7 @@ psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.campaign
 
 ME = {"app_name": "hotel", "user_id": "alice"}
-ROWS = scaled(100_000)  # of other users
+ROWS = scaled(100_000, least=10_000)  # of other users
 OF_A_USER = 50
 OF_USERS = {
     "mem": "(rid, part, seq, crc, created_at, updated_at, id, session, pos, text, hash)"

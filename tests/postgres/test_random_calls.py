@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(scaled(8, 2)))
+@pytest.mark.parametrize("seed", range(scaled(8)))
 def test_random_calls_get_equal_answers_from_every_storage(
     seed: int, tmp_path: Path
 ) -> None:

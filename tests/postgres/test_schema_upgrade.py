@@ -14,7 +14,7 @@ from vecall.store import examine_database
 psycopg = pytest.importorskip("psycopg")
 from vecall.store.postgres.schema import NEWEST  # noqa: E402
 
-SECONDS = 1.0
+MORE = 3  # writes of each user before and after the migration
 # What a next version may do: it adds, with a lock of every table that it changes.
 STEP = b"""
 ALTER TABLE mem ADD COLUMN colour text NOT NULL DEFAULT 'grey';
@@ -74,6 +74,15 @@ def used(service, user, stop, written, errors):
         errors.append(error)
 
 
+def until_each_has(written, counts, errors):
+    """Wait until each user has written so much, or one failed."""
+    end = time.monotonic() + 30
+    while any(len(written[user]) < count for user, count in counts.items()):
+        if errors or time.monotonic() > end:
+            return
+        time.sleep(0.01)
+
+
 def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
     schema, open_service, next_version
 ):
@@ -88,11 +97,12 @@ def test_a_migration_under_servers_that_write_loses_and_fails_nothing(
     ]
     for each in threads:
         each.start()
-    time.sleep(SECONDS / 2)
+    until_each_has(written, dict.fromkeys(written, MORE), errors)
     next_version(NEWEST + 1)
     assert migrate(schema) == NEWEST
     before = {user: len(texts) for user, texts in written.items()}
-    time.sleep(SECONDS)
+    after = {user: count + MORE for user, count in before.items()}
+    until_each_has(written, after, errors)
     stop.set()
     for each in threads:
         each.join()

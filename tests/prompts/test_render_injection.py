@@ -209,10 +209,10 @@ def test_hostile_texts_take_no_longer_than_others(form):
     """No pattern goes back and forth over a long text."""
     for piece in ("<", "[ ", "[INST ", "\u2039 ", "&", "&a", "\x1b[", "\x1b]", "\n "):
         for tail in ("", "x"):
-            text = piece * 20_000 + " " * 40_000 + tail
+            text = piece * 10_000 + " " * 20_000 + tail
             begin = time.process_time()
             render([MemoryEntry(text, author=text)], form)
-            assert time.process_time() - begin < 1.0, repr(piece)
+            assert time.process_time() - begin < 0.25, repr(piece)
 
 
 @pytest.mark.parametrize(

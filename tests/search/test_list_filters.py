@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from helpers.campaigns import scaled
 from helpers.filter_model import meets
 from helpers.memories import ALICE
 from vecall import InMemoryMemoryService, LimitExceededError, MemoryEntry, MemoryService
@@ -72,6 +73,7 @@ def filled(service: MemoryService, seed: int) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(3))
 def test_a_file_and_memory_find_what_the_reference_finds(open_service, tmp_path, seed):
     """In lists, counts and searches, and in the conditions on items."""
@@ -85,7 +87,7 @@ def test_a_file_and_memory_find_what_the_reference_finds(open_service, tmp_path,
         for service in services:
             told = filled(service, seed)
         hits = 0
-        for _ in range(60):
+        for _ in range(count := scaled(120, 20)):
             wanted = asked(rng)
             right = [f"m{n}" for n, each in enumerate(told) if meets(each, wanted)]
             hits += bool(right)
@@ -98,7 +100,7 @@ def test_a_file_and_memory_find_what_the_reference_finds(open_service, tmp_path,
                 assert sorted(each.id for each in found) == sorted(right)
             test = json_conditions.compiled(wanted)
             assert [f"m{n}" for n, each in enumerate(told) if test(each)] == right
-        assert hits > 20
+        assert hits > count / 3
 
 
 def test_what_is_deleted_by_a_tag_has_that_tag(open_service, tmp_path):

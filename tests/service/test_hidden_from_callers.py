@@ -133,13 +133,13 @@ def test_no_call_tells_of_a_hidden_memory_or_changes_it(open_service, tmp_path, 
             full, bare = (outcome(partial(getattr(u, name), **named)) for u in users)
             assert full == bare, (name, given)
             told += not full.startswith(("[]", "0", "false"))
-            left = [
-                outcome(partial(user.list, state=state))
-                for user in users
-                for state in ("live", "archived")
-            ]
-            assert left[:2] == left[2:], (name, given)
-            assert pair.hidden() == before, (name, given)
+        left = [
+            outcome(partial(user.list, state=state))
+            for user in users
+            for state in ("live", "archived")
+        ]
+        assert left[:2] == left[2:], name
+        assert pair.hidden() == before, name
     assert told > 30
     for given in LAST["delete_all"]:
         full, bare = (outcome(partial(user.delete_all, **given)) for user in users)

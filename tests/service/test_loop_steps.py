@@ -27,7 +27,7 @@ from vecall import (
 
 pytestmark = [pytest.mark.campaign, pytest.mark.xdist_group("timing")]
 
-N = scaled(20_000, least=2_000)  # memories, and half as many items
+N = scaled(20_000, least=1_000)  # memories, and half as many items
 STEP_S = 0.010  # asked of 20,000
 BOUND_S = max(STEP_S * N / 20_000, 0.006)  # what does not grow with them is below
 U = {"app_name": "app", "user_id": "u"}

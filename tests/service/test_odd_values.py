@@ -192,7 +192,7 @@ def test_no_value_of_another_type_makes_a_user_unreadable(place, capsys):
     else:  # a second or three for each storage
         trial.some = 2 if place is None else 1
         share = 1.0 if place is None else 0.7 if isinstance(place, Path) else 0.3
-        trial.share = share * (1.0 if SCALE >= 1 else 0.25)
+        trial.share = share * (1.0 if SCALE >= 1 else 0.25 if SCALE >= 0.5 else 0.1)
     try:
         users = []
         for face in FACES if SCALE >= 10 or place is None else BLOCKING:

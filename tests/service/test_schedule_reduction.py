@@ -13,7 +13,7 @@ from helpers.schedule_explorer import every_schedule
 from helpers.scheduled_parts import ScheduledLock, ScheduledPool
 from helpers.scheduler import HangError, Scheduler, run_one
 
-PROGRAMS = scaled(12, least=4)
+PROGRAMS = scaled(12, least=3)
 MOST = grown(300)
 
 Operation = tuple[str, int]

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers.campaigns import scaled
 from helpers.memories import ALICE, texts
 from vecall import MemoryEntry
 
@@ -83,6 +84,7 @@ def restless():
     sys.setswitchinterval(before)
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("restless")
 def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_path):
     """Read your writes, also where not all texts fit into memory.
@@ -106,7 +108,7 @@ def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_p
         reader.start()
     stale = 0
     try:
-        for version in range(1, 300):
+        for version in range(1, scaled(600, 80)):
             id_ = f"id{version % 7}"
             service.sync.add_memory(**ALICE, memories=[told(version, id_)])
             found = service.sync.search_memory(**ALICE, query="zebra", top_k=7)

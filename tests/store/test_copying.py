@@ -332,11 +332,11 @@ copy_storage(place(sys.argv[1]), place(sys.argv[2]))
 @pytest.mark.parametrize("target", KINDS)
 def test_a_copy_that_is_killed_continues(place, target):
     before, after = place("file"), place(target)
-    owners = [("hotel", f"user {n}") for n in range(60)]
+    owners = [("hotel", f"user {n}") for n in range(30)]
     with opened(before) as memory:
         fill(memory, owners, count=10)
     expected = {owner: copied.digest for owner, copied in rows_of(before).items()}
-    for pause in (0.02, 0.1, 0.2):
+    for pause in (0.02, 0.05, 0.1):
         with child(COPY, before, after) as running:
             assert said(running) == "copies"
             time.sleep(pause)

@@ -340,7 +340,7 @@ def test_damaged_pages_cost_what_is_on_them_and_nothing_else(open_service, path)
     pages = [page for page in range(1, len(whole) // PAGE) if page != root - 1]
     rng = random.Random(21)
     noticed = most_lost = 0
-    rounds = 30 if SCALE >= 1 else 15
+    rounds = 30 if SCALE >= 1 else 15 if SCALE >= 0.5 else 6
     for round_ in range(rounds):
         page = rng.choice(pages)
         data = bytearray(whole)

@@ -76,8 +76,8 @@ def test_any_flipped_byte_or_cut_costs_no_answer(open_service, tmp_path):
     shutil.copyfile(path, kept)
     expected = from_rows(open_service, path)
     rng = random.Random(6)
-    most = 36 if SCALE < 1 else 60 if SCALE <= 1 else len(whole)
-    header = list(range(0, 112, 8 if SCALE < 1 else 4))
+    most = len(whole) if SCALE > 1 else 60 if SCALE == 1 else 36 if SCALE >= 0.5 else 14
+    header = list(range(0, 112, 4 if SCALE >= 1 else 8 if SCALE >= 0.5 else 16))
     flips = header + rng.sample(range(len(whole)), most - len(header))
     cuts = [
         0,

@@ -122,7 +122,7 @@ def run_ls(options: argparse.Namespace) -> int:
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
-        session = cli.session_of(user, names[2]) if names[2:] else None
+        session = cli.session_of(user, names[2], [app, name]) if names[2:] else None
         prefix = options.prefix or None  # of the sessions
         memories = user.list(
             state="quarantined" if options.held else state,

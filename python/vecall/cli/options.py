@@ -186,13 +186,13 @@ def user_of(
     return _known_name("user", given, names, also)
 
 
-def session_of(user: SyncUserMemory, given: str) -> str:
+def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
     """Return a session of a user, as `user_of` returns a user."""
 
     def names(**page: Any) -> list[str]:
         return [session.session_id for session in user.list_sessions(**page)]
 
-    return _known_name("session", given, names)
+    return _known_name("session", given, names, also)
 
 
 def _known_name(

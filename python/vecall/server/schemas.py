@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta, tzinfo
+from functools import cache
 from itertools import chain
 from types import NoneType, UnionType
 from typing import (
@@ -560,6 +561,15 @@ def turns(limits: HttpLimits) -> dict[str, Schema]:
     return {"events": said, "messages": said}
 
 
+@cache
+def _declared_by(
+    method: Callable[..., Any],
+) -> tuple[Mapping[str, Any], Mapping[str, inspect.Parameter]]:
+    """Return the types and the parameters of a method."""
+    types = get_type_hints(method, include_extras=True)
+    return types, inspect.signature(method).parameters
+
+
 def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
     """Return an operation with the fields that the method it calls declares.
 
@@ -573,7 +583,7 @@ def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Ope
         return operation
     told = inspect.getdoc(method) or ""
     summary = operation.summary or " ".join(told.split("\n\n")[0].split("\n"))
-    hints = get_type_hints(method, include_extras=True)
+    hints, parameters = _declared_by(method)
     in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
     of_names = {
         "memories": _batch_schema(_NEW_MEMORY_OR_TEXT, limits),
@@ -585,7 +595,7 @@ def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Ope
     fields: dict[str, Schema] = {}
     needs: list[str] = []
     arguments: dict[str, str] = {}
-    for name, given in inspect.signature(method).parameters.items():
+    for name, given in parameters.items():
         if name == "self" or name in _NOT_ASKED | in_path | {*operation.left_out}:
             continue
         field = operation.renamed.get(name, name)

@@ -375,7 +375,7 @@ class Programs(RuleBasedStateMachine):
 
 # Programs at scale 1, and the fewest. All kinds run the same ones, most of them where
 # they are fastest: a job over a connection takes ten times as long.
-SIZES = {"sqlite memory": (60, 20), "sqlite file": (60, 8), "postgres": (20, 2)}
+SIZES = {"sqlite memory": (60, 8), "sqlite file": (60, 4), "postgres": (20, 1)}
 
 
 @pytest.mark.campaign
