@@ -48,6 +48,7 @@ from vecall.evaluation.runner import (
     own_questions,
     strangers,
 )
+from vecall.other_storage.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.ranking.calibration import (
     Calibration,
     Signals,
@@ -55,7 +56,6 @@ from vecall.ranking.calibration import (
     fit,
 )
 from vecall.service.memory_service import MemoryService
-from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
 from vecall.types import MemoryEntry
 
 from bench import ROOT

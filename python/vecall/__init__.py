@@ -53,6 +53,12 @@ if TYPE_CHECKING:
     )
     from vecall.operations.consolidation import ConsolidationPlan
     from vecall.operations.options import StorageOptions, WritePolicy
+    from vecall.other_storage.config import MemoryConfig
+    from vecall.other_storage.in_memory import (
+        InMemoryMemoryService,
+        VectorMemoryService,
+    )
+    from vecall.other_storage.vector_store import VectorStoreMemoryService
     from vecall.prompts.render import fit_budget, render
     from vecall.prompts.scored import ScoredMemory
     from vecall.protocols import BaseMemoryService, MemoryProtocol
@@ -67,9 +73,6 @@ if TYPE_CHECKING:
     from vecall.service.items import Items
     from vecall.service.memory_service import MemoryService
     from vecall.service.user import UserMemory
-    from vecall.services.config import MemoryConfig
-    from vecall.services.in_memory import InMemoryMemoryService, VectorMemoryService
-    from vecall.services.vector_store import VectorStoreMemoryService
     from vecall.summaries import (
         CompactionAwareSummaryProvider,
         LlmSummaryProvider,

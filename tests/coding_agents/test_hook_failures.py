@@ -205,7 +205,7 @@ def test_an_input_is_read_up_to_a_size(monkeypatch, size):
 
 
 def test_the_log_repeats_no_message_that_may_hold_a_text():
-    from vecall.coding_agents.hook import reason
+    from vecall.coding_agents.hook_command import reason
 
     assert reason(ValueError(SECRET)) == "ValueError"
     assert reason(OSError(2, SECRET)) == "FileNotFoundError"
@@ -214,7 +214,7 @@ def test_the_log_repeats_no_message_that_may_hold_a_text():
 
 def test_turns_that_a_service_refuses_are_counted(tmp_path):
     """All of a transaction, if their session is refused; the others are stored."""
-    from vecall.coding_agents.hook import Owner, retain
+    from vecall.coding_agents.hook_command import Owner, retain
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(300)]
@@ -255,7 +255,7 @@ def test_a_session_that_is_a_pattern_or_a_path_names_no_transcript(home, name):
 
 def test_no_transaction_is_begun_when_the_time_is_nearly_over(tmp_path):
     """Each has 256 turns; the rest is left for the next hook, which stores it."""
-    from vecall.coding_agents.hook import Owner, retain
+    from vecall.coding_agents.hook_command import Owner, retain
     from vecall.coding_agents.transcript import Turn
 
     turns = [Turn(f"u{n}", "user", f"turn {n}", None) for n in range(600)]
@@ -311,7 +311,7 @@ def test_a_turn_of_tags_without_ends_is_stored_as_its_neighbours_are(
 
 ENDLESS = """
 import re, sys
-from vecall.coding_agents.hook import Deadline
+from vecall.coding_agents.hook_command import Deadline
 from vecall.coding_agents import hook
 hook.SECONDS["recall"] = 0.4
 Deadline("recall")
@@ -330,7 +330,7 @@ def test_a_hook_that_python_cannot_interrupt_ends_at_its_deadline(log):
 
 
 LEFT = """
-from vecall.coding_agents.hook import Deadline
+from vecall.coding_agents.hook_command import Deadline
 for verb in ("recall", "start", "retain"):
     end = Deadline(verb)
     end.cancel()

@@ -15,7 +15,7 @@ from helpers.coding_agents import (
     write_lines,
 )
 from vecall import MemoryEntry, MemoryService
-from vecall.coding_agents.hook import parser
+from vecall.coding_agents.hook_command import parser
 from vecall.coding_agents.options import Options, options_of, project_user
 
 OWNER = {"app_name": "coding-agents", "user_id": "me"}

@@ -19,7 +19,7 @@ from helpers.coding_agents import claude_line, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.cli.main import main
-from vecall.coding_agents.hook import VERBS
+from vecall.coding_agents.hook_command import VERBS
 from vecall.coding_agents.install import AGENTS, BACKUP, MARK, install, uninstall
 
 FILES = {
@@ -364,7 +364,7 @@ def test_an_installed_command_remembers_and_recalls(home, tmp_path, log):
                 return done.stdout
             assert set(new) <= {f"{verb}: ended at its deadline" for verb in VERBS}
         began = time.monotonic()
-        code = "import vecall.coding_agents.hook"
+        code = "import vecall.coding_agents.hook_command"
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
         if time.monotonic() - began < 1.0:
             pytest.fail("each hook ended at its deadline on a machine that is not busy")

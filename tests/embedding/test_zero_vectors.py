@@ -9,7 +9,7 @@ import pytest
 from helpers.memories import ALICE
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import EmbedderError, FunctionEmbedder
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 
 
 def vector_of(text: str, dim: int = 3) -> list[float]:

@@ -18,7 +18,7 @@ hook.SECONDS = dict.fromkeys(hook.SECONDS, float(sys.argv.pop(1)))
 from vecall.cli.main import main
 main()
 """
-IMPORTS = "vecall.coding_agents.hook vecall.cli.main"
+IMPORTS = "vecall.coding_agents.hook_command vecall.cli.main"
 Completed = subprocess.CompletedProcess[str]
 
 

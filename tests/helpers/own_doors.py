@@ -168,7 +168,7 @@ def adk_plugin(memory: MemoryService, turn: AwkwardTurn, _: Path) -> None:
 
 
 def retain_hook(memory: MemoryService, turn: AwkwardTurn, folder: Path) -> None:
-    from vecall.coding_agents.hook import Owner, retain
+    from vecall.coding_agents.hook_command import Owner, retain
     from vecall.coding_agents.transcript import read_turns
 
     from helpers.coding_agents import claude_line, write_lines

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from vecall import MemoryEntry, MemoryService, StorageOptions, VectorMemoryService
-from vecall.services.in_memory import InMemoryMemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.in_memory import InMemoryMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 from helpers.embedders import Recorder

@@ -20,7 +20,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
 )
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 GIVEN = {

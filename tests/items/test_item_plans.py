@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from helpers.memories import ALICE
 from vecall import MemoryService, Put
-from vecall.store.reads import item_reads
+from vecall.store.queries import item_reads
 
 NOTES = "notes\x1f"
 

@@ -16,7 +16,7 @@ def test_a_correction_reads_none_of_the_texts_that_were_overwritten(
     service.sync.add_memory(**ALICE, memories=[{"content": "zebra", "id": "1"}])
     for number in range(20):
         service.sync.update_memory(**ALICE, memory_id="1", content=f"okapi {number}")
-    past = importlib.import_module("vecall.store.reads.listing")
+    past = importlib.import_module("vecall.store.queries.listing")
     read = []
     real = past.stored_object
     monkeypatch.setattr(

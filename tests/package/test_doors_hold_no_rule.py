@@ -27,7 +27,10 @@ EXCEPTIONS = {
         "anthropic.py",
         "length",
     ): "Anthropic's tool defines what it refuses",
-    ("coding_agents/hook.py", "length"): "the input of a process, before it is parsed",
+    (
+        "coding_agents/hook_command.py",
+        "length",
+    ): "a process's input, before it is parsed",
     ("pydantic_ai/harness_store.py", "length"): "labels of a file, which no memory has",
     ("server/requests.py", "length"): "a request of HTTP, before it is parsed",
     ("tools/output.py", "scope"): "a value that is the default is not shown",

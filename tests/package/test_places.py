@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from helpers.paths import ROOT
 from vecall.cli.main import main
-from vecall.coding_agents.hook import parser
+from vecall.coding_agents.hook_command import parser
 from vecall.coding_agents.install import AGENTS, MARK
 
 SCRIPT = ROOT / ".ci/generate_places"

@@ -26,8 +26,8 @@ from vecall import (
     MemoryService,
     Scopes,
 )
-from vecall.services.in_memory import VectorMemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.in_memory import VectorMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 
 
 def expected(service: MemoryService, asked: dict[str, Any]) -> list[str]:

@@ -28,8 +28,8 @@ from vecall import (
     MemoryService,
     Scopes,
 )
-from vecall.services.in_memory import VectorMemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.in_memory import VectorMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 
 KEYS = [
     "a", "a.b", "$", "$.a", '"', "'", "\\", "", "key with space", "a\0b", "ключ",

@@ -18,7 +18,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
 )
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 
 NAMES = {"app_name": ALICE["app_name"], "user_id": ALICE["user_id"]}
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

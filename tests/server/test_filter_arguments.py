@@ -19,7 +19,7 @@ from vecall import (
     SearchMemoryResponse,
 )
 from vecall.cli.main import main
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.tools import LoadMemory, PreloadMemory, RecallMemory, memory_tools
 
 SEARCHING = (LoadMemory, RecallMemory)

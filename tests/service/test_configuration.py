@@ -17,7 +17,7 @@ from vecall import (
     MemoryService,
     VectorMemoryService,
 )
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 

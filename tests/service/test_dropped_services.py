@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from vecall import BusyError, ClosedError, MemoryService, WritePolicy
 from vecall.hooks import ALLOW
-from vecall.services.in_memory import InMemoryMemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.in_memory import InMemoryMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 ME = {"app_name": "a", "user_id": "u"}

@@ -22,8 +22,8 @@ from vecall import (
     Ranking,
     SearchOptions,
 )
+from vecall.other_storage.in_memory import InMemoryMemoryService
 from vecall.ranking.calibration import Signals
-from vecall.services.in_memory import InMemoryMemoryService
 
 BOTH = pytest.mark.parametrize("match", ["substring", "words"])
 

@@ -49,7 +49,7 @@ from vecall import (
     VecallError,
     render,
 )
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.tools import ForgetMemory, LoadMemory, PreloadMemory
 
 

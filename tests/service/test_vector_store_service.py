@@ -24,7 +24,7 @@ from vecall import (
     MemoryEntry,
     SearchOptions,
 )
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 TEXTS = [f"memory number {n}" for n in range(12)]

@@ -16,7 +16,7 @@ from helpers.tools import run
 from vecall import MemoryService, Ranking, Scopes, SearchOptions
 from vecall.embedders import has_local
 from vecall.lexical.small_talk import asking
-from vecall.services.in_memory import InMemoryMemoryService
+from vecall.other_storage.in_memory import InMemoryMemoryService
 from vecall.tools import PreloadMemory, search_unasked
 from vecall.types import UNSET, SearchMemoryResponse
 

@@ -14,7 +14,7 @@ from helpers.vector_stores.reference import ReferenceVectorStore
 from hypothesis import given
 from hypothesis import strategies as st
 from vecall import Filter, InvalidMemoryError, MemoryEntry
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.vector_store import VectorSearchResult
 from vecall.vector_store.base import meets
 

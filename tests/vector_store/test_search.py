@@ -29,7 +29,7 @@ from vecall import (
     WritePolicy,
 )
 from vecall.hooks import ALLOW
-from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.tools import LoadMemory, PreloadMemory
 from vecall.vector_store import InMemoryVectorStore, VectorStoreFilter, meets
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.cli.console import naming, one_line
-from vecall.coding_agents.hook import main as run_hook
+from vecall.coding_agents.hook_command import main as run_hook
 from vecall.coding_agents.install import (
     AGENTS,
     install,

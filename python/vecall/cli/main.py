@@ -164,7 +164,7 @@ def _interrupt(*_: object) -> None:
 
 
 def _run_hook(arguments: list[str], *, own_process: bool) -> int:
-    from vecall.coding_agents.hook import main as hook
+    from vecall.coding_agents.hook_command import main as hook
 
     status = hook(arguments)
     if own_process:

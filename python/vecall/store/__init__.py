@@ -31,8 +31,8 @@ from vecall.store.opening import (
 )
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
-from vecall.store.reads.listing import free_lines, header_model
-from vecall.store.reads.partition_reads import ALWAYS, passing_metadata
+from vecall.store.queries.listing import free_lines, header_model
+from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store import names, sql
-from vecall.store.reads import figures, item_reads, listing, partition_reads
+from vecall.store.queries import figures, item_reads, listing, partition_reads
 from vecall.store.transaction import Transaction
 from vecall.store.writes import (
     add,

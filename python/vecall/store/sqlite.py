@@ -36,7 +36,7 @@ from vecall.store.maintenance.recover import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
-from vecall.store.reads import item_reads, partition_reads
+from vecall.store.queries import item_reads, partition_reads
 from vecall.store.results import (
     ChangedRows,
     DraftLookup,

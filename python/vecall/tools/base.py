@@ -27,10 +27,10 @@ from vecall.errors import (
 from vecall.filters.rights import Rights
 from vecall.ingest.parts import is_instruction
 from vecall.limits import Limits
+from vecall.other_storage.vector_store import VectorStoreMemoryService
+from vecall.other_storage.vector_store_memory import scope_of_filter
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
-from vecall.services.vector_store_memory import scope_of_filter
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 from vecall.validation import check_filter, check_name, checked_owner
 

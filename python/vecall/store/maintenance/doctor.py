@@ -30,9 +30,9 @@ from vecall.store.file.filesystem import (
     require_plain,
 )
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
-from vecall.store.reads.figures import count_again, miscounted, said, totals
-from vecall.store.reads.item_reads import checked_items
-from vecall.store.reads.partition_reads import (
+from vecall.store.queries.figures import count_again, miscounted, said, totals
+from vecall.store.queries.item_reads import checked_items
+from vecall.store.queries.partition_reads import (
     checked_rows,
     count_totals,
     lacking_vectors,

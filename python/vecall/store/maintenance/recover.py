@@ -32,9 +32,9 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.schema import require_plain_tables
 from vecall.store.names import copy_secret, partition_names
-from vecall.store.reads.item_reads import items_by_number, state_of
-from vecall.store.reads.listing import exported_memory
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.item_reads import items_by_number, state_of
+from vecall.store.queries.listing import exported_memory
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
 from vecall.store.sql import active_model, adopt, select_in

@@ -46,7 +46,7 @@ from vecall.store.postgres.url import (
     set_for_transaction,
 )
 from vecall.store.protocol.storage import ClaimedRows, ClaimedUser
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import DueSession, Version
 from vecall.store.rows import Change
 from vecall.store.transaction import WriteJob

@@ -27,9 +27,9 @@ from vecall.store.postgres.schema import (
 )
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors
-from vecall.store.reads.figures import miscounted, said
-from vecall.store.reads.item_reads import checked_items
-from vecall.store.reads.partition_reads import (
+from vecall.store.queries.figures import miscounted, said
+from vecall.store.queries.item_reads import checked_items
+from vecall.store.queries.partition_reads import (
     CheckedRows,
     checked_rows,
     lacking_vectors,

@@ -53,7 +53,7 @@ from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
-from vecall.store.reads import item_reads, partition_reads
+from vecall.store.queries import item_reads, partition_reads
 from vecall.store.results import (
     ChangedRows,
     DraftLookup,

@@ -12,7 +12,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ConflictError, CorruptFileError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import keys_of, part_of, tombstone_reads, tombstones
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import DraftLookup, ExistingMemories, Said
 from vecall.store.rows import (
     COLUMNS,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.scalars import stored_float
-from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.queries.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector
 from vecall.store.transaction import Transaction
 

@@ -19,8 +19,8 @@ from vecall.store.names import (
     make_key,
     make_secret,
 )
-from vecall.store.reads.figures import is_counted
-from vecall.store.reads.partition_reads import (
+from vecall.store.queries.figures import is_counted
+from vecall.store.queries.partition_reads import (
     TESTED,
     filter_conditions,
     load_rows,

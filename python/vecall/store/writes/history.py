@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import forms_of, tombstones
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import Change, Draft, Row, SnapshotTag, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import (

@@ -15,8 +15,8 @@ from vecall.store.names import (
     is_key,
     tombstones,
 )
-from vecall.store.reads.listing import EXPORTED_TABLES, ROW_FIELDS
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.listing import EXPORTED_TABLES, ROW_FIELDS
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import (
     COLUMNS,
     TABLES,

@@ -18,7 +18,7 @@ from vecall.errors import (
     EmbeddingMismatchError,
     LimitExceededError,
 )
-from vecall.store.reads.item_reads import items_at, state_of
+from vecall.store.queries.item_reads import items_at, state_of
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.values import (

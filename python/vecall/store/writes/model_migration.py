@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from vecall.errors import ConflictError, EmbeddingMismatchError
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
 from vecall.store.sql import active_model, adopt, checked_model, require_active

@@ -16,7 +16,7 @@ from vecall.clock import ExpiryClock
 from vecall.errors import CorruptFileError, LimitExceededError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import tombstones
-from vecall.store.reads.partition_reads import load_rows
+from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import (
     Added,
     Change,

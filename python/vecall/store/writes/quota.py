@@ -14,7 +14,7 @@ from vecall.errors import LimitExceededError
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
-from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.queries.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction, visible

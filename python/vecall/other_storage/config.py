@@ -12,9 +12,9 @@ from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
 from vecall.limits import Trigger, checked_trigger
+from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.scalars import make_exact, short_repr
 from vecall.service.memory_service import MemoryService
-from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
 from vecall.vector_store import VectorStore
 

@@ -19,7 +19,7 @@ from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
 from vecall.store.names import HIDDEN_APP, IS_KEY
-from vecall.store.reads.partition_reads import count_totals
+from vecall.store.queries.partition_reads import count_totals
 from vecall.store.sql import given_rows
 from vecall.store.transaction import Transaction, visible
 from vecall.types import AppSummary, Filter, ListedSession, UserSummary

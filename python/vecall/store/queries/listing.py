@@ -12,9 +12,9 @@ from vecall.errors import CorruptFileError, InvalidArgumentError, NotFoundError
 from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import HIDDEN_APP, is_hidden
-from vecall.store.reads.figures import known_count
-from vecall.store.reads.item_reads import state_of
-from vecall.store.reads.partition_reads import (
+from vecall.store.queries.figures import known_count
+from vecall.store.queries.item_reads import state_of
+from vecall.store.queries.partition_reads import (
     END,
     filter_conditions,
     load_rows,

@@ -15,9 +15,9 @@ from vecall.concurrency.closing import (
 )
 from vecall.concurrency.join import run_sync
 from vecall.ingest.fields import GivenMetadata
-from vecall.services._vector_store_admin_sync import SyncVectorStoreAdmin
-from vecall.services.vector_store_memory import VectorStoreMemory
-from vecall.services.vector_store_sessions import (
+from vecall.other_storage._vector_store_admin_sync import SyncVectorStoreAdmin
+from vecall.other_storage.vector_store_memory import VectorStoreMemory
+from vecall.other_storage.vector_store_sessions import (
     VectorStoreOperations,
     VectorStoreSessions,
 )

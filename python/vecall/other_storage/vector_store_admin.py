@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vecall.concurrency.join import run_async
-from vecall.services._vector_store_admin_sync import SyncVectorStoreAdmin
-from vecall.services.vector_store_sessions import VectorStoreSessions
+from vecall.other_storage._vector_store_admin_sync import SyncVectorStoreAdmin
+from vecall.other_storage.vector_store_sessions import VectorStoreSessions
 
 
 class VectorStoreAdmin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall.concurrency.join import run_sync
-from vecall.services.vector_store_sessions import VectorStoreSessions
+from vecall.other_storage.vector_store_sessions import VectorStoreSessions
 
 
 class SyncVectorStoreAdmin:

@@ -27,15 +27,15 @@ from vecall.operations.options import (
     checked_summarizer,
     known_options,
 )
-from vecall.protocols import BaseMemoryService
-from vecall.search.searcher import SearchOptions
-from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
-from vecall.services.vector_store_admin import VectorStoreAdmin
-from vecall.services.vector_store_memory import VectorStoreMemory
-from vecall.services.vector_store_sessions import (
+from vecall.other_storage._vector_store_sync import SyncVectorStoreMemoryService
+from vecall.other_storage.vector_store_admin import VectorStoreAdmin
+from vecall.other_storage.vector_store_memory import VectorStoreMemory
+from vecall.other_storage.vector_store_sessions import (
     VectorStoreOperations,
     VectorStoreSessions,
 )
+from vecall.protocols import BaseMemoryService
+from vecall.search.searcher import SearchOptions
 from vecall.summaries import SummaryProvider
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
 from vecall.vector_store import VectorStore, has_method, needed_method

@@ -29,7 +29,10 @@ from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.passages import summary_drafts
 from vecall.limits import Compaction, Inactivity, Limits, MessageCount, Trigger
 from vecall.operations.session_triggers import SummarizerCalls
-from vecall.services.vector_store_memory import VectorStoreForgetting, VectorStoreMemory
+from vecall.other_storage.vector_store_memory import (
+    VectorStoreForgetting,
+    VectorStoreMemory,
+)
 from vecall.store import BufferedTurn, Draft, DueSession, passages_among
 from vecall.summaries import SessionSummary, SummaryProvider, compaction_of
 from vecall.types import AddedIds
