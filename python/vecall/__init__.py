@@ -242,9 +242,9 @@ service.admin: MemoryAdmin
 service.items: Items
 service.memory_service: MemoryService
 service.user: UserMemory
-services.config: MemoryConfig
-services.in_memory: InMemoryMemoryService VectorMemoryService
-services.vector_store: VectorStoreMemoryService
+other_storage.config: MemoryConfig
+other_storage.in_memory: InMemoryMemoryService VectorMemoryService
+other_storage.vector_store: VectorStoreMemoryService
 summaries: CompactionAwareSummaryProvider LlmSummaryProvider SessionSummary
 summaries: SummaryProvider
 telemetry: RawTurnsWarning
@@ -255,8 +255,8 @@ types: MemoryFigures
 """
 _MODULES = """
 clock concurrency content embedders errors filters hooks index ingest lexical limits
-operations prompts protocols ranking scalars search service services store summaries
-system telemetry text types validation vector_store
+operations other_storage prompts protocols ranking scalars search service store
+summaries system telemetry text types validation vector_store
 """
 
 

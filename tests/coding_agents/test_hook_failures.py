@@ -188,7 +188,7 @@ def test_turns_keep_their_ids_when_the_beginning_is_not_read_any_more(
 
 @pytest.mark.parametrize("size", [1_000, 1_001])
 def test_an_input_is_read_up_to_a_size(monkeypatch, size):
-    from vecall.coding_agents import hook
+    from vecall.coding_agents import hook_command as hook
 
     monkeypatch.setattr(hook, "MOST_INPUT_BYTES", 1_000)
     reader, writer = os.pipe()
@@ -227,7 +227,7 @@ def test_turns_that_a_service_refuses_are_counted(tmp_path):
 
 
 def test_a_profile_is_read_as_far_as_the_time_allows(tmp_path, monkeypatch):
-    from vecall.coding_agents import hook
+    from vecall.coding_agents import hook_command as hook
 
     monkeypatch.setattr(hook, "_PAGE", 2)
     with MemoryService(tmp_path / "m.db", embedder=None) as memory:
@@ -312,7 +312,7 @@ def test_a_turn_of_tags_without_ends_is_stored_as_its_neighbours_are(
 ENDLESS = """
 import re, sys
 from vecall.coding_agents.hook_command import Deadline
-from vecall.coding_agents import hook
+from vecall.coding_agents import hook_command as hook
 hook.SECONDS["recall"] = 0.4
 Deadline("recall")
 print("begins", flush=True)
@@ -340,7 +340,7 @@ for verb in ("recall", "start", "retain"):
 SLOW_START = """
 import time
 time.sleep(0.5)
-from vecall.coding_agents import hook
+from vecall.coding_agents import hook_command as hook
 hook.SECONDS["recall"] = 0.4
 print("begins", flush=True)
 hook.Deadline("recall")

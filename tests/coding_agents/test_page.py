@@ -9,7 +9,8 @@ import shlex
 import pytest
 from helpers.paths import DOCS
 from vecall.cli.main import main
-from vecall.coding_agents import hook, options, transcript
+from vecall.coding_agents import hook_command as hook
+from vecall.coding_agents import options, transcript
 from vecall.coding_agents.install import AGENTS
 
 PATH = DOCS / "guide/coding-agents.md"

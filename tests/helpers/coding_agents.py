@@ -13,7 +13,7 @@ from helpers import processes
 # The first argument is the deadline in seconds.
 HOOK = """
 import sys
-from vecall.coding_agents import hook
+from vecall.coding_agents import hook_command as hook
 hook.SECONDS = dict.fromkeys(hook.SECONDS, float(sys.argv.pop(1)))
 from vecall.cli.main import main
 main()
