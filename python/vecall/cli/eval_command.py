@@ -511,7 +511,7 @@ class _ModeRun:
             (user, question) for user, question in self._questions if question.evidence
         ]
         default = measured(self.own)
-        total = len(rows) * len(answerable)
+        total = sum(setting is not DEFAULT for setting in rows) * len(answerable)
         progress = Progress(f"{self._mode.name}: ablation", total)
         figures = []
         for setting in rows:
