@@ -74,6 +74,9 @@ _TESTS = {
         cli/test_errors.py::test_none_is_words_alone_and_an_unknown_name
         cli/test_errors.py::test_counts_of_this_schema_are_those
         cli/test_errors.py::test_a_home_folder_may_be_written
+        cli/test_errors.py::test_what_was_typed_wrong_is_named
+        cli/test_errors.py::test_an_editor_that_fails_changes_nothing
+        cli/test_errors.py::test_no_command_fails_with_a_traceback
         cli/test_shell.py
         cli/test_import.py::test_a_pipe_carries_an_export
         cli/test_terminal_escapes.py::test_a_pipe_gets_no_escape
