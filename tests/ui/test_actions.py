@@ -88,7 +88,9 @@ def test_a_page_whose_last_memory_is_gone_begins_again(browser, opened):
     browser.one(f"({cards})[50]")
     last = opened.ask("GET", f"{HOME}/memories?limit=50").json()["memories"][-1]
     opened.ask("DELETE", f"{HOME}/memories/{last['id']}")  # somebody else
+    assert browser.find(of(last["content"]))
     browser.button("Show more").click()
+    browser.wait(lambda: not browser.find(of(last["content"])))
     browser.wait(lambda: len(browser.find(cards)) == 50)
     browser.button("Show more").click()
     browser.wait(lambda: len(browser.find(cards)) == len(opened.texts()))
