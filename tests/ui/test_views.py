@@ -91,6 +91,7 @@ def test_each_view_shows_what_is_stored(browser, running, pictures, look, name):
     for text in SEEN[name]:
         browser.says(text)
     browser.picture(pictures / f"{name}-{look}.png")
+    assert not {"null", "undefined", "NaN"} & set(browser.text.split())
     width = browser.run("return document.documentElement.scrollWidth")
     assert width <= LOOKS[look][0]
     assert not [each for each in browser.log() if "favicon" not in each]

@@ -803,7 +803,7 @@ function duplicates(whose, group, entries) {
   const alike = group.similarity === null ? "The same words" : `At least ${percent(group.similarity)} alike`;
   box.append(make("p", { class: "soft small" }, alike), make("ul", { class: "cards side" },
     entries.map((entry) => card(whose, entry, { plain: true, extra: extra(entry) }))),
-  entries.length > group.merged.length ? null : make("p", { class: "soft" }, `And ${count(group.merged.length + 1 - entries.length)} more.`));
+  entries.length > group.merged.length ? "" : make("p", { class: "soft" }, `And ${count(group.merged.length + 1 - entries.length)} more.`));
   return box;
 }
 
