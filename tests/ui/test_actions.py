@@ -317,6 +317,7 @@ def test_a_person_is_erased_after_their_name_is_written_with_a_receipt(browser, 
     show(browser, VIEWS["memories"])
     do(browser, SEA, "Delete")
     browser.says("Undo")
+    assert browser.run("return pending.size") == 1
     show(browser, VIEWS["person"])
     number = len(opened.texts()) + len(opened.texts("archived")) + 1  # held
     browser.button("Erase this person").click()
@@ -330,6 +331,7 @@ def test_a_person_is_erased_after_their_name_is_written_with_a_receipt(browser, 
     browser.says("Receipt")
     browser.says(str(number))
     assert not browser.find("//button[.='Undo']")  # nothing of theirs comes back
+    assert browser.run("return pending.size") == 0  # and no message about it
     assert opened.texts() == []
     users = opened.ask("GET", "/apps/hotel/users").json()["users"]
     assert [each["user_id"] for each in users] == ["bob"]

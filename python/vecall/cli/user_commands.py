@@ -81,8 +81,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
             fold=tuple(name.strip() for name in options.fold.split(",")),
         )
         with told.watching():
-            shown = only_shown or summarizer is not None
-            done = consolidate(dry_run=shown)
+            done = consolidate(dry_run=only_shown or summarizer is not None)
         if options.yes and summarizer is not None:
             counting = _Counting(summarizer)
             with told.watching(lambda: counting.turns, done.folded):

@@ -334,6 +334,7 @@ async def preload(call: RequestContext) -> Response:
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond
+_OF_ALL = ("Conflicts", "Consolidation")  # answers that compare all of a user
 
 _TURNS = {"events", "messages"}
 _ITEMS = (*_TURNS, "memories")
@@ -416,9 +417,9 @@ def _turn_to_write(call: RequestContext) -> AbstractAsyncContextManager[None]:
 
 
 def _is_long(call: RequestContext) -> bool:
-    """Whether a request has a long query, compares metadata, or changes by a filter."""
+    """Whether it reads a long query or all of a user, or changes by a filter."""
     body, access = call.body, call.operation.access
-    if len(body.get("query", "")) > _LONG_QUERY:
+    if len(body.get("query", "")) > _LONG_QUERY or call.operation.answer in _OF_ALL:
         return True
     return "filter" in body and ("metadata" in body["filter"] or changes(access))
 

@@ -211,7 +211,7 @@ function userOf(app, user) {
 
 const toasts = document.getElementById("toasts");
 
-const pending = new Set(); // of toasts: what becomes final when the page is left
+const pending = new Map(); // what becomes final when the page is left, and what drops it
 const versions = new Map(); // of memories that were changed here: their newest version
 
 /**
@@ -227,12 +227,15 @@ function tell(text, { undo = null, end = null, about = null } = {}) {
   };
   const close = () => {
     gone();
-    return end?.().catch((error) => tell(`This was not deleted, it is archived: ${explained(error)}`, { about }));
+    return end?.().catch((error) => {
+      if (error.status !== 404) tell(`This was not deleted, it is archived: ${explained(error)}`, { about });
+    });
   };
   const timer = setTimeout(close, undo ? UNDO_MS : 8_000);
   if (undo) {
-    if (end) pending.add(close);
+    if (end) pending.set(close, gone);
     toast.append(button("Undo", async () => {
+      clearTimeout(timer); // nothing becomes final while it is undone
       await undo();
       gone();
       tell("It is undone.");
@@ -245,7 +248,7 @@ function tell(text, { undo = null, end = null, about = null } = {}) {
   toasts.append(toast);
 }
 
-addEventListener("pagehide", () => [...pending].forEach((close) => close()));
+addEventListener("pagehide", () => [...pending.keys()].forEach((close) => close()));
 
 /** The fields by which a memory replaces another one. */
 const KEPT = ["id", "content", "author", "timestamp", "session_id", "event_id", "kind", "source", "trust",
@@ -848,7 +851,7 @@ function personView(whose) {
     make("p", {}, "Deletes all memories of this person, their name and their history. This cannot be undone. You get a receipt."),
     button("Erase this person", async () => {
       if (!await confirmed("Erase this person?", "All is deleted, for ever.", "Erase", whose.user)) return;
-      pending.clear();
+      for (const drop of [...pending.values()]) drop();
       toasts.replaceChildren(); // no Undo may bring something of theirs back
       const at = new Date();
       const { deleted, request } = await whose.erase();
