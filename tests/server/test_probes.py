@@ -285,7 +285,7 @@ def test_the_list_of_tokens_has_labels_and_when_each_was_last_used(
     assert "label=büro 2 last_used=never" in text
     used = tmp_path / "memory.db.tokens.used"
     assert used.stat().st_mode & 0o777 == 0o600
-    assert first.split("_")[2] not in used.read_text()
+    assert first.split("_", 2)[2] not in used.read_text()
 
 
 def test_a_use_is_saved_without_being_asked_for(tokens, tmp_path, capsys):
