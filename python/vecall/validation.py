@@ -41,6 +41,9 @@ LABEL_FIELDS = (
 )
 """Fields of a `Filter` that take one name or several."""
 
+DEFAULT_PAGE = 100
+"""Names or memories in a page of a listing, if no limit is given."""
+
 MOST_NAMES = 64
 """Maximum number of names in such a field."""
 
@@ -155,26 +158,31 @@ def checked_page(
     Raises:
         InvalidArgumentError: A name or the limit is invalid.
     """
-    count = check_top_k(limit, limits, "limit")
+    count = check_top_k(limit, limits, "limit", DEFAULT_PAGE)
     begin = "" if after is None else check_name(after, "after", limits)
     if type(prefix) is str and not prefix:
         return "", begin, count
     return check_name(prefix, "prefix", limits), begin, count
 
 
-def check_top_k(value: object, limits: Limits, name: str = "top_k") -> int:
+def check_top_k(
+    value: object, limits: Limits, name: str = "top_k", default: int | None = None
+) -> int:
     """Return `value` if it is a number of results.
 
     Args:
         value: The number.
         limits: The service's.
         name: The argument, for the error message.
+        default: What None means, or `max_top_k` if that is less.
 
     Raises:
         InvalidTypeError: Not an integer.
         InvalidArgumentError: Below 1.
         LimitExceededError: Above `max_top_k`.
     """
+    if value is None and default is not None:
+        return min(default, limits.max_top_k)
     return _check_count(value, limits, name, least=1)
 
 

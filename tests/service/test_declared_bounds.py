@@ -8,8 +8,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 from helpers.memories import ALICE
-from vecall import InvalidArgumentError, Limits, MemoryService
+from vecall import InvalidArgumentError, LimitExceededError, Limits, MemoryService
 
+APP = {"app_name": ALICE["app_name"]}
 GIVEN: dict[str, Any] = {"query": "tea", "memory_id": "a", "content": "tea"}
 
 
@@ -58,3 +59,23 @@ def test_there_are_declared_bounds():
         "min_confidence",
         "importance",
     }
+
+
+def test_a_default_is_never_above_the_limits_of_the_service():
+    limits = Limits(max_top_k=2)
+    with MemoryService(embedder=None, limits=limits, top_k=2) as memory:
+        for name in ("tea", "milk", "tea and milk"):
+            session = {"session_id": f"about {name}", "id": name}
+            memory.sync.add_memory(**ALICE, memories=[{"content": name, **session}])
+            memory.sync.add_memory(app_name=name, user_id="bob", memories=[name])
+            memory.sync.add_memory(
+                app_name=ALICE["app_name"], user_id=name, memories=[name]
+            )
+        user, admin = memory.sync.user(**ALICE), memory.sync.admin
+        assert [each.id for each in user.list()] == ["tea", "milk"]
+        assert len(user.list_sessions()) == 2
+        assert len(admin.list_apps()) == len(admin.list_users(**APP)) == 2
+        assert len(user.propose_forget("tea milk").memories) <= 2
+        assert len(user.conflicts()) <= 2
+        with pytest.raises(LimitExceededError, match="limit: at most max_top_k = 2"):
+            user.list(limit=3)

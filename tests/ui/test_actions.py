@@ -81,17 +81,17 @@ def test_a_correction_after_a_search_leaves_the_importance(browser, opened):
 
 
 def test_a_page_whose_last_memory_is_gone_begins_again(browser, opened):
-    more = [{"content": f"memory number {n}", "id": f"n{n}"} for n in range(60)]
+    more = [{"content": f"memory number {n}", "id": f"n{n}"} for n in range(100)]
     opened.ask("POST", f"{HOME}/memories", json={"memories": more})
     show(browser, VIEWS["memories"])
     cards = "//main//li[contains(@class,'card')]"
-    browser.one(f"({cards})[50]")
-    last = opened.ask("GET", f"{HOME}/memories?limit=50").json()["memories"][-1]
+    browser.one(f"({cards})[100]")
+    last = opened.ask("GET", f"{HOME}/memories").json()["memories"][-1]
     opened.ask("DELETE", f"{HOME}/memories/{last['id']}")  # somebody else
     assert browser.find(of(last["content"]))
     browser.button("Show more").click()
     browser.wait(lambda: not browser.find(of(last["content"])))
-    browser.wait(lambda: len(browser.find(cards)) == 50)
+    browser.wait(lambda: len(browser.find(cards)) == 100)
     browser.button("Show more").click()
     browser.wait(lambda: len(browser.find(cards)) == len(opened.texts()))
 

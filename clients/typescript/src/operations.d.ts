@@ -52,8 +52,8 @@ export interface ListMemoriesQuery {
   /** The `next` of the previous page, which is the id of its last memory. */
   cursor?: Name;
   /**
-   * Maximum number of memories, 1 to `Limits.max_top_k`. At least 1; at most 1000;
-   * default: 100.
+   * Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that. At least 1; at
+   * most 1000.
    */
   limit?: number;
 }
@@ -87,7 +87,10 @@ export interface DuplicatesQuery {
 }
 
 export interface ConflictsQuery {
-  /** Maximum number of pairs, at least 1. At least 1; at most 1000; default: 20. */
+  /**
+   * Maximum number, 1 to `Limits.max_top_k`; the default is 20, or that. At least 1; at
+   * most 1000.
+   */
   limit?: number;
 }
 
@@ -96,7 +99,7 @@ export interface ListAppsQuery {
   prefix?: Name;
   /** Only apps after this one: the `next` of the previous page. */
   after?: Name;
-  /** Maximum number of apps, 1 to `Limits.max_top_k`. Default: 100. */
+  /** Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that. */
   limit?: number;
 }
 
@@ -105,7 +108,7 @@ export interface ListUsersQuery {
   prefix?: Name;
   /** Only users after this one: the `next` of the previous page. */
   after?: Name;
-  /** Maximum number of users, 1 to `Limits.max_top_k`. Default: 100. */
+  /** Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that. */
   limit?: number;
 }
 
@@ -114,7 +117,10 @@ export interface ListSessionsQuery {
   prefix?: Name;
   /** Only sessions after this one: the `next` of the previous page. */
   after?: Name;
-  /** Maximum number of sessions, 1 to `Limits.max_top_k`. Default: 100. */
+  /**
+   * Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that. At least 1; at
+   * most 1000.
+   */
   limit?: number;
   include_expired?: boolean;
 }

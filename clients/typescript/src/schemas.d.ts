@@ -155,7 +155,7 @@ export interface Search {
   query: string;
   /**
    * Maximum number of memories, at least 1; default: the service's. At least 1; at most
-   * 1000; default: 5.
+   * 1000.
    */
   k?: number;
   /**
@@ -198,8 +198,8 @@ export interface ListWhere {
   /** The `next` of the previous page, which is the id of its last memory. */
   cursor?: Name;
   /**
-   * Maximum number of memories, 1 to `Limits.max_top_k`. At least 1; at most 1000;
-   * default: 100.
+   * Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that. At least 1; at
+   * most 1000.
    */
   limit?: number;
   filter?: Filter;
@@ -289,7 +289,7 @@ export interface Explain {
   query: string;
   /**
    * Maximum number of memories, at least 1; default: the service's. At least 1; at most
-   * 1000; default: 5.
+   * 1000.
    */
   k?: number;
   /** Minimum cosine similarity in [-1, 1], inclusive. At least -1; at most 1. */
@@ -317,7 +317,10 @@ export interface Release {
 export interface Forget {
   /** Any text. */
   query: string;
-  /** Maximum number of memories, at least 1. At least 1; at most 1000; default: 5. */
+  /**
+   * Maximum number, 1 to `Limits.max_top_k`; the default is 5, or that. At least 1; at
+   * most 1000.
+   */
   k?: number;
 }
 

@@ -381,11 +381,11 @@ class Consolidator:
 
     @observed("conflicts")
     async def conflicts(
-        self, app_name: str, user_id: str, limit: int, scope: str = "user"
+        self, app_name: str, user_id: str, limit: int | None, scope: str = "user"
     ) -> list[Conflict]:
         """Return pairs of statements that may contradict each other."""
         key = self._memory.key(app_name, user_id, scope, write=False)
-        most = check_top_k(limit, self._memory.limits, "limit")
+        most = check_top_k(limit, self._memory.limits, "limit", 20)
         scan = self._memory.search_index.partitions.submit_scan
         found: list[Conflict] = await Join(
             scan(key, conflicts_of, self._memory, key, most, scope)

@@ -61,6 +61,7 @@ from vecall.types import (
     Revision,
 )
 from vecall.validation import (
+    DEFAULT_PAGE,
     check_filter,
     check_name,
     check_query,
@@ -256,7 +257,7 @@ class Corrections:
         user_id: str,
         state: str,
         cursor: str | None,
-        limit: int,
+        limit: int | None,
         scope: str,
         filter_: object = None,
         include_expired: object = False,
@@ -264,7 +265,7 @@ class Corrections:
         """Return a page of a user's memories in one state, in order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        limit = check_top_k(limit, self._memory.limits, "limit")
+        limit = check_top_k(limit, self._memory.limits, "limit", DEFAULT_PAGE)
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
@@ -614,7 +615,7 @@ class Forgetting:
 
     @observed("propose_forget")
     async def propose(
-        self, app_name: str, user_id: str, query: str, top_k: int
+        self, app_name: str, user_id: str, query: str, top_k: int | None
     ) -> ForgetProposal:
         """Search for memories to forget, and store them as a proposal."""
         memory = self._memory
@@ -624,7 +625,7 @@ class Forgetting:
         request = SearchRequest(
             key,
             query,
-            check_top_k(top_k, memory.limits),
+            check_top_k(top_k, memory.limits, default=5),
             ranking=ALONE,
             explain=True,
         )

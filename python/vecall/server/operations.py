@@ -20,10 +20,6 @@ from vecall.service.memory_service import MemoryService
 _USER = "/apps/{app}/users/{user}"
 
 
-DEFAULT_K = 5
-DEFAULT_PAGE = 100
-
-
 def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     """Return the operations.
 
@@ -33,15 +29,15 @@ def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     """
     operations = [
         *_of_sessions(),
-        *_of_memories(of_memory.max_top_k),
-        *_of_one_memory(of_memory.max_top_k),
+        *_of_memories(),
+        *_of_one_memory(),
         *of_lists(),
         *_of_the_server(),
     ]
     return [declared(each, limits, of_memory) for each in operations]
 
 
-def _of_memories(max_top_k: int) -> list[Operation]:
+def _of_memories() -> list[Operation]:
     """Operations on a user's memories."""
     return [
         Operation(
@@ -66,7 +62,6 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             handler=handlers.run,
             calls=MemoryService.search_memory,
             renamed={"top_k": "k"},
-            defaults={"top_k": min(DEFAULT_K, max_top_k)},
             body="Search",
             answer="Found",
             repeat="always",
@@ -90,7 +85,6 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             handler=handlers.run,
             calls=MemoryService.list_memories,
             left_out=("filter", "include_expired"),
-            defaults={"limit": min(DEFAULT_PAGE, max_top_k)},
             answer="Page",
             errors=(404,),
             repeat="always",
@@ -102,7 +96,6 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             access="read",
             handler=handlers.run,
             calls=MemoryService.list_memories,
-            defaults={"limit": min(DEFAULT_PAGE, max_top_k)},
             body="ListWhere",
             answer="Page",
             errors=(404,),
@@ -178,7 +171,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
     ]
 
 
-def _of_one_memory(max_top_k: int) -> list[Operation]:
+def _of_one_memory() -> list[Operation]:
     """Operations on one memory."""
     return [
         Operation(
@@ -235,7 +228,6 @@ def _of_one_memory(max_top_k: int) -> list[Operation]:
             handler=handlers.run,
             calls=MemoryService.explain_memory,
             renamed={"top_k": "k"},
-            defaults={"top_k": min(DEFAULT_K, max_top_k)},
             body="Explain",
             answer="Explanation",
             errors=(404,),

@@ -807,7 +807,7 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         state: State = "live",
         cursor: str | None = None,
-        limit: Count = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -819,7 +819,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held for review).
             cursor: The `next` of the previous page, which is the id of its last memory.
-            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
@@ -904,7 +904,7 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         prefix: str = "",
         after: str | None = None,
-        limit: int = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> Page[ListedSession]:
@@ -918,7 +918,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             prefix: Only sessions whose ids begin with this text.
             after: Only sessions after this one: the `next` of the previous page.
-            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             include_expired: As in `list_memories`.
 
@@ -1009,7 +1009,7 @@ class SyncMemoryService(ClosesBlocking):
         )
 
     def propose_forget(
-        self, *, app_name: str, user_id: str, query: str, top_k: Count = 5
+        self, *, app_name: str, user_id: str, query: str, top_k: Count | None = None
     ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
@@ -1017,7 +1017,7 @@ class SyncMemoryService(ClosesBlocking):
             app_name: The app.
             user_id: The user.
             query: What to forget.
-            top_k: Maximum number of memories, at least 1.
+            top_k: Maximum number, 1 to `Limits.max_top_k`; the default is 5, or that.
 
         Returns:
             The memories that match about as well as the best one, and a token that
@@ -1106,7 +1106,12 @@ class SyncMemoryService(ClosesBlocking):
         )
 
     def conflicts(
-        self, *, app_name: str, user_id: str, limit: Count = 20, scope: Scope = "user"
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        limit: Count | None = None,
+        scope: Scope = "user",
     ) -> list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
@@ -1117,7 +1122,7 @@ class SyncMemoryService(ClosesBlocking):
         Args:
             app_name: The app.
             user_id: The user.
-            limit: Maximum number of pairs, at least 1.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 20, or that.
             scope: The memories' scope.
 
         Returns:

@@ -640,7 +640,7 @@ class SyncUserMemory:
         *,
         state: State = "live",
         cursor: str | None = None,
-        limit: Count = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -652,7 +652,7 @@ class SyncUserMemory:
         Args:
             state: "live", "archived" (not searched) or "quarantined" (held for review).
             cursor: The `next` of the previous page, which is the id of its last memory.
-            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
@@ -737,7 +737,7 @@ class SyncUserMemory:
         *,
         prefix: str = "",
         after: str | None = None,
-        limit: int = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> Page[ListedSession]:
@@ -748,7 +748,7 @@ class SyncUserMemory:
         Args:
             prefix: Only sessions whose ids begin with this text.
             after: Only sessions after this one: the `next` of the previous page.
-            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             include_expired: As in `list`.
 
@@ -825,14 +825,16 @@ class SyncUserMemory:
             **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
         )
 
-    def propose_forget(self, query: str, *, top_k: Count = 5) -> ForgetProposal:
+    def propose_forget(
+        self, query: str, *, top_k: Count | None = None
+    ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
 
         Args:
             query: What to forget.
-            top_k: Maximum number of memories, at least 1.
+            top_k: Maximum number, 1 to `Limits.max_top_k`; the default is 5, or that.
 
         Returns:
             The memories that match about as well as the best one, and a token that
@@ -907,14 +909,14 @@ class SyncUserMemory:
         )
 
     def conflicts(
-        self, *, limit: Count = 20, scope: Scope = "user"
+        self, *, limit: Count | None = None, scope: Scope = "user"
     ) -> builtins.list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
         See `MemoryService.conflicts`.
 
         Args:
-            limit: Maximum number of pairs, at least 1.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 20, or that.
             scope: The memories' scope.
 
         Returns:

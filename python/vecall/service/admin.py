@@ -153,7 +153,7 @@ class MemoryAdmin:
         return await run_async(self._admin.stats())
 
     async def list_apps(
-        self, *, prefix: str = "", after: str | None = None, limit: int = 100
+        self, *, prefix: str = "", after: str | None = None, limit: int | None = None
     ) -> Page[AppSummary]:
         """Return the apps that have memories, with counts, in order of their names.
 
@@ -162,7 +162,7 @@ class MemoryAdmin:
         Args:
             prefix: Only apps whose names begin with this text.
             after: Only apps after this one: the `next` of the previous page.
-            limit: Maximum number of apps, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
 
         Returns:
             A list with the attribute `next`, which is None at the end.
@@ -178,7 +178,7 @@ class MemoryAdmin:
         app_name: str,
         prefix: str = "",
         after: str | None = None,
-        limit: int = 100,
+        limit: int | None = None,
     ) -> Page[UserSummary]:
         """Return the users of an app who have memories, in order of their names.
 
@@ -189,7 +189,7 @@ class MemoryAdmin:
             app_name: The app.
             prefix: Only users whose names begin with this text.
             after: Only users after this one: the `next` of the previous page.
-            limit: Maximum number of users, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
 
         Returns:
             A list with the attribute `next`, which is None at the end.

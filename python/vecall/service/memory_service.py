@@ -1040,7 +1040,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         state: State = "live",
         cursor: str | None = None,
-        limit: Count = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -1052,7 +1052,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held for review).
             cursor: The `next` of the previous page, which is the id of its last memory.
-            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
@@ -1140,7 +1140,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         prefix: str = "",
         after: str | None = None,
-        limit: int = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> Page[ListedSession]:
@@ -1154,7 +1154,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             user_id: The user.
             prefix: Only sessions whose ids begin with this text.
             after: Only sessions after this one: the `next` of the previous page.
-            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             include_expired: As in `list_memories`.
 
@@ -1251,7 +1251,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @bound_as("propose_forget", "query")
     async def propose_forget(
-        self, *, app_name: str, user_id: str, query: str, top_k: Count = 5
+        self, *, app_name: str, user_id: str, query: str, top_k: Count | None = None
     ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
@@ -1259,7 +1259,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             app_name: The app.
             user_id: The user.
             query: What to forget.
-            top_k: Maximum number of memories, at least 1.
+            top_k: Maximum number, 1 to `Limits.max_top_k`; the default is 5, or that.
 
         Returns:
             The memories that match about as well as the best one, and a token that
@@ -1353,7 +1353,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @bound_as("conflicts")
     async def conflicts(
-        self, *, app_name: str, user_id: str, limit: Count = 20, scope: Scope = "user"
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        limit: Count | None = None,
+        scope: Scope = "user",
     ) -> list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
@@ -1364,7 +1369,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Args:
             app_name: The app.
             user_id: The user.
-            limit: Maximum number of pairs, at least 1.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 20, or that.
             scope: The memories' scope.
 
         Returns:

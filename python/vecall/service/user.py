@@ -649,7 +649,7 @@ class UserMemory:
         *,
         state: State = "live",
         cursor: str | None = None,
-        limit: Count = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         filter: FilterLike | None = None,
         include_expired: bool = False,
@@ -661,7 +661,7 @@ class UserMemory:
         Args:
             state: "live", "archived" (not searched) or "quarantined" (held for review).
             cursor: The `next` of the previous page, which is the id of its last memory.
-            limit: Maximum number of memories, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
@@ -746,7 +746,7 @@ class UserMemory:
         *,
         prefix: str = "",
         after: str | None = None,
-        limit: int = 100,
+        limit: Count | None = None,
         scope: Scope = "user",
         include_expired: bool = False,
     ) -> Page[ListedSession]:
@@ -757,7 +757,7 @@ class UserMemory:
         Args:
             prefix: Only sessions whose ids begin with this text.
             after: Only sessions after this one: the `next` of the previous page.
-            limit: Maximum number of sessions, 1 to `Limits.max_top_k`.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 100, or that.
             scope: The memories' scope.
             include_expired: As in `list`.
 
@@ -838,14 +838,16 @@ class UserMemory:
             **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
         )
 
-    async def propose_forget(self, query: str, *, top_k: Count = 5) -> ForgetProposal:
+    async def propose_forget(
+        self, query: str, *, top_k: Count | None = None
+    ) -> ForgetProposal:
         """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
 
         Args:
             query: What to forget.
-            top_k: Maximum number of memories, at least 1.
+            top_k: Maximum number, 1 to `Limits.max_top_k`; the default is 5, or that.
 
         Returns:
             The memories that match about as well as the best one, and a token that
@@ -924,14 +926,14 @@ class UserMemory:
         )
 
     async def conflicts(
-        self, *, limit: Count = 20, scope: Scope = "user"
+        self, *, limit: Count | None = None, scope: Scope = "user"
     ) -> builtins.list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
         See `MemoryService.conflicts`.
 
         Args:
-            limit: Maximum number of pairs, at least 1.
+            limit: Maximum number, 1 to `Limits.max_top_k`; the default is 20, or that.
             scope: The memories' scope.
 
         Returns:

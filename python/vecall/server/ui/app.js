@@ -6,7 +6,7 @@
 "use strict";
 
 const BASE = location.pathname.replace(/\/ui$/, "");
-const PAGE = 50;
+const TURNS = 500; // of a session that are put in order together
 const UNDO_MS = 60_000;
 const LONG = 1_200; // characters of a text that are shown at first
 const main = document.getElementById("main");
@@ -180,7 +180,7 @@ function userOf(app, user) {
   const one = (id) => `${root}/memories/${segment(id)}`;
   return {
     app, user, root,
-    list: (body) => ask("POST", `${root}/memories/list`, { body: { limit: PAGE, ...body } }),
+    list: (body) => ask("POST", `${root}/memories/list`, { body }),
     count: (body) => ask("POST", `${root}/memories/count`, { body }).then(({ count: n }) => n),
     get: (id) => ask("GET", one(id)),
     history: (id) => ask("GET", `${one(id)}/history`),
@@ -567,7 +567,7 @@ async function appsView(_, query) {
   let only = null;
   let all = 0;
   const found = await pages(list, async (after) => {
-    const { apps, next } = await ask("GET", "/apps", { query: { prefix: query.prefix, after, limit: PAGE } });
+    const { apps, next } = await ask("GET", "/apps", { query: { prefix: query.prefix, after } });
     all += apps.length;
     only = apps[0]?.app_name;
     return { items: apps, next };
@@ -586,7 +586,7 @@ async function appsView(_, query) {
 async function usersView([app], query) {
   const list = table([["Person"], ["Memories", "n"], ["Sessions", "n"], ["Size", "n late"], ["First", "late"], ["Last change", "late"]], "People");
   const found = await pages(list, async (after) => {
-    const { users, next } = await ask("GET", `/apps/${segment(app)}/users`, { query: { prefix: query.prefix, after, limit: PAGE } });
+    const { users, next } = await ask("GET", `/apps/${segment(app)}/users`, { query: { prefix: query.prefix, after } });
     return { items: users, next };
   }, (user) => make("tr", {},
     make("td", {}, make("a", { href: address({ app, user: user.user_id }) }, said(user.user_id))),
@@ -619,7 +619,7 @@ async function userView([app, user, tab = "memories", argument], query) {
 
 function stateList(whose, state, filter, none) {
   return pages(make("ul", { class: "cards" }), async (cursor) => {
-    const body = { state, ...(cursor === undefined ? {} : { cursor }), ...(Object.keys(filter).length ? { filter } : {}) };
+    const body = { state, cursor, ...(Object.keys(filter).length ? { filter } : {}) };
     const { memories, next } = await whose.list(body);
     return { items: memories, next };
   }, (entry) => card(whose, entry, { state }), none);
@@ -642,7 +642,7 @@ const USER_VIEWS = {
   async sessions(whose, query) {
     const list = table([["Session"], ["Memories", "n"], ["First", "late"], ["Last"]], "Sessions");
     const found = await pages(list, async (after) => {
-      const { sessions, next } = await whose.sessions({ prefix: query.prefix, after, limit: PAGE });
+      const { sessions, next } = await whose.sessions({ prefix: query.prefix, after });
       return { items: sessions, next };
     }, (session) => make("tr", {},
       make("td", {}, make("a", { href: address(whose, "session", session.session_id) }, said(session.session_id))),
@@ -654,8 +654,14 @@ const USER_VIEWS = {
   async session(whose, _, id) {
     let day = "";
     const list = await pages(make("ol", { class: "cards" }), async (cursor) => {
-      const { memories, next } = await whose.list({ filter: { session_id: id }, limit: 500, ...(cursor === undefined ? {} : { cursor }) });
-      return { items: memories.sort((a, b) => timeOf(a) - timeOf(b)), next };
+      const items = [];
+      let next = cursor;
+      do {
+        const page = await whose.list({ filter: { session_id: id }, cursor: next });
+        items.push(...page.memories);
+        next = page.next;
+      } while (next !== undefined && items.length < TURNS);
+      return { items: items.sort((a, b) => timeOf(a) - timeOf(b)), next };
     }, (entry) => {
       const now = dayOf(timeOf(entry));
       const mark = now === day ? null : make("li", { class: "day" }, now);
