@@ -94,7 +94,7 @@ def test_what_is_quarantined_is_shown_to_reviewers_alone(doors):
 
 
 def test_the_command_serves_behind_a_hook(tmp_path, monkeypatch):
-    """`--on-write module:function`; a token from `--review` releases."""
+    """`--on-write MODULE:NAME`; a token from `--review` releases."""
     (tmp_path / "rules_here.py").write_text(RULES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     bound = {"app": "hotel", "user": "alice", "review": True}

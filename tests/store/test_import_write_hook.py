@@ -238,7 +238,10 @@ def test_two_services_whose_hooks_import_into_each_other_do_not_wait_for_ever(
 
 
 def test_the_command_judges_an_import(open_service, tmp_path, monkeypatch, capsys):
-    """--on-write judges exports and plain lines, and says what it refused."""
+    """--on-write judges exports and plain lines, and says what it refused.
+
+    It is looked for in the current folder too, which a script's path does not have.
+    """
     (tmp_path / "rules_of_import.py").write_text(
         "from vecall.hooks import ALLOW, QUARANTINE, REJECT\n"
         "def judge(write):\n"
@@ -246,7 +249,7 @@ def test_the_command_judges_an_import(open_service, tmp_path, monkeypatch, capsy
         "    held = QUARANTINE if 'held' in text else ALLOW\n"
         "    return REJECT if 'refused' in text else held\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     origin = open_service()
     origin.sync.add_memory(**ALICE, memories=TEXTS[:3])
     file = exported(origin, tmp_path / "out")

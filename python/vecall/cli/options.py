@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -58,10 +57,14 @@ def chosen(given: str) -> EmbedderLike:
     """
     if given == "none":
         return None
-    module, colon, name = given.partition(":")
+    module, colon, _ = given.partition(":")
     if not colon or module in NAMES:
         return given
-    return _import_embedder(module, name)
+    names = ", ".join(NAMES)
+    known = f"auto, none, one of {names}, NAME:MODEL of one of these, or MODULE:NAME"
+    found = imported(given, "embedder", known)
+    made: EmbedderLike = found() if isinstance(found, type) else found
+    return made
 
 
 def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
@@ -86,25 +89,47 @@ def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
     return Reporting()
 
 
-def _import_embedder(module: str, name: str) -> EmbedderLike:
-    """Import a dotted name from a module; call a class without arguments."""
-    # Look in the current folder too: a script's sys.path has the script's folder only.
+def imported(given: str, option: str, expected: str) -> Any:
+    """Import what MODULE:NAME names, also from the current folder.
+
+    Args:
+        given: The value of the option.
+        option: The name of the option, without leading dashes.
+        expected: What it may be, for the error message.
+
+    Raises:
+        ConfigError: It cannot be imported.
+    """
+    module, _, name = given.partition(":")
+    # A script's sys.path has the script's folder only.
     sys.path.append(str(Path.cwd()))
     try:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        names = ", ".join(NAMES)
-        msg = (
-            f"embedder: expected auto, none, one of {names}, NAME:MODEL of one of "
-            "these, or MODULE:NAME of something that can be imported"
-        )
+        why = f"and its import raises {type(error).__name__}"
+        msg = f"{option}: expected {expected} that can be imported, {why}"
         raise ConfigError(msg) from error
     finally:
         sys.path.pop()
-    made: EmbedderLike = found() if isinstance(found, type) else found
-    return made
+    return found
+
+
+def named(given: str | None, option: str) -> Any:
+    """Import the function MODULE:NAME; return None for None.
+
+    Raises:
+        ConfigError: The name cannot be imported, or is not callable.
+    """
+    if given is None:
+        return None
+    expected = "MODULE:NAME of a function"
+    found = imported(given, option, expected)
+    if not callable(found):
+        msg = f"{option}: expected {expected}"
+        raise ConfigError(msg)
+    return found
 
 
 FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
@@ -371,29 +396,6 @@ def opened(
         ) as memory,
     ):
         yield memory
-
-
-def named(given: str | None, option: str) -> Any:
-    """Import the function module:name; return None for None.
-
-    Args:
-        given: The name.
-        option: The name of the command-line option, without leading dashes.
-
-    Raises:
-        ConfigError: The name cannot be imported, or is not callable.
-    """
-    if given is None:
-        return None
-    module, _, name = given.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        found = None
-    if not callable(found):
-        msg = f"{option}: expected MODULE:NAME of a function that can be imported"
-        raise ConfigError(msg)
-    return found
 
 
 def counted_reasons(left_out: Counter[str]) -> str:

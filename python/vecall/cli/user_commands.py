@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from pathlib import Path
@@ -134,19 +133,12 @@ def _import_summarizer(name: str | None) -> SummaryProvider | None:
     """
     if name is None:
         return None
-    module, _, attribute = name.partition(":")
-    if not module or not attribute:
-        msg = "--summarizer: expected MODULE:NAME"
-        raise ConfigError(msg)
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        msg = f"--summarizer: {type(error).__name__}: {error}"
-        raise ConfigError(msg) from None
+    expected = "MODULE:NAME of a function, or of an object with get_summaries,"
+    found = cli.imported(name, "summarizer", expected)
     if isinstance(found, SummaryProvider):
         return found
     if not callable(found):
-        msg = "--summarizer: expected a function, or an object with get_summaries"
+        msg = f"summarizer: expected {expected[:-1]}"
         raise ConfigError(msg)
     from vecall.summaries import LlmSummaryProvider
 
