@@ -233,16 +233,18 @@ def test_held_memories_are_approved_or_rejected(browser, opened):
     assert opened.texts("quarantined") == []
 
 
-def test_a_rejected_memory_is_deleted_after_a_question(browser, opened):
+def test_a_rejected_memory_waits_a_minute_and_is_deleted(browser, opened):
     show(browser, VIEWS["held"])
     do(browser, HELD, "Reject")
-    browser.button("Cancel").click()
-    browser.wait(lambda: not browser.find("//dialog"))
+    browser.says("Rejected: it is deleted in a minute.")
+    browser.wait(lambda: not browser.find(of(HELD)))
+    undo(browser)
+    browser.one(of(HELD))
     assert opened.texts("quarantined") == [HELD]
     do(browser, HELD, "Reject")
-    browser.button("Reject and delete").click()
-    browser.says("Rejected and deleted.")
-    assert opened.texts("quarantined") == []
+    browser.says("Rejected: it is deleted in a minute.")
+    browser.one("(//button[@aria-label='Close this message'])[last()]").click()
+    browser.wait(lambda: not opened.texts("quarantined"))
     assert HELD not in opened.texts()
 
 

@@ -228,7 +228,7 @@ function tell(text, { undo = null, end = null, about = null } = {}) {
   const close = () => {
     gone();
     return end?.().catch((error) => {
-      if (error.status !== 404) tell(`This was not deleted, it is archived: ${explained(error)}`, { about });
+      if (error.status !== 404) tell(`This was not deleted; it is kept, and not found: ${explained(error)}`, { about });
     });
   };
   const timer = setTimeout(close, undo ? UNDO_MS : 8_000);
@@ -373,9 +373,7 @@ function card(whose, entry, given = {}) {
         gone();
       }, "main", about));
       buttons.push(button("Reject", async () => {
-        if (!await confirmed("Reject this memory?", "It is deleted. This cannot be undone.", "Reject and delete")) return;
-        await whose.remove(entry);
-        tell("Rejected and deleted.", { about });
+        await remove(whose, [entry], "Rejected: it is deleted in a minute.", about);
         gone();
       }, "danger", about));
     }
