@@ -483,7 +483,7 @@ class Searcher:
             if answer.period is not None and answer.inside:
                 _reorder.lower_outside(found, answer.period, ranking.outside)
         if ranking.half_life is not None:
-            _reorder.decay(hits, rows, ranking.seconds_to_half, now)
+            _reorder.decay(hits, rows, cast("float", ranking.half_life), now)
         if ranking.reranker is not None and found:
             numbers = await call_of_ranking(
                 self._slow,
