@@ -3,7 +3,7 @@
     python -m bench.recall.fit_query_map
 
 Fitted on the project's own questions: the demo's and those of all files of
-bench/recall/conversations except people.jsonl and held-out-assistants.jsonl. LoCoMo and
+bench/recall/conversations but those that are held out (`bench.recall.sets`). LoCoMo and
 BEAM are not used either.
 """
 
@@ -17,10 +17,10 @@ from vecall.evaluation.runner import examples_of, fitted_map
 
 from bench import ROOT
 from bench.common import arguments
+from bench.recall.sets import HELD_OUT
 
 FOLDER = Path(__file__).parent / "conversations"
 MAPS = ROOT / "python/vecall/embedders/query_maps"
-HELD_OUT = ("people", "held-out-assistants")
 
 
 def main() -> None:

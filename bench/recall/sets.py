@@ -27,6 +27,9 @@ HELD_OUT = (
     "facts beside locomo",
     "locomo beside facts",
     "beam",
+    "passing",
+    "needs",
+    "messages",
 )
 """Sets with which nothing is fitted: no map of queries, no confidence."""
 
@@ -102,6 +105,7 @@ def all_sets(
         file = CONVERSATIONS / f"{name}.jsonl"
         if file.exists():
             yield from _readings(name, kind, read_jsonl(file, APP))
+    yield from _told_in_passing()
     facts = read_jsonl(CONVERSATIONS / "facts.jsonl", APP)
     yield from _mixed(facts, read_jsonl(CONVERSATIONS / "people.jsonl", APP), "people")
     if locomo is not None:
@@ -124,6 +128,30 @@ def _readings(name: str, kind: str, conversations: list[Conversation]) -> Iterat
     else:
         return
     yield Set(f"{name}, {reading}", kind, again, reading)
+
+
+def _told_in_passing() -> Iterator[Set]:
+    """What users of long-assistants say beside a request, asked for in three ways.
+
+    By a question, by a message whose need it meets in other words, and by a request
+    that depends on it.
+    """
+    chats = read_jsonl(CONVERSATIONS / "long-assistants.jsonl", APP)
+    sessions = {each.user_id: each.sessions for each in chats}
+    told = read_jsonl(CONVERSATIONS / "passing.jsonl", APP)
+    for name, category in _ASKED_AS.items():
+        lives = [
+            replace(
+                one,
+                sessions=[*sessions[one.user_id], *one.sessions],
+                questions=[each for each in one.questions if each.category == category],
+            )
+            for one in told
+        ]
+        yield Set(name, name, lives)
+
+
+_ASKED_AS = {"passing": "passing", "needs": "need", "messages": "message"}
 
 
 def _mixed(

@@ -13,6 +13,7 @@ from bench.recall.comparisons import (
     of_users,
 )
 from bench.recall.run import main, read, save
+from bench.recall.sets import all_sets
 
 FACTS = {"facts": "facts"}
 
@@ -158,3 +159,26 @@ def test_what_was_not_asked_for_is_not_compared(tmp_path, monkeypatch, option):
         base[base.index("code,facts")] = "code"
     monkeypatch.setattr("sys.argv", [*base, "--against", str(file)])
     assert main() == 0
+
+
+def test_what_is_told_in_passing_is_asked_for_in_three_ways_beside_one_chat():
+    names = ("passing", "needs", "messages")
+    found = {one.name: one for one in all_sets() if one.name in names}
+    assert list(found) == list(names)
+    evidence = set()
+    for one in found.values():
+        questions = [each for life in one.conversations for each in life.questions]
+        assert len({each.text for each in questions}) == 50
+        ids = [
+            (life.user_id, *q.evidence)
+            for life in one.conversations
+            for q in life.questions
+        ]
+        evidence.add(tuple(ids))
+        for life in one.conversations:
+            said = {str(e.id): e for session in life.sessions for e in session.events}
+            assert len(said) > 150  # most of them are of a chat about other things
+            assert all(
+                said[id_].author == "user" for q in life.questions for id_ in q.evidence
+            )
+    assert len(evidence) == 1  # each fact is asked for once in each way

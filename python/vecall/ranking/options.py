@@ -147,14 +147,6 @@ class Ranking:
             raise ConfigError(msg)
 
     @property
-    def seconds_to_half(self) -> float:
-        """The half-life in seconds; infinity if `half_life` is None."""
-        half_life = self.half_life
-        if isinstance(half_life, timedelta):
-            return half_life.total_seconds()
-        return math.inf if half_life is None else float(half_life)
-
-    @property
     def outside(self) -> float:
         """The factor on a memory outside of the period that the query names."""
         return self.weights.get("outside", _OUTSIDE)

@@ -274,30 +274,16 @@ _RRF = 60.0  # Cormack et al., "Reciprocal rank fusion …", 2009
 def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
     """Score by reciprocal rank fusion of the ranking by words and that by vectors."""
     scores = dict.fromkeys([hit.rid for hit, _ in found], 0.0)
-    for side in (_by_words, _by_vectors):
-        known = [(hit, row) for hit, row in found if side(hit) is not None]
+    by_words = [(hit.lexical, hit, row) for hit, row in found if hit.lexical]
+    by_vectors = [(hit.similarity, hit, row) for hit, row in found]
+    for side in (by_words, [one for one in by_vectors if not math.isnan(one[0])]):
         # Ties, as everywhere: the newer memory, then the smaller id.
-        known.sort(key=partial(_hit_sort_key, side))
-        for rank, (hit, _) in enumerate(known, 1):
+        side.sort(key=lambda one: (-one[0], -one[2].time, one[2].id))
+        for rank, (_, hit, _) in enumerate(side, 1):
             scores[hit.rid] += 1.0 / (_RRF + rank)
     for hit, _ in found:
         hit.score = scores[hit.rid]
         _note(hit, "rrf", hit.score)
-
-
-def _hit_sort_key(
-    side: Callable[[Hit], float | None], pair: tuple[Hit, Row]
-) -> tuple[float, float, str]:
-    hit, row = pair
-    return (-(side(hit) or 0.0), -row.time, row.id)
-
-
-def _by_words(hit: Hit) -> float | None:
-    return hit.lexical or None  # no rank without a common word
-
-
-def _by_vectors(hit: Hit) -> float | None:
-    return None if math.isnan(hit.similarity) else hit.similarity
 
 
 def lower_outside(

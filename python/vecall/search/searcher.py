@@ -483,7 +483,7 @@ class Searcher:
             if answer.period is not None and answer.inside:
                 _reorder.lower_outside(found, answer.period, ranking.outside)
         if ranking.half_life is not None:
-            _reorder.decay(hits, rows, ranking.seconds_to_half, now)
+            _reorder.decay(hits, rows, cast("float", ranking.half_life), now)
         if ranking.reranker is not None and found:
             numbers = await call_of_ranking(
                 self._slow,
@@ -716,20 +716,13 @@ def _options(request: SearchRequest) -> dict[str, Any]:
         if conditions.not_session_id is not None:
             names = several(conditions.not_session_id)
             options["without_sessions"] = list(map(name_key, names))
-        if isinstance(conditions.author, str):
-            options["author"] = name_key(conditions.author)
-        if isinstance(conditions.kind, str):
-            options["kind"] = name_key(conditions.kind)
-        if conditions.after is not None:
-            options["after"] = to_micros(to_seconds(conditions.after, "filter.after"))
-        if conditions.before is not None:
-            options["before"] = to_micros(
-                to_seconds(conditions.before, "filter.before")
-            )
-    if request.min_similarity is not None:
-        options["min_similarity"] = request.min_similarity
-    if request.only is not None:
-        options["only"] = request.only
-    if request.without is not None:
-        options["without"] = request.without
+        for name in ("author", "kind"):
+            if isinstance(value := getattr(conditions, name), str):
+                options[name] = name_key(value)
+        for name in ("after", "before"):
+            if (moment := getattr(conditions, name)) is not None:
+                options[name] = to_micros(to_seconds(moment, f"filter.{name}"))
+    for name in ("min_similarity", "only", "without"):
+        if (value := getattr(request, name)) is not None:
+            options[name] = value
     return options

@@ -130,25 +130,37 @@ def cleaned(memory: MemoryEntry) -> MemoryEntry:
 
 
 def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
-    """Return memories to show, with notes on earlier and later versions of a statement.
+    """Return memories to show, with those together that look like versions of one.
 
-    The order is that of the search: what looks like a version may be about another.
+    Statements of different dates about one thing follow each other, newest first, where
+    the best of them was found. Notes say which is later. A search itself keeps its
+    order, as what looks like a version may be about another.
     """
     versions: dict[int, str] = {}
+    together = [[at] for at in range(len(memories))]
     dated = [
         (moment, at)
         for at, each in enumerate(memories)
         if each.session_id is None and (moment := _moment(each)) is not None
     ]
-    newest_first = sorted(dated[:_MOST_COMPARED], reverse=True)
+    newest_first = sorted(dated[:_MOST_COMPARED], key=lambda one: (-one[0], one[1]))
     for (late, at), (early, other) in combinations(newest_first, 2):
-        if late > early and other not in versions:
-            like = likeness(memories[at].text, memories[other].text)
-            if like.score >= PROPOSED:
-                versions.setdefault(at, f"later than the statement of {to_iso(early)}")
-                versions[other] = f"earlier; the statement of {to_iso(late)} is later"
+        if late == early:
+            continue
+        if likeness(memories[at].text, memories[other].text).score >= PROPOSED:
+            versions.setdefault(at, f"later than the statement of {to_iso(early)}")
+            later = f"earlier; the statement of {to_iso(late)} is later"
+            versions.setdefault(other, later)
+            own, others = together[at], together[other]
+            if own is not others:
+                own += others
+                for each in others:
+                    together[each] = own
+    by_date = {at: place for place, (_, at) in enumerate(newest_first)}
     return [
-        Piece(cleaned(each), None, versions.get(n)) for n, each in enumerate(memories)
+        Piece(cleaned(memories[at]), None, versions.get(at))
+        for group in {id(group): group for group in together}.values()
+        for at in sorted(group, key=lambda one: by_date.get(one, 0))
     ]
 
 

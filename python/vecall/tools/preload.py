@@ -294,24 +294,21 @@ class PreloadMemory(MemoryTool):
             return ShownBlock()
 
     def _shown(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
-        found, pieces = list(given), set[int]()
-        if self._max_tokens is not None:
+        if self._max_tokens is None:
+            pieces = pieces_of(given)
+        else:
             one = MemoryEntry(".")
             frame = 2 * self._block_cost([one]) - self._block_cost([one, one])
-            cut = bounded(
-                found,
+            pieces = bounded(
+                given,
                 query,
                 self._max_tokens - frame,
                 lambda piece: self._block_cost([marked(piece)]) - frame,
             )
-            pieces = {at for at, piece in enumerate(cut) if piece.cut}
-            found = [
-                marked(piece._replace(memory=each) if piece.cut is None else piece)
-                for each, piece in zip(found, cut, strict=True)
-            ]
-            pieces = {id(found[at]) for at in pieces}
-        else:
-            found = list(map(marked, pieces_of(found)))
+        found = list(map(marked, pieces))
+        is_cut = {
+            id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
+        }
         shown = [
             each for each in found if self._fits_budget(render([each], **self._look))
         ]
@@ -320,7 +317,7 @@ class PreloadMemory(MemoryTool):
             if self._fits_budget(block):
                 return ShownBlock(block, frozenset(map(key_of, shown)))
             # Drop a cut text before a whole one.
-            cut_ones = [at for at, each in enumerate(shown) if id(each) in pieces]
+            cut_ones = [at for at, each in enumerate(shown) if id(each) in is_cut]
             places = cut_ones or list(range(len(shown)))
             del shown[places[_least_relevant_index([shown[at] for at in places])]]
         return ShownBlock()
