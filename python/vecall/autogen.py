@@ -31,6 +31,7 @@ from vecall.errors import ConfigError, InvalidTypeError
 from vecall.prompts.render import counter, render
 from vecall.service.memory_service import MemoryService
 from vecall.tools.base import at_least_one
+from vecall.tools.output import marked, pieces_of
 from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
 from vecall.validation import checked_owner
@@ -210,7 +211,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             _log.warning("nothing was recalled: %s", type(error).__name__)
         count = counter(None)
         while shown:
-            block = render(shown, "secure")
+            block = render([*map(marked, pieces_of(shown))], "secure")
             if count(block) <= self._max_tokens:
                 await model_context.add_message(SystemMessage(content=block))
                 break

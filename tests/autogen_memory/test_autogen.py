@@ -182,6 +182,19 @@ def test_a_context_gets_the_memories_for_the_last_question_once(memory):
     assert len(texts(given)) == 4
 
 
+def test_versions_of_a_statement_stand_together_newest_first(service):
+    memory = VecallMemory(service, "hotel", "alice", min_confidence=0)
+    facts = [
+        {"content": f"The wedding is on the {day}.", "timestamp": 1.7e9 + 86_400 * day}
+        for day in (5, 17)
+    ]
+    service.sync.add_memory(app_name="hotel", user_id="alice", memories=facts)
+    given = context(asked("On which day is the wedding?"))
+    asyncio.run(memory.update_context(given))
+    newer, older = (texts(given)[1].index(each["content"]) for each in facts[::-1])
+    assert newer < texts(given)[1].index("later than the statement") < older
+
+
 def test_an_answer_or_an_image_is_no_question(memory):
     added(memory, content("The zebra is fast."))
     for messages in (

@@ -1115,9 +1115,8 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
-        Nothing is changed. `add_memory` with the later memory and `supersedes` with the
-        id of the earlier one accepts a proposal. Turns and summaries are left out; the
-        newest 5,000 other memories are compared.
+        Nothing is changed. `add_memory` with the later memory, which `supersedes` the
+        id of the earlier one, accepts a proposal. The newest 5,000 facts are compared.
 
         Args:
             app_name: The app.

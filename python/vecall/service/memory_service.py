@@ -130,7 +130,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     _memory_type = WritesAndSearches
     _warns_of_raw_turns = True
-
     _memory: WritesAndSearches
     _reads: Reads
     _deletion: Deletion
@@ -140,7 +139,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _corrections: Corrections
     _consolidator: Consolidator
     _forgetting: Forgetting
-
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
     @known_options
@@ -1362,9 +1360,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     ) -> list[Conflict]:
         """Propose pairs of statements that may contradict or update each other.
 
-        Nothing is changed. `add_memory` with the later memory and `supersedes` with the
-        id of the earlier one accepts a proposal. Turns and summaries are left out; the
-        newest 5,000 other memories are compared.
+        Nothing is changed. `add_memory` with the later memory, which `supersedes` the
+        id of the earlier one, accepts a proposal. The newest 5,000 facts are compared.
 
         Args:
             app_name: The app.
