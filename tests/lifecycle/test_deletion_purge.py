@@ -17,6 +17,7 @@ from helpers.campaigns import SCALE
 from helpers.embedders import Recorder
 from helpers.processes import child, run, said, tell
 from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService
+from vecall.store import examine
 
 APPS = ["app", "app/x", "APP"]
 USERS = ["alice", "x/alice", "Alice"]
@@ -297,6 +298,19 @@ def test_forgetting_leaves_neither_name_nor_id(open_service, tmp_path):
     service.sync.admin.purge()
     assert seen_in(folder, [users[1], app]) == []
     assert service.sync.admin.stats()["users"] == 0
+
+
+def test_a_purge_that_is_the_first_write_counts_what_it_hides(open_service, tmp_path):
+    path = tmp_path / "m.db"
+    service = open_service(path)
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    service.sync.delete_user(**ALICE)
+    service.close()
+    again = open_service(path)
+    again.sync.admin.purge()
+    assert again.sync.admin.list_apps() == []
+    again.close()
+    assert [each for each in examine(path) if each.level == "error"] == []
 
 
 def test_a_purge_gives_the_disk_back(open_service, tmp_path):
