@@ -300,17 +300,22 @@ def test_forgetting_leaves_neither_name_nor_id(open_service, tmp_path):
     assert service.sync.admin.stats()["users"] == 0
 
 
-def test_a_purge_that_is_the_first_write_counts_what_it_hides(open_service, tmp_path):
-    path = tmp_path / "m.db"
-    service = open_service(path)
-    service.sync.add_memory(**ALICE, memories=["zebra"])
-    service.sync.delete_user(**ALICE)
+def test_a_purge_that_is_the_first_write_leaves_no_app_without_users(
+    open_service, tmp_path
+):
+    """What a file counts of an app goes when its last user does, under its name."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    service = open_service(folder / "m.db")
+    gone = scope("application0002x", "someone0003x")
+    service.sync.add_memory(**gone, memories=["zebra"])
+    service.sync.delete_user(**gone)
     service.close()
-    again = open_service(path)
-    again.sync.admin.purge()
-    assert again.sync.admin.list_apps() == []
-    again.close()
-    assert [each for each in examine(path) if each.level == "error"] == []
+    service = open_service(folder / "m.db")
+    service.sync.admin.purge()
+    assert seen_in(folder, list(gone.values())) == []
+    service.close()
+    assert [each for each in examine(folder / "m.db") if each.level == "error"] == []
 
 
 def test_a_purge_gives_the_disk_back(open_service, tmp_path):
