@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from vecall import StorageError
 from vecall.store.file import counters, schema
+from vecall.store.file.connections import connect
 from vecall.store.file.database import Database
 
 SETTINGS = (
@@ -63,6 +64,20 @@ def test_an_error_that_is_not_of_the_disk_leaves_the_connection(tmp_path):
     with database.exclusive() as connection:
         assert connection is first
     database.close()
+
+
+class ThatSqliteOpensReadOnly(Database):
+    """As it does without a word where it may not write a file."""
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.path, self.expiry_clock, "mode=ro")
+
+
+def test_a_connection_that_cannot_write_is_refused_at_once(tmp_path):
+    Database(tmp_path / "m.db", "process").close()
+    with pytest.raises(StorageError, match="readonly"):
+        ThatSqliteOpensReadOnly(tmp_path / "m.db", "process")
+    Database(tmp_path / "m.db", "process").close()
 
 
 def triggers(database: Database) -> set[str]:
