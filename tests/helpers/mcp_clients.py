@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from helpers import processes
+
 PROGRAM = [sys.executable, "-m", "vecall.cli.main", "mcp", "--embedder", "none"]
+_SCRIPT = "import sys; from vecall.cli.main import main; sys.exit(main())"
+_IMPORTS = "vecall.cli.main vecall.mcp vecall.mcp.server"
 
 
 class LineClient:
     """A process that serves over stdio, and the lines that it reads and writes."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: processes.Process) -> None:
         self.process = process
         self._number = 0
 
@@ -24,13 +27,13 @@ class LineClient:
         if not isinstance(line, bytes):
             line = json.dumps({"jsonrpc": "2.0", **line}).encode()
         assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
+        self.process.stdin.buffer.write(line + b"\n")
+        self.process.stdin.buffer.flush()
 
     def get(self) -> dict[str, Any]:
         """The next message; nothing else may come."""
         assert self.process.stdout is not None
-        message = json.loads(self.process.stdout.readline())
+        message = json.loads(self.process.stdout.buffer.readline())
         assert message["jsonrpc"] == "2.0"
         return message
 
@@ -77,23 +80,25 @@ class LineClient:
 
 
 @contextmanager
-def started(path: Path, *more: str, program: list[str] = PROGRAM) -> Iterator[Any]:
-    """A process that serves a file over stdio."""
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [*program, "--path", str(path), *more], stdin=pipe, stdout=pipe, stderr=pipe
-    )
+def started(path: Path, *more: str, embedder: str = "none") -> Iterator[Any]:
+    """A process that serves a file over stdio, forked as those of `processes`."""
+    words = ["mcp", "--embedder", embedder, "--path", path, *more]
+    process = processes.piped(_SCRIPT, *words, imports=_IMPORTS)
     try:
         yield LineClient(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 @contextmanager
-def over_stdio(path: Path, *more: str, program: list[str] = PROGRAM) -> Iterator[Any]:
+def over_stdio(path: Path, *more: str, embedder: str = "none") -> Iterator[Any]:
     """A process after the handshake."""
-    with started(path, *more, program=program) as client:
+    with started(path, *more, embedder=embedder) as client:
         client.initialize()
         yield client
 

@@ -36,6 +36,11 @@ def started(script: str, *arguments: object, imports: str = "") -> Process:
     return _started(script, arguments, imports, None, None, None)
 
 
+def piped(script: str, *arguments: object, imports: str = "") -> Process:
+    """As `started`, with three pipes."""
+    return _started(script, arguments, imports, PIPE, PIPE, PIPE)
+
+
 @contextmanager
 def child(script: str, *arguments: object, imports: str = "") -> Iterator[Process]:
     """A Python process with pipes, killed at the end whatever happens.
@@ -59,7 +64,7 @@ def run(
     timeout_s: float = 60.0,
 ) -> subprocess.CompletedProcess[str]:
     """What a Python process prints, forked as that of `child`, and how it ends."""
-    process = _started(script, arguments, imports, PIPE, PIPE, PIPE)
+    process = piped(script, *arguments, imports=imports)
     try:
         out, err = process.communicate(stdin, timeout_s)
     finally:

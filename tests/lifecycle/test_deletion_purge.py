@@ -17,6 +17,7 @@ from helpers.campaigns import SCALE
 from helpers.embedders import Recorder
 from helpers.processes import child, run, said, tell
 from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService
+from vecall.store import examine
 
 APPS = ["app", "app/x", "APP"]
 USERS = ["alice", "x/alice", "Alice"]
@@ -297,6 +298,24 @@ def test_forgetting_leaves_neither_name_nor_id(open_service, tmp_path):
     service.sync.admin.purge()
     assert seen_in(folder, [users[1], app]) == []
     assert service.sync.admin.stats()["users"] == 0
+
+
+def test_a_purge_that_is_the_first_write_leaves_no_app_without_users(
+    open_service, tmp_path
+):
+    """What a file counts of an app goes when its last user does, under its name."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    service = open_service(folder / "m.db")
+    gone = scope("application0002x", "someone0003x")
+    service.sync.add_memory(**gone, memories=["zebra"])
+    service.sync.delete_user(**gone)
+    service.close()
+    service = open_service(folder / "m.db")
+    service.sync.admin.purge()
+    assert seen_in(folder, list(gone.values())) == []
+    service.close()
+    assert [each for each in examine(folder / "m.db") if each.level == "error"] == []
 
 
 def test_a_purge_gives_the_disk_back(open_service, tmp_path):

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.mcp_clients import LineClient
@@ -59,7 +58,7 @@ def test_the_printed_command_serves_the_default_file(tmp_path, monkeypatch, caps
     main(["mcp", "--config", "zed", "--embedder", "none"])
     command = command_of("zed", capsys.readouterr().out)
     pipe = subprocess.PIPE
-    process: Any = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     try:
         client = LineClient(process)
         client.initialize()

@@ -81,13 +81,12 @@ def test_the_client_of_the_sdk_uses_tools_resources_and_prompts(tmp_path):
 def test_the_output_carries_nothing_but_the_protocol(tmp_path, monkeypatch):
     (tmp_path / "noisy_embedder.py").write_text(NOISY)
     monkeypatch.chdir(tmp_path)
-    program = [*PROGRAM[:-1], "noisy_embedder:Noisy"]
-    with over_stdio(tmp_path / "memory.db", program=program) as client:
+    with over_stdio(tmp_path / "memory.db", embedder="noisy_embedder:Noisy") as client:
         assert client.call("add_memory", text="an okapi")["status"] == "remembered"
         assert client.call("search_memory", query="okapi")["memories"]
         out, err = client.process.communicate(timeout=20)
-    assert out == b""
-    for printed in (b"printed", b"written", b"echoed"):
+    assert out == ""
+    for printed in ("printed", "written", "echoed"):
         assert printed in err
     assert client.process.returncode == 0
 
@@ -296,6 +295,6 @@ def test_a_file_that_cannot_be_served_is_named_without_a_trace(tmp_path):
     with started(tmp_path / "other.db") as client:
         out, err = client.process.communicate(timeout=20)
     assert client.process.returncode == 1
-    assert out == b""
-    assert b"other.db" in err
-    assert b"Traceback" not in err
+    assert out == ""
+    assert "other.db" in err
+    assert "Traceback" not in err

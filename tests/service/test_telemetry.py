@@ -114,7 +114,8 @@ def test_each_operation_is_one_span_and_is_counted_in_the_metrics(
     assert counted(lasted, "count") == times
     assert all(point["sum"] > 0.0 for point in lasted)
     assert lasted[0]["explicit_bounds"][0] == 1e-5
-    assert sum(point["sum"] for point in lasted) < elapsed
+    # In seconds; a moment is in two operations while `explain` searches.
+    assert sum(point["sum"] for point in lasted) < 2 * elapsed
     totals: dict[str, Counter[str]] = {}
     for name, numbers in done:
         for kind, number in numbers.items():

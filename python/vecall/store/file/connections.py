@@ -282,11 +282,23 @@ class _TimedConnection(sqlite3.Connection):
 class LockedConnection:
     """A connection and the lock under which it is used."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Start with a working connection."""
-        self.connection = connection
+    connection: sqlite3.Connection
+
+    def __init__(self, connection: sqlite3.Connection | None) -> None:
+        """Start with a working connection, or with one that is opened when needed."""
         self.lock = threading.RLock()
-        self.broken = False  # by an error of the disk, or a fork; to be reconnected
+        self.counts = False  # whether `count_writes` has prepared the connection
+        # Closed, by a fork or not needed yet, or by an error of the disk: to be opened.
+        self.broken = connection is None
+        if connection is not None:
+            self.connection = connection
+
+    def close(self) -> None:
+        """Close the connection, if one is open."""
+        self.broken = True
+        self.counts = False
+        if hasattr(self, "connection"):
+            self.connection.close()
 
 
 def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:

@@ -217,4 +217,4 @@ def count_writes(connection: sqlite3.Connection) -> None:
 
 def _statements() -> Iterator[str]:
     for head, body in _TRIGGERS.items():
-        yield f"CREATE TEMP TRIGGER {head} BEGIN {body} END"
+        yield f"CREATE TEMP TRIGGER IF NOT EXISTS {head} BEGIN {body} END"

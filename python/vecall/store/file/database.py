@@ -179,12 +179,9 @@ class Database:
     def _open(self) -> None:
         with storage_errors:
             self._writer = LockedConnection(self._connect())
-            self._peek = self._writer
+            self._peek = self._writer if self.path is None else LockedConnection(None)
             try:
-                schema.check_origin(self._writer.connection)
-                self._prepare_file()
-                if self.path is not None:
-                    self._peek = LockedConnection(self._connect())
+                self._prepare_file(schema.check_origin(self._writer.connection))
                 with self.read_transaction() as connection:
                     self.uuid = schema.check_whole(connection)
                     self.expiry_clock.advance_to(load_checkpoint(connection))
@@ -194,28 +191,27 @@ class Database:
                 with self._pass_gate(), suppress(sqlite3.Error):
                     save_boot(self._writer.connection, self.expiry_clock)
             except BaseException:
-                for connection in (
-                    *self._idle,
-                    self._peek.connection,
-                    self._writer.connection,
-                ):
+                for connection in self._idle:
                     connection.close()
                 self._idle.clear()
+                self._writer.close()
                 self._close_gate()
                 raise
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, self.expiry_clock)
 
-    def _prepare_file(self) -> None:
-        if self.path is not None:
-            self._gate = open_gate(self.path)
-            self._pass_gate = partial(self._gate.hold, _GATE_TIMEOUT_S)
-            with self._pass_gate():
-                self._set_up_writer()
+    def _prepare_file(self, version: int) -> None:
+        connection = self._writer.connection
+        if self.path is None:
+            schema.create_in_memory(connection)
+            return
+        self._gate = open_gate(self.path)
+        self._pass_gate = partial(self._gate.hold, _GATE_TIMEOUT_S)
         with self._pass_gate():
-            schema.migrate(self._writer.connection)
-        count_writes(self._writer.connection)
+            self._set_up_writer()
+            if version < schema.NEWEST:
+                schema.migrate(connection)
         self.has_room(0)
 
     def _set_up_writer(self) -> None:
@@ -230,7 +226,7 @@ class Database:
         # If SQLite cannot open the file for writing, it silently opens it read-only and
         # does not retry. This probe fails then.
         execute("BEGIN IMMEDIATE")
-        execute("CREATE TABLE probe (x)")
+        execute("PRAGMA user_version = 0")
         execute("ROLLBACK")
 
     @contextmanager
@@ -264,6 +260,9 @@ class Database:
         with self._writer.lock, self._pass_gate(), storage_errors:
             connection = self._usable_connection(self._writer)
             try:
+                if not self._writer.counts:
+                    count_writes(connection)
+                    self._writer.counts = True
                 yield connection
             except BaseException as error:
                 free_frames(error)
@@ -346,8 +345,7 @@ class Database:
             connection.close()
         self._idle.clear()
         for channel in (self._peek, self._writer):
-            channel.connection.close()
-            channel.broken = True
+            channel.close()
         return True
 
     def reopen(self) -> None:
@@ -425,7 +423,7 @@ class Database:
                 connection.close()
             for channel in (self._peek, self._writer):
                 with channel.lock:
-                    channel.connection.close()
+                    channel.close()
         self._close_gate()
         self._ended = True
 
@@ -438,11 +436,10 @@ class Database:
         if channel.broken or self._closed:
             self._check_open()
             with suppress(sqlite3.Error):
-                channel.connection.close()
+                channel.close()
             channel.connection = self._connect()
             if channel is self._writer:
                 self._set_up_writer()
-                count_writes(channel.connection)
             channel.broken = False
         return channel.connection
 
@@ -521,8 +518,7 @@ class UnwritableDatabase(Database):
 
     _peeked: _State = None
 
-    def _prepare_file(self) -> None:
-        version = schema.check_origin(self._writer.connection)
+    def _prepare_file(self, version: int) -> None:
         if version < schema.NEWEST:
             msg = (
                 f"path: the file has schema {version} and cannot be brought to schema "

@@ -64,19 +64,18 @@ def require_plain(path: Path) -> None:
         msg = "path: the folder in which the file should lie does not exist"
         raise ConfigError(msg)
     for suffix in ("", "-wal", "-shm", ".lock", ".snap", ".reserve"):
-        if path.with_name(path.name + suffix).is_symlink():
-            what = "the file" if not suffix else f"<file>{suffix}"
-            msg = f"path: {what} is a symbolic link, which vecall does not follow"
-            raise ConfigError(msg)
-        _require_file(path.with_name(path.name + suffix), suffix)
+        _require_file(f"{path}{suffix}", suffix)
 
 
-def _require_file(path: Path, suffix: str) -> None:
+def _require_file(path: str, suffix: str) -> None:
     try:
-        about = path.lstat()
+        about = os.lstat(path)
     except OSError:
         return
     what = "the file" if not suffix else f"<file>{suffix}"
+    if stat.S_ISLNK(about.st_mode):
+        msg = f"path: {what} is a symbolic link, which vecall does not follow"
+        raise ConfigError(msg)
     if suffix == ".snap":
         return
     if not stat.S_ISREG(about.st_mode):

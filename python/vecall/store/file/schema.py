@@ -88,7 +88,8 @@ def _write_facts(connection: sqlite3.Connection, version: int) -> None:
         "created_at": repr(time.time()),
         "analysis": ANALYSIS_VERSION,
     }
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+    facts_sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+    connection.executemany(facts_sql, facts.items())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
@@ -378,7 +379,10 @@ def require_plain_tables(connection: sqlite3.Connection) -> None:
 
 
 def _require_known(connection: sqlite3.Connection, version: int) -> None:
-    found = _schema_objects(connection)
+    rows = _rows_of_schema(connection)
+    if rows == _made_by_migrations(version):
+        return
+    found = _comparable_objects(rows)
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
     if found != _known_objects(version):
@@ -389,11 +393,6 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
         raise CorruptFileError(msg)
 
 
-def _schema_objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    """The objects in the file's schema, except those that SQLite makes by itself."""
-    return _comparable_objects(_rows_of_schema(connection))
-
-
 def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     return connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
@@ -401,6 +400,7 @@ def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 
 def _comparable_objects(rows: Iterable[tuple[Any, ...]]) -> frozenset[tuple[str, ...]]:
+    """The objects in a schema, except those that SQLite makes by itself."""
     return frozenset(
         (kind, name, table, " ".join(str(sql).split()))
         for kind, name, table, sql in rows
@@ -415,11 +415,11 @@ def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
 
 
 @lru_cache(maxsize=16)
-def _made_by_migrations(version: int) -> tuple[tuple[Any, ...], ...]:
+def _made_by_migrations(version: int) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in _MIGRATIONS[:version]:
             migration(connection)
-        return tuple(_rows_of_schema(connection))
+        return _rows_of_schema(connection)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -428,7 +428,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     A new file gets the newest schema in one transaction. Each transaction reads the
     number again, because another process may migrate at the same time.
     """
-    while check_origin(connection) < NEWEST:
+    version = 0
+    while version < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = check_origin(connection)
@@ -436,6 +437,7 @@ def migrate(connection: sqlite3.Connection) -> None:
                 reached = version + 1 if version else NEWEST
                 step = _MIGRATIONS[version] if version else _create_newest_schema
                 step(connection)
+                version = reached
                 connection.execute(f"PRAGMA user_version = {reached}")
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
@@ -448,13 +450,43 @@ def migrate(connection: sqlite3.Connection) -> None:
             raise
 
 
+_COPIES_PAGES = hasattr(sqlite3.Connection, "deserialize")  # not before SQLite 3.36
+
+
+def create_in_memory(connection: sqlite3.Connection) -> None:
+    """Give a database in memory the newest schema.
+
+    To copy its pages takes a tenth of the time that its statements take.
+    """
+    if not _COPIES_PAGES:
+        migrate(connection)
+        return
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.deserialize(_newest_pages())
+        made.backup(connection)
+    _write_facts(connection, NEWEST)
+
+
+@lru_cache(maxsize=1)
+def _newest_pages() -> bytes:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        migrate(made)
+        return made.serialize()
+
+
 def _hash_of(connection: sqlite3.Connection) -> str:
     """A hash of the statements that made the tables and indexes."""
-    digest = blake2b(digest_size=16)
-    for row in connection.execute(
+    rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master "
         "WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
-    ):
+    )
+    return _hash_of_rows(tuple(rows))
+
+
+@lru_cache(maxsize=2 * NEWEST)
+def _hash_of_rows(rows: tuple[tuple[Any, ...], ...]) -> str:
+    digest = blake2b(digest_size=16)
+    for row in rows:
         digest.update(repr(row).encode())
     return digest.hexdigest()
 
