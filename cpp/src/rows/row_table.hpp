@@ -161,6 +161,24 @@ class RowTable {
     put(RowLayout::kNext, slot, to);
   }
 
+  // Calls look(at) with the way to a column that is read at many slots: at(slot) is
+  // where the row's bytes are. It is found once for all of them.
+  template <class Look>
+  auto with_column(RowLayout::Column column, Look look) const {
+    const std::size_t bytes = layout_->bytes(column);
+    if (mapped_) {
+      const auto* whole =
+          reinterpret_cast<const std::uint8_t*>(mapped_->columns[column]);
+      return look([whole, bytes](Slot slot) { return whole + bytes * slot; });
+    }
+    const std::size_t begin = layout_->begin(column, chunk_rows_);
+    return look([chunks = table_, begin, bytes](Slot slot) {
+      const auto* chunk =
+          reinterpret_cast<const std::uint8_t*>(chunks[slot / kChunkRows]);
+      return chunk + begin + bytes * (slot % kChunkRows);
+    });
+  }
+
   // The high planes of the rows from `slot` on, one after another to the chunk's end.
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
     return column(RowLayout::kHigh, slot);
@@ -233,7 +251,7 @@ class RowTable {
 
   [[nodiscard]] std::uint8_t* column(RowLayout::Column column,
                                      Slot slot) const noexcept {
-    if (mapped_) {
+    if (mapped_) [[unlikely]] {
       const std::byte* begin = mapped_->columns[column] + layout_->bytes(column) * slot;
       return reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(begin));
     }
@@ -244,7 +262,9 @@ class RowTable {
   }
   template <class T>
   [[nodiscard]] T get(RowLayout::Column of, Slot slot) const noexcept {
-    if (mapped_) return reinterpret_cast<const T*>(mapped_->columns[of])[slot];
+    if (mapped_) [[unlikely]] {
+      return reinterpret_cast<const T*>(mapped_->columns[of])[slot];
+    }
     const std::byte* chunk = table_[slot / kChunkRows];
     return reinterpret_cast<const T*>(
         chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows];
