@@ -142,7 +142,7 @@ class ReentrantCallError(VecallError):
 
 
 class ReadOnlyError(VecallError, PermissionError):
-    """The memory service or the index was opened to be read only; nothing changed."""
+    """The memory service was opened to be read only; nothing was written."""
 
 
 class ScopeError(VecallError, PermissionError):

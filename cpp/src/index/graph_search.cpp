@@ -37,33 +37,25 @@ std::size_t GraphSearch::collect(const Graph& graph, const RowTable& rows, Slot 
   const std::size_t known = rows.slots();
   const std::size_t bytes = rows.space().high_bytes();
   std::size_t found = 0;
-  rows.with_column(RowLayout::kHigh, [&](auto high) {
-    for (std::size_t i = 0; i < most; ++i) {
-      const Slot link = links[i].load(std::memory_order_acquire);
-      if (link == kNoSlot) break;
-      const Slot other = link & ~Graph::kDominated;
-      if (other >= known || !visit_once(other)) continue;
-      const std::uint8_t* codes = high(other);
-      for (std::size_t line = 0; line < bytes; line += 64) {
-        __builtin_prefetch(codes + line);
-      }
-      slots_[found] = other;
-      codes_[found++] = codes;
+  for (std::size_t i = 0; i < most; ++i) {
+    const Slot link = links[i].load(std::memory_order_acquire);
+    if (link == kNoSlot) break;
+    const Slot other = link & ~Graph::kDominated;
+    if (other >= known || !visit_once(other)) continue;
+    const std::uint8_t* codes = rows.high(other);
+    for (std::size_t line = 0; line < bytes; line += 64) {
+      __builtin_prefetch(codes + line);
     }
-  });
-  rows.with_column(RowLayout::kFactor, [&](auto factor) {
-    for (std::size_t i = 0; i < found; ++i) __builtin_prefetch(factor(slots_[i]));
-  });
+    __builtin_prefetch(rows.factors(other));
+    slots_[found] = other;
+    codes_[found++] = codes;
+  }
   return found;
 }
 
 void GraphSearch::compare(const RowTable& rows, const EncodedQuery& query,
                           std::size_t count) {
-  rows.with_column(RowLayout::kFactor, [&](auto factor) {
-    for (std::size_t i = 0; i < count; ++i) {
-      factors_[i] = *reinterpret_cast<const float*>(factor(slots_[i]));
-    }
-  });
+  for (std::size_t i = 0; i < count; ++i) factors_[i] = rows.factor(slots_[i]);
   kernels::active().gather(query.code(), codes_.data(), factors_.data(), count,
                            estimates_.data());
 }

@@ -106,12 +106,6 @@ void RowTable::add_signs() {
   }
 }
 
-bool RowTable::make_signs(Slot slot) const noexcept {
-  if (!mapped_) return false;
-  const Slot first = slot - slot % static_cast<Slot>(kChunkRows);
-  return signs_->make(first, rows_in_chunk(first), high(first), factors(first));
-}
-
 // Rows that came without times, sessions and authors get room for them: every chunk is
 // laid out again.
 void RowTable::add_meta() {
@@ -229,7 +223,7 @@ RowCodes RowTable::codes(Slot slot) const noexcept {
 std::size_t RowTable::nbytes() const noexcept {
   return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
          (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
-         (mapped_ ? sizeof(Mapped) + slots_ : 0) + (signs_ ? signs_->nbytes() : 0) +
+         (signs_ ? signs_->nbytes() : 0) +
          (expiries_ ? sizeof(Expiries) + expiries_->at.capacity() * sizeof(Micros) : 0);
 }
 

@@ -98,8 +98,8 @@ class RowTable {
   }
   // The ids of the first chunk, one after another; null while there is none.
   [[nodiscard]] const RowId* first_ids() const noexcept {
-    return slots_ == 0 ? nullptr
-                       : reinterpret_cast<const RowId*>(column(RowLayout::kId, 0));
+    return chunks_ == 0 ? nullptr
+                        : reinterpret_cast<const RowId*>(column(RowLayout::kId, 0));
   }
   [[nodiscard]] bool is_live(Slot slot) const noexcept {
     return (flags(slot) & kLive) != 0;
@@ -161,31 +161,13 @@ class RowTable {
     put(RowLayout::kNext, slot, to);
   }
 
-  // Calls look(at) with the way to a column that is read at many slots: at(slot) is
-  // where the row's bytes are. It is found once for all of them.
-  template <class Look>
-  auto with_column(RowLayout::Column column, Look look) const {
-    const std::size_t bytes = layout_->bytes(column);
-    if (mapped_) {
-      const auto* whole =
-          reinterpret_cast<const std::uint8_t*>(mapped_->columns[column]);
-      return look([whole, bytes](Slot slot) { return whole + bytes * slot; });
-    }
-    const std::size_t begin = layout_->begin(column, chunk_rows_);
-    return look([chunks = table_, begin, bytes](Slot slot) {
-      const auto* chunk =
-          reinterpret_cast<const std::uint8_t*>(chunks[slot / kChunkRows]);
-      return chunk + begin + bytes * (slot % kChunkRows);
-    });
-  }
-
   // The high planes of the rows from `slot` on, one after another to the chunk's end.
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
     return column(RowLayout::kHigh, slot);
   }
   // The signs of the rows of whole chunks; null where there are none from `slot` on.
   [[nodiscard]] const SignPlane* signs(Slot slot) const noexcept {
-    return signs_ && (signs_->has(slot) || make_signs(slot)) ? signs_.get() : nullptr;
+    return signs_ && signs_->has(slot) ? signs_.get() : nullptr;
   }
   // The other planes of one row, null where they are not stored.
   [[nodiscard]] const std::uint8_t* low(Slot slot) const noexcept {
@@ -230,13 +212,6 @@ class RowTable {
     std::uint32_t rows = 0;   // that expire
   };
 
-  // Columns that lie whole in a snapshot, where nothing is written: those that the
-  // layout has, by the first row. Such a table has no chunks, and never changes.
-  struct Mapped {
-    const std::byte* columns[RowLayout::kColumns] = {};
-    std::unique_ptr<std::uint8_t[]> flags;
-  };
-
   static constexpr std::uint8_t kLive = 1;
   static constexpr std::uint8_t kVector = 2;
   static constexpr std::uint8_t kPending = 4;
@@ -245,16 +220,9 @@ class RowTable {
   void add_chunks(std::size_t count);
   void add_meta();
   void add_signs();
-  // Makes those of the chunk of a mapped table, where several threads may be the first
-  // to need them. False where there is no memory: a scan can do without.
-  bool make_signs(Slot slot) const noexcept;
 
   [[nodiscard]] std::uint8_t* column(RowLayout::Column column,
                                      Slot slot) const noexcept {
-    if (mapped_) [[unlikely]] {
-      const std::byte* begin = mapped_->columns[column] + layout_->bytes(column) * slot;
-      return reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(begin));
-    }
     std::byte* chunk = table_[slot / kChunkRows];
     const std::size_t at = layout_->begin(column, chunk_rows_) +
                            layout_->bytes(column) * (slot % kChunkRows);
@@ -262,16 +230,15 @@ class RowTable {
   }
   template <class T>
   [[nodiscard]] T get(RowLayout::Column of, Slot slot) const noexcept {
-    if (mapped_) [[unlikely]] {
-      return reinterpret_cast<const T*>(mapped_->columns[of])[slot];
-    }
     const std::byte* chunk = table_[slot / kChunkRows];
     return reinterpret_cast<const T*>(
         chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows];
   }
   template <class T>
   void put(RowLayout::Column of, Slot slot, T value) noexcept {
-    reinterpret_cast<T*>(column(of, slot))[0] = value;
+    std::byte* chunk = table_[slot / kChunkRows];
+    reinterpret_cast<T*>(chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows] =
+        value;
   }
   [[nodiscard]] std::uint8_t flags(Slot slot) const noexcept {
     return get<std::uint8_t>(RowLayout::kFlags, slot);
@@ -281,7 +248,6 @@ class RowTable {
   const RowLayout* layout_;
   std::byte** table_ = &first_;  // the chunks, owned; an array of them where several
   std::byte* first_ = nullptr;
-  std::unique_ptr<Mapped> mapped_;      // null where the table has chunks
   std::unique_ptr<Expiries> expiries_;  // null until a row expires
   std::unique_ptr<SignPlane> signs_;    // null until a chunk is whole
   std::uint32_t chunks_ = 0;
