@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "rows/pages.hpp"
 #include "rows/row_layout.hpp"
 #include "vecall/types.hpp"
 #include "vectors/vector_space.hpp"
@@ -42,7 +42,7 @@ class SignPlane {
 
  private:
   struct FreePages {
-    void operator()(std::uint8_t* chunk) const noexcept { std::free(chunk); }
+    void operator()(std::uint8_t* chunk) const noexcept { free_pages(chunk); }
   };
 
   const VectorSpace* space_;

@@ -6,7 +6,7 @@ Ranges of time are naive: those of the zone in which a query is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from vecall.lexical.period_words import (
     any_of,
     eastern_number,
     meanings,
+    shortest,
 )
 
 # Ranges of local time.
@@ -250,7 +251,7 @@ class Patterns:
         self.bounds = re.compile("|".join(bounds))
         self.readers = self._readers(table)
 
-    def _readers(self, table: Table) -> list[tuple[re.Pattern[str], _Reader]]:
+    def _readers(self, table: Table) -> list[_Readers]:
         adjective = any_of(self.adjectives)
         after = adjective if table.get("after") else "(?!)"
         count, unit = _count_and_unit(table)
@@ -277,20 +278,36 @@ class Patterns:
 
         of_weekday = any_of(self.of_weekday or self.adjectives)
         weekday = f"(?:(?P<a>{of_weekday}) )?(?P<k>{any_of(self.weekdays)})"
-        return [
-            (made(any_of(self.words)), _of_word),
+        of_part = f"(?P<a>{adjective}) (?P<t>{any_of(self.parts)})"
+        of_unit: list[tuple[re.Pattern[str], _Reader]] = [
             (made(f"(?P<a>{adjective}) {unit}"), _of_unit),
             (made(f"{unit} (?P<b>{after})"), _of_unit),
             *((made(each), _of_ago) for each in table["ago"].split("||")),
             *((made(each), _of_recent) for each in table["recent"].split("||")),
-            (made(f"{weekday}(?: (?P<b>{after}))?"), _of_weekday),
-            (made(named.replace("@", any_of(self.months))), _of_month),
-            (made(named.replace("@", any_of(self.seasons))), _of_season),
-            (made(f"(?P<a>{adjective}) (?P<t>{any_of(self.parts)})"), _of_part),
+        ]
+        of_month = (made(named.replace("@", any_of(self.months))), _of_month)
+        of_season = (made(named.replace("@", any_of(self.seasons))), _of_season)
+        needed = _all_texts if self.in_east else shortest  # spaces are optional there
+        return [
+            (needed(self.words), [(made(any_of(self.words)), _of_word)]),
+            (needed(self.units), of_unit),
+            (
+                needed(self.weekdays),
+                [(made(f"{weekday}(?: (?P<b>{after}))?"), _of_weekday)],
+            ),
+            (needed(self.months), [of_month]),
+            (needed(self.seasons), [of_season]),
+            (needed(self.parts), [(made(of_part), _of_part)]),
         ]
 
 
+def _all_texts(_: Iterable[str]) -> list[str]:
+    return [""]
+
+
 _Reader = Callable[["Patterns", "re.Match[str]", datetime], "Range | Span | None"]
+# Patterns, and texts of which a text that they match contains one.
+_Readers = tuple[list[str], list[tuple[re.Pattern[str], _Reader]]]
 
 
 @lru_cache(maxsize=32)
@@ -541,11 +558,7 @@ def number_spans(
         yield Span(match.start(), core, match.end(), found)
 
 
-_IN_MONTHS = [
-    name
-    for name in MONTH_NUMBERS
-    if not any(other in name for other in MONTH_NUMBERS if other != name)
-]  # each month name contains at least one of these
+_IN_MONTHS = shortest(MONTH_NUMBERS)
 
 
 def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:

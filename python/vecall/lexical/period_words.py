@@ -66,6 +66,16 @@ def any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, ordered)) or r"(?!)"
 
 
+def shortest(words: Iterable[str]) -> list[str]:
+    """Return the words that contain no other one; a text with any word has one."""
+    all_of = list(words)
+    return [
+        word
+        for word in all_of
+        if not any(other in word for other in all_of if other != word)
+    ]
+
+
 MONTHS = (
     "january february march april may june july august september october november "
     "december"

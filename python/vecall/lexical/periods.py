@@ -111,7 +111,13 @@ def _spans(
     found: list[Span | None] = []
     for number in numbers:
         patterns = patterns_of(number)
-        for pattern, reader in patterns.readers:
+        readers = [
+            each
+            for needed, some in patterns.readers
+            if any(map(folded.__contains__, needed))
+            for each in some
+        ]
+        for pattern, reader in readers:
             for match in pattern.finditer(folded):
                 if language not in (None, _ONLY_IN.get(match[0], language)):
                     continue
