@@ -28,6 +28,8 @@ void translate(std::exception_ptr thrown) {
     raise("InvalidArgumentError", error);
   } catch (const ConfigError& error) {
     raise("ConfigError", error);
+  } catch (const ReadOnlyError& error) {
+    raise("ReadOnlyError", error);
   } catch (const CorruptDataError& error) {
     raise("CorruptFileError", error);
   } catch (const IncompatibleDataError& error) {

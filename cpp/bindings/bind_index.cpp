@@ -114,14 +114,14 @@ void build(Index& index) {
   index.build(PauseHook(release));
 }
 
-void save(const Index& index, const Path& path) {
+void save(const Index& index, const Path& path, bool mmap) {
   const GilRelease release;
-  index.save(path.value);
+  index.save(path.value, mmap);
 }
 
-Index load(const Path& path) {
+Index load(const Path& path, bool mmap) {
   const GilRelease release;
-  return Index::load(path.value);
+  return mmap ? Index::map(path.value) : Index::load(path.value);
 }
 
 py::bytes state_of(const Index& index) {
@@ -164,7 +164,7 @@ std::string repr(const Index& index) {
                 static_cast<double>(nbytes_of(index)) / kMega);
   return "Index(dim=" + std::to_string(index.dim()) +
          ", rows=" + std::to_string(size_of(index)) + ", kind='" + kind_of(index) +
-         "', " + size + ")";
+         "', " + size + (index.is_mapped() ? ", mmap)" : ")");
 }
 
 bool contains(const Index& index, const py::object& number) {
@@ -260,20 +260,37 @@ Returns:
              "Links now what the background would link by and by. Ctrl-C ends it after "
              "the row that is being linked; what was linked stays.");
   def_strict(
-      bound, "save", &save, "path"_a,
+      bound, "save", &save, "path"_a, py::kw_only(), "mmap"_a = false,
       R"(Writes the index to a file, which then is the new one whole or the old one.
 
 The graph goes with it, and of removed vectors that the graph still passes through, their
 4-bit codes.
 
-Raises:
-    StorageFullError: no room was left.
-    StorageError: the file could not be written.)");
-  def_strict_static(bound, "load", &load, "path"_a,
-                    R"(Reads an index that `save` wrote.
+Args:
+    path: The file.
+    mmap: Whether `load(path, mmap=True)` shall be fast, for 4 bytes a vector more. A file
+        without them is read in part when it is mapped.
 
 Raises:
-    IncompatibleFileError: the file is no snapshot of vecall, or of another version.
+    CorruptFileError: the index is mapped, and its file is damaged.
+    StorageFullError: no room was left.
+    StorageError: the file could not be written.)");
+  def_strict_static(bound, "load", &load, "path"_a, py::kw_only(), "mmap"_a = false,
+                    R"(Reads an index that `save` wrote.
+
+With `mmap`, vectors, ids and links stay in the file, of which a search reads what it
+needs; processes share the memory. Answers are the same. `add`, `remove` and `build` raise
+ReadOnlyError. The file may be replaced or deleted meanwhile, but not written in place:
+bytes that change are answers that change, and a file that is cut ends the process
+(SIGBUS). Bytes that are not read at opening are not verified; `save` and pickle do so.
+
+Args:
+    path: The file.
+    mmap: Whether to map the file. Such an index cannot be changed.
+
+Raises:
+    IncompatibleFileError: the file is no snapshot of vecall, or of another version; with
+        `mmap`, also a partition of an Engine that has words, times or sessions.
     CorruptFileError: the file is damaged.
     MissingFileError: there is no such file.
     StorageError: the file could not be read.)");

@@ -253,12 +253,23 @@ class Index:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Index:
+    def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Index:
         """
         Reads an index that `save` wrote.
 
+        With `mmap`, vectors, ids and links stay in the file, of which a search reads what it
+        needs; processes share the memory. Answers are the same. `add`, `remove` and `build` raise
+        ReadOnlyError. The file may be replaced or deleted meanwhile, but not written in place:
+        bytes that change are answers that change, and a file that is cut ends the process
+        (SIGBUS). Bytes that are not read at opening are not verified; `save` and pickle do so.
+
+        Args:
+            path: The file.
+            mmap: Whether to map the file. Such an index cannot be changed.
+
         Raises:
-            IncompatibleFileError: the file is no snapshot of vecall, or of another version.
+            IncompatibleFileError: the file is no snapshot of vecall, or of another version; with
+                `mmap`, also a partition of an Engine that has words, times or sessions.
             CorruptFileError: the file is damaged.
             MissingFileError: there is no such file.
             StorageError: the file could not be read.
@@ -311,14 +322,20 @@ class Index:
         Returns:
             How many of them were here.
         """
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, mmap: bool = False) -> None:
         """
         Writes the index to a file, which then is the new one whole or the old one.
 
         The graph goes with it, and of removed vectors that the graph still passes through, their
         4-bit codes.
 
+        Args:
+            path: The file.
+            mmap: Whether `load(path, mmap=True)` shall be fast, for 4 bytes a vector more. A file
+                without them is read in part when it is mapped.
+
         Raises:
+            CorruptFileError: the index is mapped, and its file is damaged.
             StorageFullError: no room was left.
             StorageError: the file could not be written.
         """

@@ -142,7 +142,7 @@ class ReentrantCallError(VecallError):
 
 
 class ReadOnlyError(VecallError, PermissionError):
-    """The memory service was opened to be read only; nothing was written."""
+    """The memory service or the index was opened to be read only; nothing changed."""
 
 
 class ScopeError(VecallError, PermissionError):

@@ -224,7 +224,7 @@ MUTATIONS = """
             index.add(np.arange(n), rng.standard_normal((n, dim)).astype(np.float32))
             index.build()
             index.remove(np.arange(0, n, 5))
-            index.save(path)
+            index.save(path, mmap=dim == 40)
             yield dim, kind, codec, floats, open(path, "rb").read()
             engine.remove(("a", "u"), np.arange(0, n, 5))
             yield dim, kind, codec, floats, engine.snapshot(("a", "u"))
@@ -264,7 +264,7 @@ MUTATIONS = """
             elif how == 2:
                 sections.insert(rnd.randrange(len(sections)), [chosen[0], chosen[1][:]])
             elif how == 3:
-                chosen[0] = rnd.randrange(21)
+                chosen[0] = rnd.randrange(22)
             elif how == 4:
                 del chosen[1][rnd.randrange(len(chosen[1]) + 1) :]
             elif how == 5:
@@ -276,6 +276,7 @@ MUTATIONS = """
     def use_index(data):
         path = folder + "/mutated"
         open(path, "wb").write(data)
+        use_mapped(path)
         index = Index.load(path)
         rng = np.random.default_rng(2)
         new = rng.standard_normal((30, index.dim)).astype(np.float32)
@@ -289,6 +290,18 @@ MUTATIONS = """
         assert 39 in index and 3 not in index
         index.save(path)
         assert len(Index.load(path)) == len(index)
+
+    def use_mapped(path):
+        try:
+            index = Index.load(path, mmap=True)
+            query = np.random.default_rng(4).standard_normal(index.dim)
+            for asked in ({}, {"exact": True}, {"ef": 999}, {"only": np.arange(20)}):
+                _, cosines = index.search(query, 99, **asked)
+                assert np.all((cosines >= -1) & (cosines <= 1)), "no cosine"
+            assert 10**9 not in index
+            index.save(path + "2")
+        except REFUSED:
+            pass
 
     def use_engine(dim, kind, codec, floats, data):
         engine = Engine(dim, kind=kind, m=2, ef_construction=8, codec=codec,

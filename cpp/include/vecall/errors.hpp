@@ -44,6 +44,12 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
+// A change of what was opened to be read only.
+class ReadOnlyError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Bytes that fail their checks.
 class CorruptDataError : public Error {
  public:

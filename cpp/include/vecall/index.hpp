@@ -41,6 +41,12 @@ class Index {
   // Reads what save() and to_bytes() wrote. Throws FileError (MissingFileError where
   // there is none), CorruptDataError or IncompatibleDataError.
   [[nodiscard]] static Index load(const std::string& path);
+  // The same, but leaves vectors, ids and links in the file, which is mapped and read
+  // where a search needs it. The index cannot be changed: add(), remove() and build()
+  // throw ReadOnlyError. The sections that are left are not verified; save() and
+  // to_bytes() do so. Throws IncompatibleDataError too for a partition of an Engine
+  // that holds more than vectors.
+  [[nodiscard]] static Index map(const std::string& path);
   [[nodiscard]] static Index from_bytes(std::span<const std::byte> bytes);
   ~Index();
   Index(Index&& other) noexcept;
@@ -74,24 +80,30 @@ class Index {
                     std::size_t threads, std::span<RowId> ids, std::span<float> scores,
                     PauseHook pause = {}) const;
 
-  // Writes a file, which then is the new one whole or the old one. Throws FileError.
-  void save(const std::string& path) const;
-  [[nodiscard]] std::vector<std::byte> to_bytes() const;
+  // Writes a file, which then is the new one whole or the old one. `for_mapping` adds
+  // what map() would make of every row. Throws FileError, and CorruptDataError where
+  // the index is mapped and its file is damaged.
+  void save(const std::string& path, bool for_mapping = false) const;
+  [[nodiscard]] std::vector<std::byte> to_bytes(bool for_mapping = false) const;
 
   [[nodiscard]] std::size_t dim() const noexcept;
   [[nodiscard]] IndexKind kind() const noexcept;
+  [[nodiscard]] bool is_mapped() const noexcept;
   [[nodiscard]] std::size_t size(WaitHook before_wait = {}) const;
   [[nodiscard]] bool contains(RowId id, WaitHook before_wait = {}) const;
   // In an order that stays until rows are added or removed.
   [[nodiscard]] std::vector<RowId> ids(WaitHook before_wait = {}) const;
   // Vectors that the graph answers for.
   [[nodiscard]] std::size_t linked(WaitHook before_wait = {}) const;
-  // Bytes of memory.
+  // Bytes of memory, without those of a mapped file.
   [[nodiscard]] std::size_t nbytes(WaitHook before_wait = {}) const;
 
  private:
   struct State;
   explicit Index(std::unique_ptr<State> state) noexcept;
+  void check_writable() const;
+  // Makes a mapped index able to look for ids. Returns the hook if it was not called.
+  [[nodiscard]] WaitHook find_ids(WaitHook before_wait) const;
 
   std::unique_ptr<State> state_;
 };

@@ -1,7 +1,10 @@
 #include "vecall/index.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "engine/aligned_bytes.hpp"
 #include "engine/batch_search.hpp"
@@ -17,6 +20,8 @@
 namespace vecall {
 
 struct Index::State {
+  std::unique_ptr<const MappedFile> file;  // outlives the partition that reads it
+  std::atomic<bool> has_ids{true};
   Ref<const PartitionSpace> space;
   Ref<Partition> partition;
 
@@ -63,10 +68,38 @@ Index Index::from_bytes(std::span<const std::byte> bytes) {
   return Index(std::move(state));
 }
 
+Index Index::map(const std::string& path) {
+  auto file = std::make_unique<const MappedFile>(path);
+  const SnapshotReader reader(file->bytes(), true);
+  if (reader.header().dim == 0) refuse_snapshot("holds no vectors");
+  auto space = PartitionSnapshot::space_of(reader);
+  auto partition = PartitionSnapshot::restore(reader, space);
+  auto state = std::make_unique<State>(std::move(space), std::move(partition));
+  state->file = std::move(file);
+  state->has_ids = false;
+  return Index(std::move(state));
+}
+
+void Index::check_writable() const {
+  if (is_mapped()) {
+    throw ReadOnlyError(
+        "the index is mapped and cannot be changed: load it without mmap");
+  }
+}
+
+WaitHook Index::find_ids(WaitHook before_wait) const {
+  if (state_->has_ids.load(std::memory_order_acquire)) return before_wait;
+  before_wait();
+  PartitionSnapshot::find_ids(*state_->partition);
+  state_->has_ids.store(true, std::memory_order_release);
+  return {};
+}
+
 void Index::add(std::span<const RowId> ids, std::span<const float> vectors) {
   if (vectors.size() != ids.size() * dim()) {
     throw InvalidArgumentError("vectors: every id needs one vector of the index's dim");
   }
+  check_writable();
   RowBatch batch;
   batch.ids.assign(ids.begin(), ids.end());
   batch.has_vector.assign(ids.size(), 1);
@@ -75,10 +108,12 @@ void Index::add(std::span<const RowId> ids, std::span<const float> vectors) {
 }
 
 std::size_t Index::remove(std::span<const RowId> ids) {
+  check_writable();
   return remove_rows(state_->partition, ids);
 }
 
 void Index::build(PauseHook pause) {
+  check_writable();
   while (state_->partition->link_some(1)) pause();
 }
 
@@ -91,6 +126,7 @@ void Index::search(std::span<const float> query, const SearchOptions& options,
   SearchQuery one{unit, options.k, options.ef, options.exact, {}};
   one.filter.only = options.only;
   one.filter.mask = options.mask;
+  if (options.only) before_wait = find_ids(before_wait);
   const Partition& partition = *state_->partition;
   SharedRead read(partition, before_wait);
   read.expect(partition.search_bytes(options.ef));
@@ -114,6 +150,7 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
     throw InvalidArgumentError(
         "queries, ids and scores: need dim, k and k values for each query");
   }
+  if (options.only) (void)find_ids({});
   BatchQueries batch;
   batch.units.reserve(queries.size());
   batch.is_zero.resize(count);
@@ -134,12 +171,14 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
   batch_search(*state_->partition, batch, threads, pause, ids, scores);
 }
 
-void Index::save(const std::string& path) const {
-  write_snapshot_file(path, to_bytes());
+void Index::save(const std::string& path, bool for_mapping) const {
+  write_snapshot_file(path, to_bytes(for_mapping));
 }
 
-std::vector<std::byte> Index::to_bytes() const {
-  return PartitionSnapshot::save(*state_->partition, {});
+std::vector<std::byte> Index::to_bytes(bool for_mapping) const {
+  // New checksums are for bytes that had right ones.
+  if (is_mapped()) (void)SnapshotReader(state_->file->bytes());
+  return PartitionSnapshot::save(*state_->partition, {}, for_mapping);
 }
 
 std::size_t Index::dim() const noexcept {
@@ -150,6 +189,10 @@ IndexKind Index::kind() const noexcept {
   return state_->space->graph.kind;
 }
 
+bool Index::is_mapped() const noexcept {
+  return state_->file != nullptr;
+}
+
 std::size_t Index::size(WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
   const SharedRead read(partition, before_wait);
@@ -157,6 +200,7 @@ std::size_t Index::size(WaitHook before_wait) const {
 }
 
 bool Index::contains(RowId id, WaitHook before_wait) const {
+  before_wait = find_ids(before_wait);
   const Partition& partition = *state_->partition;
   const SharedRead read(partition, before_wait);
   return partition.contains(id);

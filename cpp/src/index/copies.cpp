@@ -16,6 +16,13 @@ void Copies::reserve(std::size_t slots) {
   }
 }
 
+void Copies::save(std::span<std::uint16_t> out) const noexcept {
+  for (std::size_t at = 0; at < chunks_.size(); ++at) {
+    std::memcpy(out.data() + at * kNumbers * kChunkRows, chunks_[at].get(),
+                sizeof(Chunk));
+  }
+}
+
 void Copies::add(const RowTable& rows, Slot slot) noexcept {
   VECALL_ASSERT(slot / kChunkRows < chunks_.size() && rows.has_vector(slot));
   Chunk& chunk = *chunks_[slot / kChunkRows];

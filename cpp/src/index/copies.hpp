@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "rows/row_table.hpp"
@@ -35,6 +37,14 @@ class Copies {
     return chunks_.size() * sizeof(Chunk);
   }
 
+  // The lists as numbers, so many for each slot of whole chunks.
+  static constexpr std::size_t kNumbers = 2;
+  void save(std::span<std::uint16_t> out) const noexcept;
+  // Takes what save() wrote; false where those are no lists of the slots that are in
+  // them according to has(slot). REQUIRES: reserved.
+  template <class Has>
+  bool restore(std::span<const std::uint16_t> from, Has has);
+
  private:
   // A row of the chunk, with four bits of its hash, which spare most looks at rows.
   using Entry = std::uint16_t;
@@ -45,6 +55,7 @@ class Copies {
     Entry first[kChunkRows];
     Entry next[kChunkRows];
   };
+  static_assert(sizeof(Chunk) == kNumbers * kChunkRows * sizeof(Entry));
 
   static std::size_t row_of(Entry entry) noexcept { return entry % kChunkRows; }
   static std::size_t list_of(std::uint32_t hash) noexcept { return hash % kChunkRows; }
@@ -54,6 +65,30 @@ class Copies {
 
   std::vector<std::unique_ptr<Chunk>> chunks_;
 };
+
+template <class Has>
+bool Copies::restore(std::span<const std::uint16_t> from, Has has) {
+  for (std::size_t at = 0; at < chunks_.size(); ++at) {
+    Chunk& chunk = *chunks_[at];
+    std::memcpy(&chunk, from.data() + at * kNumbers * kChunkRows, sizeof(chunk));
+    std::uint8_t left[kChunkRows];
+    std::size_t rows = 0;
+    for (std::size_t row = 0; row < kChunkRows; ++row) {
+      left[row] = has(static_cast<Slot>(at * kChunkRows + row)) ? 1 : 0;
+      rows += left[row];
+      if (left[row] == 0 && chunk.next[row] != kAbsent) return false;
+    }
+    for (const Entry first : chunk.first) {
+      for (Entry entry = first; entry != kEnd; entry = chunk.next[row_of(entry)]) {
+        if (left[row_of(entry)] == 0) return false;
+        left[row_of(entry)] = 0;
+        --rows;
+      }
+    }
+    if (rows != 0) return false;
+  }
+  return true;
+}
 
 template <class Visit>
 void Copies::find(const RowTable& rows, const RowImage& image, Visit visit) const {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineWords = kCacheLine / sizeof(Slot);
 constexpr std::size_t kBlockChunks = 4;
+constexpr double kBeyondRounding = 1e-9;
 
 }  // namespace
 
@@ -29,9 +30,13 @@ Graph::Links Graph::make_links(std::size_t count) {
   return Links(links);
 }
 
-Graph::Graph(std::uint32_t m)
+Graph::Graph(std::uint32_t m, const Slot* lowest)
     : m_(m),
-      stride_((2 * std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords),
+      lowest_(lowest),
+      flat_above_((1.0 + kBeyondRounding) / static_cast<double>(m)),
+      stride_(lowest != nullptr
+                  ? 2 * std::size_t{m}
+                  : (2 * std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords),
       upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
 
 void Graph::make_room(const RowTable& rows, std::size_t more) {
@@ -66,12 +71,20 @@ void Graph::add_chunks(std::size_t count) {
   }
   blocks_.reserve(blocks_.size() + 1);
   chunks_.reserve(chunks_.size() + count);
-  Links block = make_links(count * kChunkRows * stride_);
+  Links block;
+  Link* links = nullptr;
+  if (lowest_ == nullptr) {
+    block = make_links(count * kChunkRows * stride_);
+    links = block.get();
+  } else {  // where only loads come
+    links = const_cast<Link*>(reinterpret_cast<const Link*>(lowest_)) +
+            chunks_.size() * kChunkRows * stride_;
+  }
   for (std::size_t i = 0; i < count; ++i) {
-    made[i]->links = block.get() + i * kChunkRows * stride_;
+    made[i]->links = links + i * kChunkRows * stride_;
     chunks_.push_back(std::move(made[i]));
   }
-  blocks_.push_back(std::move(block));
+  if (block) blocks_.push_back(std::move(block));
 }
 
 int Graph::level_of(Slot slot) const noexcept {
@@ -80,6 +93,7 @@ int Graph::level_of(Slot slot) const noexcept {
   z = (z ^ (z >> 27)) * 0x94D0'49BB'1331'11EBULL;
   z ^= z >> 31;
   const double uniform = (static_cast<double>(z >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]
+  if (uniform > flat_above_) return 0;  // most slots: the logarithm takes long
   const double level = -std::log(uniform) / std::log(static_cast<double>(m_));
   return std::min(static_cast<int>(level), kMostLevels - 1);
 }
@@ -118,7 +132,9 @@ std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
 
 std::size_t Graph::nbytes() const noexcept {
   return sizeof(*this) + landmarks_.nbytes() + copies_.nbytes() +
-         chunks_.size() * (sizeof(Chunk) + kChunkRows * stride_ * sizeof(Link)) +
+         chunks_.size() *
+             (sizeof(Chunk) +
+              (lowest_ == nullptr ? kChunkRows * stride_ * sizeof(Link) : 0)) +
          lists_.size() * kListsInPart * upper_stride_ * sizeof(Link);
 }
 

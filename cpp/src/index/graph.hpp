@@ -32,7 +32,9 @@ class Graph {
   static constexpr Slot kDominated = Slot{1} << 31;
   static constexpr int kMostLevels = 16;
 
-  explicit Graph(std::uint32_t m);
+  // `lowest` are the lists of the lowest level where they stay in a snapshot, (slots,
+  // 2 m): a graph that is not changed any more.
+  explicit Graph(std::uint32_t m, const Slot* lowest = nullptr);
 
   // Makes room for slots below `slots`, and for the upper lists of at least `more` of
   // them. Strong guarantee.
@@ -133,6 +135,8 @@ class Graph {
   }
 
   const std::uint32_t m_;
+  const Slot* const lowest_;
+  const double flat_above_;         // numbers of slots that do not rise
   const std::size_t stride_;        // words of a lowest list, whole cache lines
   const std::size_t upper_stride_;  // words of an upper list
   std::vector<Links> blocks_;       // lowest lists, of the chunks that came together

@@ -31,6 +31,15 @@ void Landmarks::reserve(const RowTable& rows, std::size_t more) {
   slots_.reserve(room);
 }
 
+void Landmarks::take(const RowTable& rows, std::vector<Slot> slots) {
+  VECALL_ASSERT(slots_.empty());
+  const auto is_out = [this](Slot slot) { return !wants(slot); };
+  for (; slots.size() > kMost; ++rarity_, std::erase_if(slots, is_out)) {
+  }
+  reserve(rows, slots.size());
+  for (const Slot slot : slots) add(rows, slot);
+}
+
 void Landmarks::add(const RowTable& rows, Slot slot) noexcept {
   if (!wants(slot)) return;
   const auto known = std::find(slots_.begin(), slots_.end(), slot);

@@ -20,6 +20,11 @@ class Landmarks {
  public:
   // Makes room for `more` rows; add() cannot fail afterwards.
   void reserve(const RowTable& rows, std::size_t more);
+  // Takes those of the sample among the slots, which are linked and ascend, as add()
+  // would one by one, but reads only the codes that stay. REQUIRES: empty.
+  void take(const RowTable& rows, std::vector<Slot> slots);
+  // Whether take() may want the slot.
+  [[nodiscard]] bool may_want(Slot slot) const noexcept { return wants(slot); }
   // Takes the codes of a linked row if it is of the sample. REQUIRES: reserved.
   void add(const RowTable& rows, Slot slot) noexcept;
 

@@ -34,7 +34,8 @@ double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
   VECALL_ASSERT(rows.has_vector(slot));
   const RowSpace& space = rows.space();
   if (is_by_float32(space, exact)) {
-    return query.exact_cosine(rows.floats(slot));
+    const float cosine = query.exact_cosine(rows.floats(slot));
+    return std::isnan(cosine) ? -2.0F : cosine;  // of a damaged file that is mapped
   }
   return query.cosine(space, rows.high(slot), rows.low(slot), rows.rest(slot),
                       rows.factor(slot), rows.step(slot));

@@ -104,7 +104,8 @@ std::unique_ptr<Postings> restore_postings(const SnapshotReader& reader,
 }  // namespace
 
 std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
-                                               std::span<const std::byte> tag) {
+                                               std::span<const std::byte> tag,
+                                               bool for_mapping) {
   if (tag.size() > SnapshotHeader::kTagBytes) {
     throw InvalidArgumentError("tag: must be at most 48 bytes");
   }
@@ -121,7 +122,9 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
     {
       const ReaderLock lock(partition.mutex());
       // A graph that came meanwhile may be growing.
-      if (partition.graph_.get() == graph) writer = save_locked(partition, tag);
+      if (partition.graph_.get() == graph) {
+        writer = save_locked(partition, tag, for_mapping);
+      }
     }
     if (!writer) continue;
     // Neither writers of the partition nor a fork wait for the checksums.
@@ -132,7 +135,8 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
 }
 
 SnapshotWriter PartitionSnapshot::save_locked(const Partition& partition,
-                                              std::span<const std::byte> tag) {
+                                              std::span<const std::byte> tag,
+                                              bool for_mapping) {
   const RowTable& rows = partition.rows_;
   SnapshotWriter writer(header_of(*partition.space_, rows, tag),
                         kSnapshotFront + partition.nbytes());
@@ -147,7 +151,7 @@ SnapshotWriter PartitionSnapshot::save_locked(const Partition& partition,
     save_names(rows, partition.names_->labels, writer);
   if (partition.postings_) PostingsSnapshot::save(*partition.postings_, writer);
   if (graph != nullptr && graph->ready()) {
-    GraphSnapshot::save(*graph, rows.slots(), writer);
+    GraphSnapshot::save(*graph, rows, for_mapping, writer);
   }
   return writer;
 }
@@ -180,12 +184,21 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
       header.rotation_seed != space->rows.seed()) {
     throw IncompatibleDataError("snapshot: holds vectors of another form");
   }
+  const bool has_more = header.has_meta != 0 || reader.has(Section::kExpiries) ||
+                        reader.has(Section::kTerms);
+  if (reader.stays_mapped() && has_more) {
+    throw IncompatibleDataError(
+        "snapshot: only what an Index saved can be mapped, not a partition with words, "
+        "times or sessions");
+  }
   auto partition = make_ref<Partition>(space, key);
   const WriterLock lock(partition->mutex());  // free: no other thread has the partition
   RowTable& rows = partition->rows_;
   RowTableSnapshot::restore(reader, rows);
-  check_ids(rows);
-  partition->ids_.reserve(rows.slots(), rows);
+  if (!reader.stays_mapped()) {
+    check_ids(rows);
+    partition->ids_.reserve(rows.slots(), rows);
+  }
   if (rows.has_meta() && reader.has(Section::kSessions)) {
     partition->names_ = restore_names(reader, rows);
   }
@@ -202,6 +215,14 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
     }
   }
   return partition;
+}
+
+void PartitionSnapshot::find_ids(Partition& partition) {
+  const auto pass = ForkGate::enter();
+  const WriterLock lock(partition.mutex());
+  if (partition.ids_.nbytes() > 0) return;
+  check_ids(partition.rows_);
+  partition.ids_.reserve(partition.rows_.slots(), partition.rows_);
 }
 
 }  // namespace vecall

@@ -106,6 +106,35 @@ void RowTable::add_signs() {
   }
 }
 
+bool RowTable::make_signs(Slot slot) const noexcept {
+  if (column_chunks_ == 0) return false;
+  const Slot first = slot - slot % static_cast<Slot>(kChunkRows);
+  return signs_->make(first, rows_in_chunk(first), high(first), factors(first));
+}
+
+std::uint8_t* RowTable::make_column_table(std::size_t slots) {
+  VECALL_ASSERT(chunks_ == 0 && column_chunks_ == 0);
+  const std::size_t chunks =
+      std::max<std::size_t>((slots + kChunkRows - 1) / kChunkRows, 1);
+  const std::size_t pointers = chunks * RowLayout::kColumns;
+  void* table = std::malloc(pointers * sizeof(std::byte*) + slots);
+  if (table == nullptr) throw std::bad_alloc();
+  table_ = static_cast<std::byte**>(table);
+  column_chunks_ = static_cast<std::uint32_t>(chunks);
+  std::fill_n(table_, pointers, nullptr);
+  auto* flags = reinterpret_cast<std::uint8_t*>(table_ + pointers);
+  set_column(RowLayout::kFlags, flags);
+  return flags;
+}
+
+void RowTable::set_column(RowLayout::Column column, const void* whole) noexcept {
+  auto* piece = static_cast<std::byte*>(const_cast<void*>(whole));
+  for (std::size_t i = 0; i < column_chunks_; ++i) {
+    table_[std::size_t{column_chunks_} * column + i] = piece;
+    piece += kChunkRows * layout_->bytes(column);
+  }
+}
+
 // Rows that came without times, sessions and authors get room for them: every chunk is
 // laid out again.
 void RowTable::add_meta() {
@@ -223,7 +252,8 @@ RowCodes RowTable::codes(Slot slot) const noexcept {
 std::size_t RowTable::nbytes() const noexcept {
   return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
          (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
-         (signs_ ? signs_->nbytes() : 0) +
+         column_chunks_ * RowLayout::kColumns * sizeof(std::byte*) +
+         (column_chunks_ == 0 ? 0 : slots_) + (signs_ ? signs_->nbytes() : 0) +
          (expiries_ ? sizeof(Expiries) + expiries_->at.capacity() * sizeof(Micros) : 0);
 }
 

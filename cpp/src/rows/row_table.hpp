@@ -98,8 +98,8 @@ class RowTable {
   }
   // The ids of the first chunk, one after another; null while there is none.
   [[nodiscard]] const RowId* first_ids() const noexcept {
-    return chunks_ == 0 ? nullptr
-                        : reinterpret_cast<const RowId*>(column(RowLayout::kId, 0));
+    return slots_ == 0 ? nullptr
+                       : reinterpret_cast<const RowId*>(column(RowLayout::kId, 0));
   }
   [[nodiscard]] bool is_live(Slot slot) const noexcept {
     return (flags(slot) & kLive) != 0;
@@ -167,7 +167,7 @@ class RowTable {
   }
   // The signs of the rows of whole chunks; null where there are none from `slot` on.
   [[nodiscard]] const SignPlane* signs(Slot slot) const noexcept {
-    return signs_ && signs_->has(slot) ? signs_.get() : nullptr;
+    return signs_ && (signs_->has(slot) || make_signs(slot)) ? signs_.get() : nullptr;
   }
   // The other planes of one row, null where they are not stored.
   [[nodiscard]] const std::uint8_t* low(Slot slot) const noexcept {
@@ -220,23 +220,34 @@ class RowTable {
   void add_chunks(std::size_t count);
   void add_meta();
   void add_signs();
+  // Makes those of the chunk of a mapped table, where several threads may be the first
+  // to need them. False where there is no memory: a scan can do without.
+  bool make_signs(Slot slot) const noexcept;
+  // Makes an empty table one of so many rows of a snapshot, and returns its flags. Each
+  // column that the layout has is to be set then, by its first row.
+  std::uint8_t* make_column_table(std::size_t slots);
+  void set_column(RowLayout::Column column, const void* whole) noexcept;
 
+  [[nodiscard]] std::byte* chunk_of(RowLayout::Column column,
+                                    Slot slot) const noexcept {
+    return table_[std::size_t{column_chunks_} * column + slot / kChunkRows];
+  }
   [[nodiscard]] std::uint8_t* column(RowLayout::Column column,
                                      Slot slot) const noexcept {
-    std::byte* chunk = table_[slot / kChunkRows];
+    std::byte* chunk = chunk_of(column, slot);
     const std::size_t at = layout_->begin(column, chunk_rows_) +
                            layout_->bytes(column) * (slot % kChunkRows);
     return reinterpret_cast<std::uint8_t*>(chunk + at);
   }
   template <class T>
   [[nodiscard]] T get(RowLayout::Column of, Slot slot) const noexcept {
-    const std::byte* chunk = table_[slot / kChunkRows];
+    const std::byte* chunk = chunk_of(of, slot);
     return reinterpret_cast<const T*>(
         chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows];
   }
   template <class T>
   void put(RowLayout::Column of, Slot slot, T value) noexcept {
-    std::byte* chunk = table_[slot / kChunkRows];
+    std::byte* chunk = chunk_of(of, slot);
     reinterpret_cast<T*>(chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows] =
         value;
   }
@@ -252,6 +263,10 @@ class RowTable {
   std::unique_ptr<SignPlane> signs_;    // null until a chunk is whole
   std::uint32_t chunks_ = 0;
   std::uint32_t chunk_rows_ = 0;  // capacity of each chunk
+  // Not 0 where the columns lie whole in a snapshot, in which nothing is written: the
+  // table then owns no chunks and never changes, and for each column has pointers to
+  // so many pieces of kChunkRows rows. The flags lie behind these pointers.
+  std::uint32_t column_chunks_ = 0;
   std::uint32_t slots_ = 0;
   std::uint32_t taken_ = 0;  // slots that are not free
   std::uint32_t live_ = 0;   // of them, published

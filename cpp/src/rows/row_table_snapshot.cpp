@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "vecall/errors.hpp"
 
@@ -22,6 +23,17 @@ constexpr SavedColumn kVectorColumns[] = {
 constexpr SavedColumn kRowColumns[] = {{RowLayout::kId, Section::kIds},
                                        {RowLayout::kTime, Section::kTimes},
                                        {RowLayout::kPosition, Section::kPlaces}};
+
+// The flags of a slot, which do not contradict each other.
+unsigned checked_flags(unsigned flags, const RowTable& rows) {
+  constexpr unsigned kKnown = kFlagLive | kFlagVector | kFlagPending | kFlagLinked;
+  const bool live = (flags & kFlagLive) != 0;
+  const bool vector = (flags & kFlagVector) != 0;
+  if ((flags & ~kKnown) != 0 || (vector && (!live || rows.space().dim() == 0))) {
+    refuse_snapshot("a row has flags that contradict each other");
+  }
+  return flags;
+}
 
 bool is_waypoint(RowLayout::Column column) noexcept {
   return column == RowLayout::kHigh || column == RowLayout::kFactor;
@@ -88,6 +100,10 @@ void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   };
   for (const SavedColumn& saved : kVectorColumns) check_length(saved);
   for (const SavedColumn& saved : kRowColumns) check_length(saved);
+  if (reader.stays_mapped()) {
+    map(reader, rows);
+    return;
+  }
   rows.reserve(slots, header.has_meta != 0, reader.has(Section::kExpiries));
   for (std::size_t slot = 0; slot < slots; ++slot) rows.allocate(0);
   const auto restore_column = [&](const SavedColumn& saved) {
@@ -104,25 +120,47 @@ void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   }
 }
 
+void RowTableSnapshot::map(const SnapshotReader& reader, RowTable& rows) {
+  const std::size_t slots = reader.header().slots;
+  const auto flags = reader.verified<std::uint8_t>(Section::kFlags, slots);
+  (void)reader.verified<float>(Section::kFactors, slots);
+  (void)reader.verified<float>(Section::kSteps, slots);
+  std::uint8_t* own_flags = rows.make_column_table(slots);
+  const auto map_column = [&](const SavedColumn& saved) {
+    const std::size_t bytes = rows.layout_->bytes(saved.column);
+    if (bytes == 0) return;
+    const auto whole = reader.array<std::byte>(saved.section, slots * bytes);
+    rows.set_column(saved.column, whole.data());
+  };
+  for (const SavedColumn& saved : kVectorColumns) map_column(saved);
+  for (const SavedColumn& saved : kRowColumns) map_column(saved);
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    const unsigned flag = checked_flags(flags[slot], rows);
+    rows.live_ += flag & kFlagLive;
+    rows.vectors_ += (flag & kFlagVector) != 0 ? 1 : 0;
+    own_flags[slot] = static_cast<std::uint8_t>(flag & (kFlagLive | kFlagVector));
+  }
+  rows.taken_ = rows.live_;
+  rows.slots_ = static_cast<std::uint32_t>(slots);
+  check_numbers(rows);
+  if (slots < kChunkRows || !rows.space().has_signs()) return;
+  rows.signs_ = std::make_unique<SignPlane>(rows.space());
+  rows.signs_->add_places((slots + kChunkRows - 1) / kChunkRows);
+}
+
 void RowTableSnapshot::restore_flags(const SnapshotReader& reader, RowTable& rows) {
-  constexpr unsigned kKnown = kFlagLive | kFlagVector | kFlagPending | kFlagLinked;
   const std::size_t slots = rows.slots();
   const auto flags = reader.array<std::uint8_t>(Section::kFlags, slots);
   const bool expire = reader.has(Section::kExpiries);
   for (std::size_t i = slots; i-- > 0;) {  // the smallest free slot is taken first
     const auto slot = static_cast<Slot>(i);
-    const unsigned flag = flags[i];
-    const bool live = (flag & kFlagLive) != 0;
-    const bool vector = (flag & kFlagVector) != 0;
-    if ((flag & ~kKnown) != 0 || (vector && (!live || rows.space().dim() == 0))) {
-      refuse_snapshot("a row has flags that contradict each other");
-    }
-    if (!live) {
+    const unsigned flag = checked_flags(flags[i], rows);
+    if ((flag & kFlagLive) == 0) {
       rows.release(slot);
       continue;
     }
     rows.publish(slot);
-    if (vector) {
+    if ((flag & kFlagVector) != 0) {
       rows.put(RowLayout::kFlags, slot,
                static_cast<std::uint8_t>(RowTable::kLive | RowTable::kVector));
       ++rows.vectors_;
@@ -143,7 +181,10 @@ void RowTableSnapshot::check_numbers(RowTable& rows) {
     }
     if (rows.has_vector(slot))
       rows.largest_factor_ = std::max(rows.largest_factor_, factor);
-    if (!rows.space().keeps_float32() || !rows.has_vector(slot)) continue;
+    if (rows.column_chunks_ > 0 || !rows.space().keeps_float32() ||
+        !rows.has_vector(slot)) {
+      continue;
+    }
     const float* floats = rows.floats(slot);
     if (!std::all_of(floats, floats + rows.space().dim(),
                      [](float value) { return std::isfinite(value); })) {

@@ -1,6 +1,7 @@
 #include "rows/sign_plane.hpp"
 
-#include "rows/pages.hpp"
+#include <new>
+
 #include "vecall/assert.hpp"
 #include "vectors/sign_codes.hpp"
 
@@ -22,14 +23,36 @@ std::size_t chunk_bytes(const VectorSpace& space) noexcept {
 
 void SignPlane::add_chunk() {
   chunks_.reserve(chunks_.size() + 1);
-  chunks_.emplace_back(
-      static_cast<std::uint8_t*>(allocate_pages(chunk_bytes(*space_))));
+  chunks_.emplace_back(allocate_pages(chunk_bytes(*space_)));
+}
+
+bool SignPlane::make(Slot first, std::size_t count, const std::uint8_t* high,
+                     const float* factors) noexcept {
+  try {
+    Chunk made(allocate_pages(chunk_bytes(*space_)));
+    for (std::size_t row = 0; row < count; ++row) {
+      put(first + static_cast<Slot>(row), high + row * space_->high_bytes(),
+          factors[row], made.get());
+    }
+    chunks_[first / kChunkRows].take(made);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void SignPlane::put(Slot slot, const std::uint8_t* high, float factor) noexcept {
   VECALL_ASSERT(has(slot));
-  put_signs(*space_, high, slot % kernels::kSignGroup, groups(slot));
-  factors(slot)[0] = sign_factor(*space_, high, factor);
+  put(slot, high, factor, chunks_[slot / kChunkRows].get());
+}
+
+void SignPlane::put(Slot slot, const std::uint8_t* high, float factor,
+                    std::uint8_t* chunk) noexcept {
+  const std::size_t row = slot % kChunkRows;
+  const std::size_t in_group = row % kernels::kSignGroup;
+  std::uint8_t* group = chunk + kFactorBytes + (row - in_group) * row_bytes(*space_);
+  put_signs(*space_, high, in_group, group);
+  reinterpret_cast<float*>(chunk)[row] = sign_factor(*space_, high, factor);
 }
 
 std::uint8_t* SignPlane::groups(Slot slot) const noexcept {
@@ -39,8 +62,10 @@ std::uint8_t* SignPlane::groups(Slot slot) const noexcept {
 }
 
 std::size_t SignPlane::nbytes() const noexcept {
+  std::size_t made = 0;
+  for (const Chunk& chunk : chunks_) made += chunk.get() == nullptr ? 0 : 1;
   return sizeof(*this) + chunks_.capacity() * sizeof(chunks_.front()) +
-         chunks_.size() * chunk_bytes(*space_);
+         made * chunk_bytes(*space_);
 }
 
 }  // namespace vecall

@@ -3,9 +3,10 @@
 // The signs of the rows of whole chunks (vectors/sign_codes.hpp), derived from their
 // high planes: no snapshot holds them. Not thread-safe: like the row table that has it.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "rows/pages.hpp"
@@ -22,9 +23,16 @@ class SignPlane {
 
   // Adds a chunk. Strong guarantee.
   void add_chunk();
+  // Makes place for chunks that make() fills when they are needed.
+  void add_places(std::size_t chunks) { chunks_.resize(chunks); }
+  // Fills the chunk of the `count` rows from `first` on, unless it is; any number of
+  // threads may. False where there is no memory for it.
+  bool make(Slot first, std::size_t count, const std::uint8_t* high,
+            const float* factors) noexcept;
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_.size(); }
   [[nodiscard]] bool has(Slot slot) const noexcept {
-    return slot / kChunkRows < chunks_.size();
+    return slot / kChunkRows < chunks_.size() &&
+           chunks_[slot / kChunkRows].get() != nullptr;
   }
 
   // REQUIRES for the rest: has().
@@ -41,13 +49,34 @@ class SignPlane {
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
-  struct FreePages {
-    void operator()(std::uint8_t* chunk) const noexcept { free_pages(chunk); }
+  // (kChunkRows,) factors, then the groups; null until they are made.
+  class Chunk {
+   public:
+    Chunk() = default;
+    explicit Chunk(void* pages) noexcept : bytes_(static_cast<std::uint8_t*>(pages)) {}
+    ~Chunk() { free_pages(get()); }
+    Chunk(Chunk&& other) noexcept : bytes_(other.bytes_.exchange(nullptr)) {}
+    Chunk& operator=(Chunk&&) = delete;
+
+    [[nodiscard]] std::uint8_t* get() const noexcept {
+      return bytes_.load(std::memory_order_acquire);
+    }
+    // Takes the other's pages where it has none.
+    void take(Chunk& other) noexcept {
+      std::uint8_t* none = nullptr;
+      if (bytes_.compare_exchange_strong(none, other.get())) other.bytes_ = nullptr;
+    }
+
+   private:
+    std::atomic<std::uint8_t*> bytes_ = nullptr;
   };
 
+  // Puts the signs of a row into a chunk.
+  void put(Slot slot, const std::uint8_t* high, float factor,
+           std::uint8_t* chunk) noexcept;
+
   const VectorSpace* space_;
-  // (kChunkRows,) factors, then the groups.
-  std::vector<std::unique_ptr<std::uint8_t, FreePages>> chunks_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace vecall

@@ -1,6 +1,7 @@
 #include "snapshot/snapshot_file.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +37,23 @@ class OpenFile {
 
  private:
   int descriptor_;
+};
+
+// For reading, a regular file; `size` gets its bytes.
+struct RegularFile : OpenFile {
+  std::size_t size = 0;
+
+  // Without O_NONBLOCK a FIFO would be waited for until somebody writes to it.
+  explicit RegularFile(const std::string& path)
+      : OpenFile(path, O_RDONLY | O_NONBLOCK, 0) {
+    struct stat facts{};
+    if (!is_open() || ::fstat(descriptor(), &facts) != 0) {
+      if (errno == ENOENT) throw MissingFileError("load: there is no such file");
+      fail("load: the file could not be opened", errno);
+    }
+    if (!S_ISREG(facts.st_mode)) fail("load: no regular file", EINVAL);
+    size = static_cast<std::size_t>(facts.st_size);
+  }
 };
 
 std::string folder_of(const std::string& path) {
@@ -79,15 +97,8 @@ void write_snapshot_file(const std::string& path, std::span<const std::byte> byt
 }
 
 std::vector<std::byte> read_snapshot_file(const std::string& path) {
-  // Without O_NONBLOCK a FIFO would be waited for until somebody writes to it.
-  const OpenFile file(path, O_RDONLY | O_NONBLOCK, 0);
-  struct stat facts{};
-  if (!file.is_open() || ::fstat(file.descriptor(), &facts) != 0) {
-    if (errno == ENOENT) throw MissingFileError("load: there is no such file");
-    fail("load: the file could not be opened", errno);
-  }
-  if (!S_ISREG(facts.st_mode)) fail("load: no regular file", EINVAL);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(facts.st_size));
+  const RegularFile file(path);
+  std::vector<std::byte> bytes(file.size);
   std::size_t have = 0;
   while (have < bytes.size()) {
     const ssize_t got =
@@ -99,6 +110,20 @@ std::vector<std::byte> read_snapshot_file(const std::string& path) {
   }
   bytes.resize(have);
   return bytes;
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const RegularFile file(path);
+  if (file.size == 0) return;  // nothing can be mapped of it
+  void* begin = ::mmap(nullptr, file.size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (begin == MAP_FAILED) fail("load: the file could not be mapped", errno);
+  bytes_ = {static_cast<const std::byte*>(begin), file.size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) {
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
 }
 
 }  // namespace vecall

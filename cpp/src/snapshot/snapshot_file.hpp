@@ -18,4 +18,20 @@ void write_snapshot_file(const std::string& path, std::span<const std::byte> byt
 // Throws FileError, MissingFileError where nothing has that name.
 std::vector<std::byte> read_snapshot_file(const std::string& path);
 
+// The bytes of a file as memory that cannot be written, shared by all processes that
+// map it. What is saved under the name later is another file, and these bytes stay.
+class MappedFile {
+ public:
+  // Throws as read_snapshot_file() does.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
 }  // namespace vecall

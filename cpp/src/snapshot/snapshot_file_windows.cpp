@@ -86,6 +86,30 @@ DWORD rename_over(const std::wstring& from, const std::wstring& to) noexcept {
   return error;
 }
 
+// For reading, a regular file; `size` gets its bytes.
+struct RegularFile : OpenFile {
+  std::size_t size = 0;
+
+  explicit RegularFile(const std::string& path)
+      : OpenFile(wide(path), GENERIC_READ,
+                 FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                 OPEN_EXISTING) {
+    if (!is_open()) {
+      const DWORD error = ::GetLastError();
+      if (error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND) {
+        throw MissingFileError("load: there is no such file");
+      }
+      fail("load: the file could not be opened", error);
+    }
+    LARGE_INTEGER bytes{};
+    if (::GetFileType(handle()) != FILE_TYPE_DISK ||
+        ::GetFileSizeEx(handle(), &bytes) == 0) {
+      fail("load: no regular file", ERROR_INVALID_PARAMETER);
+    }
+    size = static_cast<std::size_t>(bytes.QuadPart);
+  }
+};
+
 }  // namespace
 
 void write_snapshot_file(const std::string& path, std::span<const std::byte> bytes) {
@@ -114,22 +138,8 @@ void write_snapshot_file(const std::string& path, std::span<const std::byte> byt
 }
 
 std::vector<std::byte> read_snapshot_file(const std::string& path) {
-  const OpenFile file(wide(path), GENERIC_READ,
-                      FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                      OPEN_EXISTING);
-  LARGE_INTEGER size{};
-  if (!file.is_open()) {
-    const DWORD error = ::GetLastError();
-    if (error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND) {
-      throw MissingFileError("load: there is no such file");
-    }
-    fail("load: the file could not be opened", error);
-  }
-  if (::GetFileType(file.handle()) != FILE_TYPE_DISK ||
-      ::GetFileSizeEx(file.handle(), &size) == 0) {
-    fail("load: no regular file", ERROR_INVALID_PARAMETER);
-  }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size.QuadPart));
+  const RegularFile file(path);
+  std::vector<std::byte> bytes(file.size);
   std::size_t have = 0;
   while (have < bytes.size()) {
     DWORD got = 0;
@@ -142,6 +152,23 @@ std::vector<std::byte> read_snapshot_file(const std::string& path) {
   }
   bytes.resize(have);
   return bytes;
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const RegularFile file(path);
+  if (file.size == 0) return;  // nothing can be mapped of it
+  const HANDLE mapping =
+      ::CreateFileMappingW(file.handle(), nullptr, PAGE_READONLY, 0, 0, nullptr);
+  if (mapping == nullptr) fail("load: the file could not be mapped", ::GetLastError());
+  const void* begin = ::MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, file.size);
+  const DWORD error = begin == nullptr ? ::GetLastError() : 0;
+  ::CloseHandle(mapping);  // the view keeps it
+  if (begin == nullptr) fail("load: the file could not be mapped", error);
+  bytes_ = {static_cast<const std::byte*>(begin), file.size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::UnmapViewOfFile(bytes_.data());
 }
 
 }  // namespace vecall

@@ -35,7 +35,8 @@ enum class Section : std::uint32_t {
   kPostings = 17,    // {uint32 slot, uint32 count} (sum of holders,)
   kLinks = 18,       // uint32 (slots, 2 m), ended by 0xFFFFFFFF
   kUpperLinks = 19,  // uint32 (lists, m), by slot and level
-  kPlaces = 20       // float64 (slots,), position in the session, NaN for none
+  kPlaces = 20,      // float64 (slots,), position in the session, NaN for none
+  kCopies = 21       // uint16 (chunks, 2, 4096), where asked for: index/copies.hpp
 };
 inline constexpr std::size_t kMostSections = 24;
 

@@ -15,6 +15,12 @@ const std::uint8_t* unsigned_bytes(const std::byte* bytes) noexcept {
   return reinterpret_cast<const std::uint8_t*>(bytes);
 }
 
+void check_sum(std::span<const std::byte> section, std::uint32_t wanted) {
+  const std::uint32_t crc =
+      kernels::active().crc32c(0, unsigned_bytes(section.data()), section.size());
+  if (crc != wanted) refuse_snapshot("a section fails its checksum");
+}
+
 bool all_zero(std::span<const std::byte> bytes) noexcept {
   return std::all_of(bytes.begin(), bytes.end(),
                      [](std::byte byte) { return byte == std::byte{0}; });
@@ -26,7 +32,8 @@ void refuse_snapshot(const char* what) {
   throw CorruptDataError(std::string("snapshot: ") + what);
 }
 
-SnapshotReader::SnapshotReader(std::span<const std::byte> bytes) : bytes_(bytes) {
+SnapshotReader::SnapshotReader(std::span<const std::byte> bytes, bool stays_mapped)
+    : bytes_(bytes), stays_mapped_(stays_mapped) {
   if (bytes.size() < sizeof(header_.magic) ||
       std::memcmp(bytes.data(), SnapshotHeader::kMagic, sizeof(header_.magic)) != 0) {
     throw IncompatibleDataError("snapshot: these bytes are no snapshot of vecall");
@@ -42,13 +49,10 @@ SnapshotReader::SnapshotReader(std::span<const std::byte> bytes) : bytes_(bytes)
     if (entry.bytes > left || padded_section(entry.bytes) > left) {
       refuse_snapshot("cut off in a section");
     }
-    const std::span<const std::byte> section = bytes.subspan(at, entry.bytes);
-    if (kernels::active().crc32c(0, unsigned_bytes(section.data()), section.size()) !=
-        entry.crc) {
-      refuse_snapshot("a section fails its checksum");
-    }
     const std::size_t end = padded_section(entry.bytes);
-    if (!all_zero(bytes.subspan(at + entry.bytes, end - entry.bytes))) {
+    if (!stays_mapped) check_sum(bytes.subspan(at, entry.bytes), entry.crc);
+    if (!stays_mapped &&
+        !all_zero(bytes.subspan(at + entry.bytes, end - entry.bytes))) {
       refuse_snapshot("bytes between sections are not zero");
     }
     at += end;
@@ -80,10 +84,14 @@ bool SnapshotReader::has(Section kind) const noexcept {
                      [kind](const SectionEntry& entry) { return entry.kind == kind; });
 }
 
-std::span<const std::byte> SnapshotReader::find(Section kind) const {
+std::span<const std::byte> SnapshotReader::find(Section kind, bool verify) const {
   std::size_t at = kSnapshotFront;
   for (std::size_t i = 0; i < header_.sections; ++i) {
-    if (table_[i].kind == kind) return bytes_.subspan(at, table_[i].bytes);
+    if (table_[i].kind == kind) {
+      const std::span<const std::byte> section = bytes_.subspan(at, table_[i].bytes);
+      if (verify) check_sum(section, table_[i].crc);
+      return section;
+    }
     at += padded_section(table_[i].bytes);
   }
   refuse_snapshot("a section is missing");

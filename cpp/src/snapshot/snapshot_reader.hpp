@@ -2,7 +2,7 @@
 
 // Reads the bytes of a snapshot and believes none of them: every length and checksum is
 // verified before a section is handed out. What the sections say is for their owners to
-// verify.
+// verify. Of a snapshot that stays mapped, only what verified() was asked for is read.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,11 @@ class SnapshotReader {
   // `bytes` is borrowed, not copied; it outlives the reader. Immutable after
   // construction. Throws IncompatibleDataError for bytes of something
   // else or of another version, CorruptDataError for damaged ones.
-  explicit SnapshotReader(std::span<const std::byte> bytes);
+  explicit SnapshotReader(std::span<const std::byte> bytes, bool stays_mapped = false);
 
   [[nodiscard]] const SnapshotHeader& header() const noexcept { return header_; }
+  // Whether array() hands out what stays valid, and is not verified but for its length.
+  [[nodiscard]] bool stays_mapped() const noexcept { return stays_mapped_; }
   [[nodiscard]] bool has(Section kind) const noexcept;
   // How many T a section holds. Throws unless it is there and a whole number of them.
   template <class T>
@@ -33,19 +35,28 @@ class SnapshotReader {
   }
   // A section, which must hold exactly `count` elements of T.
   template <class T>
-  [[nodiscard]] std::span<const T> array(Section kind, std::size_t count) const {
-    const std::span<const std::byte> bytes = find(kind);
+  [[nodiscard]] std::span<const T> array(Section kind, std::size_t count,
+                                         bool verify = false) const {
+    const std::span<const std::byte> bytes = find(kind, verify && stays_mapped_);
     if (bytes.size() != count * sizeof(T)) {
       refuse_snapshot("a section has another length than its rows need");
     }
     return {reinterpret_cast<const T*>(bytes.data()), count};
   }
 
+  // The same, read and verified in any case.
+  template <class T>
+  [[nodiscard]] std::span<const T> verified(Section kind, std::size_t count) const {
+    return array<T>(kind, count, true);
+  }
+
  private:
   void check_front() const;
-  [[nodiscard]] std::span<const std::byte> find(Section kind) const;
+  [[nodiscard]] std::span<const std::byte> find(Section kind,
+                                                bool verify = false) const;
 
   std::span<const std::byte> bytes_;
+  bool stays_mapped_;
   SnapshotHeader header_ = {};
   SectionEntry table_[kMostSections] = {};
 };
