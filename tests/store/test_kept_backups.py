@@ -54,6 +54,27 @@ def run(file, capsys):
     return run_command
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc what is open")
+def test_nothing_is_renamed_while_it_is_open(run, file, tmp_path, monkeypatch):
+    """Windows refuses that; a cursor that is not at its end keeps a file open."""
+    renamed = []
+    rename = os.replace
+
+    def watched(source, target, **folders):
+        path = os.path.realpath(source)
+        numbers = Path("/proc/self/fd").iterdir()
+        opened = {os.path.realpath(each) for each in numbers}
+        renamed.append((Path(target).name, path in opened))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "replace", watched)
+    run.backup(tmp_path / "copy.db")
+    run.backup("--keep", 1, tmp_path / "backups")
+    main(["restore-backup", str(tmp_path / "copy.db"), str(file), "--replace"])
+    assert len(renamed) >= 5
+    assert [name for name, is_open in renamed if is_open] == []
+
+
 def test_the_newest_backups_are_kept_and_each_is_whole(run, file, tmp_path):
     folder = tmp_path / "backups"
     made = []

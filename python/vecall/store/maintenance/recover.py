@@ -320,7 +320,8 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
             copy.execute("PRAGMA journal_mode = DELETE")
             uuid = secrets.token_hex(16)
             copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
-            columns = copy.execute("SELECT name FROM pragma_table_info('part')")
+            query = "SELECT name FROM pragma_table_info('part')"
+            columns = copy.execute(query).fetchall()  # to the end: else it stays open
             if ("snap",) in columns:  # not in files of the first schema
                 copy.execute("UPDATE part SET snap = NULL")
         sync_file(passing)
