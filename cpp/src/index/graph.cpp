@@ -76,7 +76,8 @@ void Graph::add_chunks(std::size_t count) {
   if (lowest_ == nullptr) {
     block = make_links(count * kChunkRows * stride_);
     links = block.get();
-  } else {  // where only loads come
+  } else {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): only loads come
     links = const_cast<Link*>(reinterpret_cast<const Link*>(lowest_)) +
             chunks_.size() * kChunkRows * stride_;
   }

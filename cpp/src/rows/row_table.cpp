@@ -128,6 +128,7 @@ std::uint8_t* RowTable::make_column_table(std::size_t slots) {
 }
 
 void RowTable::set_column(RowLayout::Column column, const void* whole) noexcept {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
   auto* piece = static_cast<std::byte*>(const_cast<void*>(whole));
   for (std::size_t i = 0; i < column_chunks_; ++i) {
     table_[std::size_t{column_chunks_} * column + i] = piece;
@@ -252,7 +253,7 @@ RowCodes RowTable::codes(Slot slot) const noexcept {
 std::size_t RowTable::nbytes() const noexcept {
   return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
          (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
-         column_chunks_ * RowLayout::kColumns * sizeof(std::byte*) +
+         std::size_t{column_chunks_} * RowLayout::kColumns * sizeof(std::byte*) +
          (column_chunks_ == 0 ? 0 : slots_) + (signs_ ? signs_->nbytes() : 0) +
          (expiries_ ? sizeof(Expiries) + expiries_->at.capacity() * sizeof(Micros) : 0);
 }

@@ -222,10 +222,10 @@ class RowTable {
   void add_signs();
   // Makes those of the chunk of a mapped table, where several threads may be the first
   // to need them. False where there is no memory: a scan can do without.
-  bool make_signs(Slot slot) const noexcept;
+  [[nodiscard]] bool make_signs(Slot slot) const noexcept;
   // Makes an empty table one of so many rows of a snapshot, and returns its flags. Each
   // column that the layout has is to be set then, by its first row.
-  std::uint8_t* make_column_table(std::size_t slots);
+  [[nodiscard]] std::uint8_t* make_column_table(std::size_t slots);
   void set_column(RowLayout::Column column, const void* whole) noexcept;
 
   [[nodiscard]] std::byte* chunk_of(RowLayout::Column column,

@@ -55,6 +55,8 @@ class SignPlane {
     Chunk() = default;
     explicit Chunk(void* pages) noexcept : bytes_(static_cast<std::uint8_t*>(pages)) {}
     ~Chunk() { free_pages(get()); }
+    Chunk(const Chunk&) = delete;
+    Chunk& operator=(const Chunk&) = delete;
     Chunk(Chunk&& other) noexcept : bytes_(other.bytes_.exchange(nullptr)) {}
     Chunk& operator=(Chunk&&) = delete;
 

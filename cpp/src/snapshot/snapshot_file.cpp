@@ -122,6 +122,7 @@ MappedFile::MappedFile(const std::string& path) {
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only unmaps
     ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 }
