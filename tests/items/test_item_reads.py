@@ -13,7 +13,7 @@ from helpers.memories import ALICE
 from vecall import Put
 from vecall.operations.items import parsed
 from vecall.store import ItemRow
-from vecall.store.sql_reads import SqlReads
+from vecall.store.reads import StorageReads
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_list_of_many_items_blocks_no_other_read(
     memory = open_service(tmp_path / "m.db")
     memory.items.sync.write([Put(("n",), "k", 1)], **ALICE)
     begun, may_end = threading.Event(), threading.Event()
-    newest_items = SqlReads.newest_items
+    newest_items = StorageReads.newest_items
 
     def slowly(*arguments: Any) -> Any:
         begun.set()
         assert may_end.wait(60)
         return newest_items(*arguments)
 
-    monkeypatch.setattr(SqlReads, "newest_items", slowly)
+    monkeypatch.setattr(StorageReads, "newest_items", slowly)
     with ThreadPoolExecutor(1) as pool:
         listing = pool.submit(memory.items.sync.find, ("n",), **ALICE)
         try:

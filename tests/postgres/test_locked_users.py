@@ -12,7 +12,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from vecall import BusyError, ClosedError, Inactivity, MemoryService
-from vecall.store.protocol.storage import ClaimedUser
+from vecall.store.storage import ClaimedUser
 
 psycopg = pytest.importorskip("psycopg")
 

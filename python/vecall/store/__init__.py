@@ -29,10 +29,9 @@ from vecall.store.opening import (
     open_storage,
     public_url,
 )
-from vecall.store.protocol.reads import StorageReads
-from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.queries.listing import free_lines, header_model
 from vecall.store.queries.partition_reads import ALWAYS, passing_metadata
+from vecall.store.reads import StorageReads
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -57,6 +56,7 @@ from vecall.store.rows import (
     text_hash,
 )
 from vecall.store.sql import require_same
+from vecall.store.storage import Maintenance, Snapshots, Storage
 from vecall.store.transaction import WriteJob
 from vecall.store.values import (
     DAMAGED_ITEM,

@@ -14,8 +14,8 @@ from vecall.store.maintenance.doctor import (
 )
 from vecall.store.names import HIDDEN_APP, UserNames
 from vecall.store.opening import needing_psycopg, open_storage, public_url
-from vecall.store.protocol.storage import Storage
 from vecall.store.rows import PartitionCopy, PartitionNames, shifted
+from vecall.store.storage import Storage
 from vecall.store.writes.imports import AdoptIdentity, CopyPartition
 
 _AT_ONCE = 500  # names read in one transaction

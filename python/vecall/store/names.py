@@ -245,7 +245,7 @@ def part_of(connection: Transaction, app: str, user: str) -> int | None:
 
 
 def hidden_in_app(connection: Transaction, app: str) -> list[str]:
-    """Return the digests of the names of an app's users."""
+    """Return the digests of the names of an app's users, whose app is `HIDDEN_APP`."""
     begin = hidden_app(connection, app)
     if begin is None:
         return []

@@ -9,9 +9,9 @@ from pathlib import Path
 from vecall.clock import Clock
 from vecall.errors import ConfigError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability
-from vecall.store.protocol.storage import Storage
 from vecall.store.results import Finding
 from vecall.store.sqlite import open_file
+from vecall.store.storage import Storage
 
 
 def open_storage(

@@ -34,11 +34,9 @@ from vecall.store.file.database import (
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone
-from vecall.store.protocol.reads import StorageReads
-from vecall.store.protocol.storage import Storage
-from vecall.store.queries import item_reads, partition_reads
+from vecall.store.queries import item_reads
+from vecall.store.reads import StorageReads
 from vecall.store.results import (
-    ChangedRows,
     DraftLookup,
     EmbeddingModel,
     ExistingMemories,
@@ -47,7 +45,7 @@ from vecall.store.results import (
 )
 from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
 from vecall.store.sql import adopt
-from vecall.store.sql_reads import SqlReads
+from vecall.store.storage import Storage
 from vecall.store.transaction import WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
@@ -57,7 +55,7 @@ from vecall.store.writes.model_migration import begin_migration
 # The read operations over one connection to a file.
 
 
-class SqliteReads(SqlReads[sqlite3.Connection]):
+class SqliteReads(StorageReads):
     """Implements `StorageReads`; every method is documented there."""
 
     __slots__ = ()
@@ -70,9 +68,6 @@ class SqliteReads(SqlReads[sqlite3.Connection]):
 
     def require_gone(self, app: str, user: str) -> None:
         require_gone(self._connection, app, user)
-
-    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
-        return partition_reads.changed_since(self._connection, part, seq, head)
 
     def item_state(self, app: str, user: str) -> ItemState | None:
         found = item_reads.find_state(self._connection, app, user)
@@ -560,7 +555,7 @@ class SqliteStorage:
             try:
                 yield reads
             finally:
-                reads.end()
+                reads._end()
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
         """Return what is on record about drafts; None if the key was used."""

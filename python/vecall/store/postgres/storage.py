@@ -51,11 +51,9 @@ from vecall.store.postgres.transaction import (
 )
 from vecall.store.postgres.url import as_typed, database_errors, parse_url
 from vecall.store.postgres.writers import Writers
-from vecall.store.protocol.reads import StorageReads
-from vecall.store.protocol.storage import Storage
-from vecall.store.queries import item_reads, partition_reads
+from vecall.store.queries import item_reads
+from vecall.store.reads import StorageReads
 from vecall.store.results import (
-    ChangedRows,
     DraftLookup,
     EmbeddingModel,
     ExistingMemories,
@@ -64,7 +62,7 @@ from vecall.store.results import (
 )
 from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
 from vecall.store.sql import active_model, adopt
-from vecall.store.sql_reads import SqlReads
+from vecall.store.storage import Storage
 from vecall.store.transaction import Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState, require_counts
 from vecall.store.writes import add
@@ -75,7 +73,7 @@ from vecall.store.writes.model_migration import begin_migration
 # The read operations over one transaction of PostgreSQL.
 
 
-class PostgresReads(SqlReads[PostgresTransaction]):
+class PostgresReads(StorageReads):
     """Implements `StorageReads`; every method is documented there."""
 
     __slots__ = ()
@@ -104,9 +102,6 @@ class PostgresReads(SqlReads[PostgresTransaction]):
         if found is not None:
             raise CorruptFileError(WRONG_USER)
 
-    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
-        return partition_reads.changed_since(self._connection, part, seq, head)
-
     def item_state(self, app: str, user: str) -> ItemState | None:
         return item_reads.find_state(self._connection, app, user)
 
@@ -117,7 +112,7 @@ class SharedReads(PostgresReads):
     __slots__ = ()
 
     @property
-    def _connection(self) -> PostgresTransaction:
+    def _connection(self) -> Transaction:
         msg = (
             "path: this call concerns several users, and the role of the URL may not "
             "become vecall_keeper"
@@ -389,7 +384,7 @@ class PostgresStorage:
             try:
                 yield reads
             finally:
-                reads.end()
+                reads._end()
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
         """Return what is on record about drafts; None if the key was used."""

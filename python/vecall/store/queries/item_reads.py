@@ -1,4 +1,14 @@
-"""Reads of items."""
+"""Reads of items: JSON documents under a namespace and a key.
+
+The row number of an item is `part << 32 | version`. Every write takes the next version
+of its partition, and none is used twice, so a row number stands for one content for
+ever. A reader that knows all versions up to one finds later writes by their larger
+numbers. It finds deletions because the row numbers are missing. The pieces of a large
+value have the versions before that of its item; no read returns them as items.
+
+Expired items are still returned, except where `now` is an argument. Ranges of
+namespaces are in code point order, as `namespace_range` returns them.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +129,10 @@ def items_at(
     *,
     pieces: bool = True,
 ) -> list[ItemRow | None]:
-    """Return the item of each (namespace, key), without vectors."""
+    """Return the item of each (namespace, key), without vectors.
+
+    Without `pieces`, the pieces of large values are not read.
+    """
     found: list[ItemRow | None] = []
     for ns, key in places:
         row = connection.execute(_ONE, (part, ns, key)).fetchone()
@@ -179,7 +192,11 @@ def newest_items(
     first: int = 16,
     before: int | None = None,
 ) -> Iterator[ItemRow]:
-    """Yield the items of a range of namespaces, latest write first."""
+    """Yield the items of a range of namespaces, latest write first.
+
+    `first` items are read at once at the beginning. With `before`, only versions below
+    it are yielded. `high` is the lowest namespace above the range; None is no bound.
+    """
     within, values = _namespace_range_condition(part, low, high)
     if before is not None:
         # "+" as below: the rows are found by the index of namespaces.
@@ -215,7 +232,10 @@ def newest_items(
 def item_vectors(
     connection: Transaction, part: int, namespace: str | None, after: int
 ) -> Iterator[ItemVectors]:
-    """Yield items with their vectors; b"" for an item without vectors."""
+    """Yield the items of versions above `after` with their vectors, b"" for none.
+
+    The namespace None is every namespace.
+    """
     dim = state_of(connection, part).dim
     if namespace is None:
         rows = connection.execute(

@@ -101,7 +101,18 @@ def load_rows(
 def changed_since(
     connection: Transaction, part: int, seq: int, head: int
 ) -> ChangedRows | None:
-    """Return the rows that changed after a change; see `OwnerReads.changed_since`."""
+    """Return the rows that changed after a change, including deleted ones.
+
+    Args:
+        connection: The transaction.
+        part: The partition.
+        seq: The change, older than the partition's newest one.
+        head: Its random bits.
+
+    Returns:
+        The row numbers, without duplicates; None if the change log no longer reaches
+        back to the change, or has another one of this number.
+    """
     if seq > 0:
         known = connection.execute(
             "SELECT head FROM chg WHERE part = ? AND seq = ?", (part, seq)
@@ -442,7 +453,9 @@ def likely_rows(
 ) -> Iterator[tuple[int, float, float, str | None]]:
     """Return number and `TESTED` of the live rows of a partition that may match.
 
-    All labels match. The metadata are None if the filter has no condition on metadata.
+    Every row that passes is returned, and all labels match; the caller checks the
+    metadata. They are None if the filter has no condition on metadata; then the times
+    mean nothing. Only labels and metadata of the filter are used.
     """
     condition, values = label_conditions(conditions)
     needles, texts = _metadata_condition(conditions)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from vecall.clock import ExpiryClock
-from vecall.store.protocol.reads import StorageReads
+from vecall.store.reads import StorageReads
 from vecall.store.results import (
     DraftLookup,
     DueSession,

@@ -1,16 +1,18 @@
-"""The read operations over one transaction, in SQL for every database."""
-
-# ruff: noqa: D102 -- `StorageReads` documents the methods
+"""The read operations of a storage, over one transaction of any database."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store import names, sql
 from vecall.store.queries import figures, item_reads, listing, partition_reads
+from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
+from vecall.store.values import ItemState
 from vecall.store.writes import (
     add,
     consolidation,
@@ -20,43 +22,69 @@ from vecall.store.writes import (
     sessions,
 )
 
-T = TypeVar("T", bound=Transaction)
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def _read(
     function: Callable[Concatenate[Any, P], R],
-) -> Callable[Concatenate[SqlReads[Any], P], R]:
-    """Make a method of a function of a connection."""
+) -> Callable[Concatenate[StorageReads, P], R]:
+    """Make a method of a function of a transaction."""
 
-    def method(own: SqlReads[Any], /, *args: P.args, **given: P.kwargs) -> R:
+    @wraps(function)
+    def method(own: StorageReads, /, *args: P.args, **given: P.kwargs) -> R:
         return function(own._connection, *args, **given)
 
     return method
 
 
-class SqlReads(Generic[T]):
-    """The operations of `StorageReads` that are alike in every database."""
+class StorageReads(ABC):
+    """The read operations on one state; valid inside the block of `Storage.read`.
+
+    `now` is a time of `Storage.expiry_clock`, in seconds since 1970. Memories that
+    expired by `now` are left out. A memory that `rights` hide is not returned, not
+    counted and no cursor. Every operation raises CorruptFileError if the data that it
+    reads is damaged, and ClosedError after the block.
+    """
 
     __slots__ = ("_reading",)
 
-    def __init__(self, connection: T) -> None:
+    def __init__(self, connection: Transaction) -> None:
         """Read over a connection that is in a transaction."""
-        self._reading: T | None = connection
+        self._reading: Transaction | None = connection
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Refuse every read from now on: the connection is another reader's."""
         self._reading = None
 
     @property
-    def _connection(self) -> T:
+    def _connection(self) -> Transaction:
         if self._reading is None:
             msg = "the read of the storage has ended"
             raise ClosedError(msg)
         return self._reading
 
+    @abstractmethod
+    def version(self, app: str, user: str) -> Version | None:
+        """Return what `Storage.version` returns, for the state of this block."""
+
+    @abstractmethod
+    def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
+        """Return the state of a partition, and check that it belongs to (app, user).
+
+        None if the partition was deleted, or a purge hid its names.
+        """
+
+    @abstractmethod
+    def require_gone(self, app: str, user: str) -> None:
+        """Check that no index has an entry of a user whose partition is missing."""
+
+    @abstractmethod
+    def item_state(self, app: str, user: str) -> ItemState | None:
+        """Return what is known about a user's items; None if the user has none."""
+
     partition_names = _read(names.partition_names)
+    changed_since = _read(partition_reads.changed_since)
     load_partition = _read(partition_reads.load_partition)
     load_rows = _read(partition_reads.load_rows)
     likely_rows = _read(partition_reads.likely_rows)
@@ -106,6 +134,7 @@ class SqlReads(Generic[T]):
     partition_copy = _read(listing.read_partition)
 
     def is_changing_model(self) -> bool:
+        """Whether the storage is being moved to another embedding model."""
         connection = self._connection
         return model_migration.unmoved_vectors(connection) or (
             model_migration.migrating_model(connection) is not None

@@ -1,1 +1,0 @@
-"""The storage protocol: the operations that vecall needs of its source of truth."""
