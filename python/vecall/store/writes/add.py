@@ -67,6 +67,7 @@ from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import (
     NEXT_VECTORS,
     PartitionWriter,
+    UserJob,
     Waits,
     archive,
     rewrite_positions,
@@ -87,12 +88,10 @@ _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
 @dataclass(slots=True)
-class AddMemories:
+class AddMemories(UserJob):
     """Adds the memories of one call to one user, atomically.
 
     Attributes:
-        app: The app.
-        user: The user.
         drafts: The memories; of those with equal ids, the last wins.
         model: Number of the embedding model of the drafts' vectors.
         restore: Store every draft, also one that was deleted, evicted or expired.
@@ -121,8 +120,6 @@ class AddMemories:
         folded: Set by `run`: how many memories it archived for `fold`.
     """
 
-    app: str
-    user: str
     drafts: Sequence[Draft]
     model: int | None = None
     restore: bool = False
@@ -167,12 +164,12 @@ class AddMemories:
         keys = keys_of(connection, partition.id) if self.drafts or record else []
         if record is not None and (ids := record.earlier_ids(keys)) is not None:
             self._explain(partition, ids)
-            return partition.unchanged(ids)
+            return partition.changed(ids=ids)
         if self.answered:
             raise ForgottenKeyError
         folded = rows_to_fold(partition, self.fold) if self.fold else []
         if folded is None:
-            return partition.unchanged([])
+            return partition.changed()
         drafts = dict(zip(map(_ID, self.drafts), self.drafts, strict=True))
         self.left_out, back = leave_out_deleted(
             partition, drafts, keys, self.restore, self.again

@@ -39,6 +39,7 @@ from vecall.store.writes.items import delete_expired_items, delete_items
 from vecall.store.writes.partition_writer import (
     PartitionWriter,
     State,
+    UserJob,
     Waits,
     add_waits,
     archive,
@@ -60,25 +61,21 @@ _ROW_BYTES = 1_000
 
 
 @dataclass(slots=True)
-class ProposeForget:
+class ProposeForget(UserJob):
     """Stores a proposal to delete memories of one user.
 
     Attributes:
-        app: The app.
-        user: The user.
         shown: The texts that the user is shown, by id.
         token: The secret that confirms the proposal.
     """
 
-    app: str
-    user: str
     shown: Mapping[str, str]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     estimated_bytes: int = _ROW_BYTES
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         part, now = partition.id, partition.expiry_now
         seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
         connection.execute(
@@ -89,7 +86,7 @@ class ProposeForget:
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
             (part, _PREFIX + self.token, now, json.dumps(seen)),
         )
-        return partition.unchanged(list(seen))
+        return partition.changed(ids=list(seen))
 
 
 def take_proposal(
@@ -145,15 +142,13 @@ _DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part
 
 
 @dataclass(slots=True)
-class DeleteMemories:
+class DeleteMemories(UserJob):
     """Deletes memories of one user. Ignores unknown ids.
 
     The tombstones prevent a later ingest from storing the same ids, unless it uses
     `restore`. Without any condition, all memories and items of the user are deleted.
 
     Attributes:
-        app: The app.
-        user: The user.
         ids: Only memories with these ids, and the other passages of these turns.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
@@ -166,24 +161,21 @@ class DeleteMemories:
             ids of the proposal are deleted.
     """
 
-    app: str
-    user: str
     ids: Sequence[str] | None = None
     session: str | None = None
     filter: Filter | None = None
     token: str | None = None
     version: float | None = None
-    estimated_bytes: int = 0
     rights: Rights = FULL
     passed: Mapping[str, float | None] | None = None
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction.
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition.
 
         Raises:
             ConflictError: `version` does not hold.
         """
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        connection = partition.connection
         if self.version is not None:
             self._check_version(partition)
         if self.token is not None:
@@ -387,24 +379,19 @@ def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) ->
 
 
 @dataclass(slots=True)
-class ForgetUser:
+class ForgetUser(UserJob):
     """Deletes a user's memories, tombstones and names, without any trace.
 
     Attributes:
-        app: The app.
-        user: The user.
         rights: The change does not name quarantined memories that the caller does not
             see.
     """
 
-    app: str
-    user: str
-    estimated_bytes: int = 0
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         part, review = partition.id, self.rights.review
         if not part:
             return partition.changed()
@@ -445,7 +432,7 @@ def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
 
 
 @dataclass(slots=True)
-class Sweep:
+class Sweep(UserJob):
     """Removes expired data of one user, in batches.
 
     Memories past their TTL are deleted; re-ingesting a session does not bring its turns
@@ -453,19 +440,13 @@ class Sweep:
     except for a digest that prevents ingest from undoing a correction.
 
     Attributes:
-        app: The app.
-        user: The user.
         most: Maximum number of memories per job, so that other writers get their turn.
     """
 
-    app: str
-    user: str
     most: int
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
         expired, removed = clear_away(partition, self.most)
         _forget_past(partition)
         delete_expired_items(partition)

@@ -27,6 +27,7 @@ from vecall.store.writes.partition_writer import (
     PartitionWriter,
     Reason,
     State,
+    UserJob,
     archive,
     bring_back,
     rewrite,
@@ -42,26 +43,22 @@ _ROW_BYTES = 200  # of a state change, with its log entry
 
 
 @dataclass(slots=True)
-class ArchiveMemories:
+class ArchiveMemories(UserJob):
     """Archives live memories of one user: they are stored, but not found.
 
     Attributes:
-        app: The app.
-        user: The user.
         ids: The ids of the memories.
         why: The reason.
         rights: Other memories than those that the caller sees are unknown.
     """
 
-    app: str
-    user: str
     ids: Sequence[str]
     why: Reason = "archived"
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         query = (
             "SELECT rid FROM mem WHERE part = ? AND state = 'live'"
             f"{visible(self.rights)} AND id IN"
@@ -79,14 +76,12 @@ class ArchiveMemories:
 
 
 @dataclass(slots=True)
-class RestoreMemory:
+class RestoreMemory(UserJob):
     """Makes an archived or quarantined memory of one user live again.
 
     If it is an archived summary, the memories that it summarizes are restored instead.
 
     Attributes:
-        app: The app.
-        user: The user.
         id: Its id.
         bounds: The user's quota.
         state: The required state: "archived" or "quarantined".
@@ -95,8 +90,6 @@ class RestoreMemory:
         rights: Other memories than those that the caller sees are unknown.
     """
 
-    app: str
-    user: str
     id: str
     bounds: UserQuota | None = None
     state: State = "archived"
@@ -104,15 +97,15 @@ class RestoreMemory:
     estimated_bytes: int = _ROW_BYTES
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction.
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition.
 
         Raises:
             NotFoundError: There is no such memory, or it has another state and is not
                 a summary.
             ConflictError: The memory changed since `seen`.
         """
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        connection = partition.connection
         doomed: list[RowToDelete] = []
         self._check_seen(partition)
         ids = [self.id]
@@ -179,26 +172,22 @@ class RestoreMemory:
 
 
 @dataclass(slots=True)
-class MergeMemories:
+class MergeMemories(UserJob):
     """Archives duplicates of a memory, which takes over their uses.
 
     Attributes:
-        app: The app.
-        user: The user.
         groups: Per group: the id of the memory that stays, and those of its duplicates.
         hashes: The hashes of their texts. A group with a changed text is skipped.
         merged: Set by `run`: of each group the ids that it archived.
     """
 
-    app: str
-    user: str
     groups: Sequence[tuple[str, Sequence[str]]]
     hashes: Mapping[str, bytes]
     merged: list[tuple[str, ...]] = field(default_factory=list)
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         query = (
             "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
@@ -250,12 +239,10 @@ def _no_snapshot_header(_: Transaction) -> bytes:
 
 
 @dataclass(slots=True)
-class RecordSnapshot:
+class RecordSnapshot(UserJob):
     """Puts a new snapshot on record.
 
     Attributes:
-        app: The app.
-        user: The user.
         record: Its nonce and its digest.
         tag: The state of the partition when the snapshot was taken.
         purges: The purge count when the snapshot was taken.
@@ -265,18 +252,15 @@ class RecordSnapshot:
             one that is at least as new is on record.
     """
 
-    app: str
-    user: str
     record: bytes
     tag: SnapshotTag
     purges: int
     header: Callable[[Transaction], bytes] = _no_snapshot_header
     is_recorded: bool = False
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         self.is_recorded = (
             partition.id == self.tag.part
             and purges(connection) == self.purges

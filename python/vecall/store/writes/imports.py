@@ -34,6 +34,7 @@ from vecall.store.writes.delete import RowToDelete, delete_partition, delete_row
 from vecall.store.writes.items import ImportedItems
 from vecall.store.writes.partition_writer import (
     PartitionWriter,
+    UserJob,
     Waits,
     add_waits,
     waits_of,
@@ -60,15 +61,13 @@ it. Without it, an older line could bring back a state that ended in this file."
 
 
 @dataclass(slots=True)
-class ImportLines:
+class ImportLines(UserJob):
     """Writes exported lines of one partition; of each memory the newer version wins.
 
     A memory that was deleted in this file stays deleted. A memory that was deleted in
     the exported file is deleted here, unless it was changed here afterwards.
 
     Attributes:
-        app: The app.
-        user: The user.
         created_at: When the partition was created, in seconds.
         lines: Kind and values of each line, validated; vectors as float32 bytes.
         model: Number of the model of the vectors; None leaves them out.
@@ -77,8 +76,6 @@ class ImportLines:
         items: After the job: the number of items that it wrote.
     """
 
-    app: str
-    user: str
     created_at: float
     lines: Sequence[tuple[str, dict[str, Any]]]
     model: int | None

@@ -35,7 +35,7 @@ from vecall.store.values import (
     number_of_pieces,
     with_checksum,
 )
-from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 # Changes to the rows of items inside a transaction.
 
@@ -103,12 +103,10 @@ _OVERHEAD = 200  # bytes of a row besides its value
 
 
 @dataclass(slots=True)
-class WriteItems:
+class WriteItems(UserJob):
     """Writes and deletes items of one user, all or none.
 
     Attributes:
-        app: The app.
-        user: The user.
         operations: The writes and deletions, in order.
         dim: The dimension of the vectors; 0 without vectors.
         embedder: The name of the vectors' embedder; None accepts any.
@@ -116,8 +114,6 @@ class WriteItems:
             deleted; 0 for a deletion that found nothing.
     """
 
-    app: str
-    user: str
     operations: Sequence[ItemPut | ItemDrop]
     dim: int = 0
     embedder: str | None = None
@@ -267,23 +263,18 @@ def _conflict(at: int, given: ItemPut | ItemDrop, version: int) -> ConflictError
 
 
 @dataclass(slots=True)
-class TouchItems:
+class TouchItems(UserJob):
     """Moves the expiry of items that were read.
 
     Attributes:
-        app: The app.
-        user: The user.
         expiries: New expiry by row number; an expiry never moves to an earlier time.
     """
 
-    app: str
-    user: str
     expiries: Mapping[int, float]
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         for rid, expires_at in self.expiries.items():
             found = connection.execute(
                 f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid = ? AND part = ? "
@@ -325,23 +316,17 @@ def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> Non
 
 
 @dataclass(slots=True)
-class SweepItems:
+class SweepItems(UserJob):
     """Deletes the expired items of one user.
 
     Attributes:
-        app: The app.
-        user: The user.
         swept: After the job: how many were deleted.
     """
 
-    app: str
-    user: str
     swept: int = 0
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
         self.swept = delete_expired_items(partition)
         return partition.changed()
 

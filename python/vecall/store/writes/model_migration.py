@@ -21,33 +21,29 @@ from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
 from vecall.store.sql import active_model, adopt, checked_model, require_active
 from vecall.store.transaction import Transaction
-from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 # Stores vectors for memories that were added before the file had a model.
 
 
 @dataclass(slots=True)
-class SetVectors:
+class SetVectors(UserJob):
     """Sets the vectors of one user's rows, unless a row changed meanwhile.
 
     Attributes:
-        app: The app.
-        user: The user.
         rows: The rows as they were when they were embedded.
         vectors: One vector each, float32 little-endian.
         model: Number of the embedding model.
     """
 
-    app: str
-    user: str
     rows: Sequence[RowWithVector]
     vectors: Sequence[bytes]
     model: int
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         require_active(connection, self.model)
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
         now = {
             stored.row.rid: stored.row
             for stored in load_rows(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Literal, NamedTuple
 
@@ -199,19 +200,6 @@ class PartitionWriter:
             head=self.head,
         )
 
-    def unchanged(self, ids: Sequence[str]) -> Change:
-        """Return an empty change."""
-        return Change(
-            self.app,
-            self.user,
-            self.id,
-            self.seq_before,
-            self.seq_before,
-            ids=ids,
-            head_before=self.head_before,
-            head=self.head_before,
-        )
-
     def _revise_next_vectors(self) -> None:
         """Drop vectors that a model migration prepared for rows that have changed."""
         coming, any_left = self.connection.execute(NEXT_VECTORS).fetchone()
@@ -228,6 +216,34 @@ class PartitionWriter:
                     "vec = excluded.vec, crc = NULL",
                     (rid, coming),
                 )
+
+
+@dataclass(slots=True)
+class UserJob:
+    """A write of one user's data; see `WriteJob`.
+
+    Attributes:
+        app: The app.
+        user: The user.
+    """
+
+    app: str
+    user: str
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the file grows by; 0 for a job that frees space."""
+        return 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction."""
+        return self.write(
+            PartitionWriter(connection, self.app, self.user, create=False)
+        )
+
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition, which may not exist."""
+        raise NotImplementedError
 
 
 # Finds the passages of turns whose texts were too long for one memory.

@@ -27,6 +27,7 @@ from vecall.store.writes.delete import (
 from vecall.store.writes.partition_writer import (
     PartitionWriter,
     State,
+    UserJob,
     Waits,
     rewrite,
     waits_of,
@@ -318,27 +319,23 @@ _ROW_BYTES = 100  # of a change, with its log entry
 
 
 @dataclass(slots=True)
-class MarkUsed:
+class MarkUsed(UserJob):
     """Counts one use of each given live memory of one user.
 
     Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
     affect which version an import takes.
 
     Attributes:
-        app: The app.
-        user: The user.
         ids: The ids of the memories; duplicates count once.
         rights: Other memories than those that the caller sees are unknown.
     """
 
-    app: str
-    user: str
     ids: Sequence[str]
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         found = select_in(
             connection,
             f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ?"
@@ -418,29 +415,25 @@ def _keep_prepared_vector(
 
 
 @dataclass(slots=True)
-class TouchMemories:
+class TouchMemories(UserJob):
     """Moves the expiry of one user's memories, and nothing else of them.
 
     Unknown ids are ignored, and memories whose time is over. `updated_at` does not
     change, and the history gets no revision.
 
     Attributes:
-        app: The app.
-        user: The user.
         ids: The ids of the memories.
         ttl: The time that they last from now, in seconds; None is for ever.
         rights: Other memories than those that the caller sees are unknown.
     """
 
-    app: str
-    user: str
     ids: Sequence[str]
     ttl: float | None
     rights: Rights = FULL
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         now = partition.expiry_now
         found = select_in(
             connection,

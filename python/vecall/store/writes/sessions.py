@@ -21,6 +21,7 @@ from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.history import ExistingRow, taken_ids
 from vecall.store.writes.partition_writer import (
     PartitionWriter,
+    UserJob,
     Waits,
     add_waits,
     waits_of,
@@ -35,12 +36,10 @@ _MOST_DOUBLINGS = 64
 
 
 @dataclass(slots=True)
-class BufferTurns:
+class BufferTurns(UserJob):
     """Buffers the new turns of an observed session.
 
     Attributes:
-        app: The app.
-        user: The user.
         session: The session.
         turns: Turns by id, in order; None for a turn that makes no memory.
         delay: The session is due after so many seconds; None keeps its due time.
@@ -51,8 +50,6 @@ class BufferTurns:
         rights: A turn with the id of a memory below the caller's floor makes no memory.
     """
 
-    app: str
-    user: str
     session: str
     turns: Mapping[str, dict[str, Any] | None]
     delay: float | None = None
@@ -70,7 +67,7 @@ class BufferTurns:
         )
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
-            return partition.unchanged([])
+            return partition.changed()
         partition.reveal()
         removed: list[int] = []
         if self.bounds is not None and self.ends:
@@ -123,56 +120,45 @@ class BufferTurns:
 
 
 @dataclass(slots=True)
-class ClaimSession:
+class ClaimSession(UserJob):
     """Claims a due session for this process, under a lease.
 
     Attributes:
-        app: The app.
-        user: The user.
         session: The session.
         lease: Seconds after which another process may claim it, if it is still due.
     """
 
-    app: str
-    user: str
     session: str
     lease: float
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction; the change has the session's id if claimed."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition; the change has the session if claimed."""
         _remove_unneeded_due_time(partition, self.session)
         now = partition.expiry_now
-        claimed = connection.execute(
+        claimed = partition.connection.execute(
             "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
             (now + self.lease, partition.id, self.session, now),
         ).rowcount
-        return partition.unchanged([self.session] if claimed else [])
+        return partition.changed(ids=[self.session] if claimed else [])
 
 
 @dataclass(slots=True)
-class PostponeSession:
+class PostponeSession(UserJob):
     """Postpones a session whose processing failed, with exponential backoff.
 
     Attributes:
-        app: The app.
-        user: The user.
         session: The session.
         first: Seconds until the first retry; doubled for each further one.
         most: The longest pause, in seconds.
     """
 
-    app: str
-    user: str
     session: str
     first: float
     most: float
-    estimated_bytes: int = 0
 
-    def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        connection = partition.connection
         own = (partition.id, self.session)
         row = connection.execute(
             "SELECT state FROM trig WHERE part = ? AND session = ?", own
@@ -183,7 +169,7 @@ class PostponeSession:
             "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
             (partition.expiry_now + pause, json.dumps({"tries": tries + 1}), *own),
         )
-        return partition.unchanged([])
+        return partition.changed()
 
 
 def mark_turns_done(
