@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.results import PartitionState, Version
-from vecall.store.sql import execute_in, in_statements, select_in
+from vecall.store.sql import execute_in, in_statements, select_in, set_fact
 from vecall.store.transaction import Statement, Transaction
 from vecall.store.values import require_counts
 
@@ -184,11 +184,7 @@ def copy_secret(source: Transaction, target: Transaction) -> None:
     """Copy the secret of the source, so that its digests of names stay valid."""
     secret = _read_secret(source)
     if secret is not None:
-        target.execute(
-            "INSERT INTO meta (key, value) VALUES ('secret', ?) "
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (secret.decode(),),
-        )
+        set_fact(target, "secret", secret.decode())
 
 
 def _name_digest(secret: bytes, name: str) -> str:

@@ -129,6 +129,22 @@ def select_in(
     )
 
 
+def fact(connection: Transaction, key: str) -> str | None:
+    """Return a fact of the table `meta`; None if it is not there."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,))
+    row = found.fetchone()
+    return None if row is None else row[0]
+
+
+def set_fact(connection: Transaction, key: str, value: str) -> None:
+    """Write a fact of the table `meta`."""
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )
+
+
 def execute_in(
     connection: Transaction, statement: str, before: Sequence[Any], among: Sequence[Any]
 ) -> None:

@@ -32,6 +32,7 @@ from vecall.store.file.filesystem import (
     with_resolved_folder,
 )
 from vecall.store.maintenance.recover import copy_state
+from vecall.store.sql import fact
 from vecall.system import lock_byte, lock_folder, open_private, replace, sync_folder
 
 _PASSING = ".new"
@@ -96,8 +97,7 @@ def _short_id(path: Path) -> str:
     require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         _require_memories(connection)
-        row = connection.execute("SELECT value FROM meta WHERE key = 'uuid'").fetchone()
-    return str(row[0])[:8]
+        return str(fact(connection, "uuid"))[:8]
 
 
 def _require_memories(connection: sqlite3.Connection) -> None:

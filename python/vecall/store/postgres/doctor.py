@@ -35,7 +35,7 @@ from vecall.store.queries.partition_reads import (
     lacking_vectors,
 )
 from vecall.store.results import Finding, clock_finding, old_checksums, vectors_finding
-from vecall.store.sql import active_model
+from vecall.store.sql import active_model, fact
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
 from vecall.store.writes.idempotency import drop_digests
@@ -333,11 +333,9 @@ def _bloat_findings(
 
 
 def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
-    row = reading.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
-    checkpoint = None if row is None else ClockCheckpoint.parse(row[0])
-    if checkpoint is None:
-        return
-    yield clock_finding("expiry", checkpoint)
+    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
+    if checkpoint is not None:
+        yield clock_finding("expiry", checkpoint)
 
 
 def _one(reading: PostgresTransaction, query: str) -> int:

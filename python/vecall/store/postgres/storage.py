@@ -61,7 +61,7 @@ from vecall.store.results import (
     Version,
 )
 from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
-from vecall.store.sql import active_model, adopt
+from vecall.store.sql import active_model, adopt, set_fact
 from vecall.store.storage import Storage
 from vecall.store.transaction import Transaction, WriteJob
 from vecall.store.values import ItemRow, ItemState, require_counts
@@ -514,11 +514,7 @@ class PostgresStorage:
             known = None if row is None else ClockCheckpoint.parse(row[0])
             mark = self.expiry_clock.mark()
             if known is None or known.now + least < mark.now:
-                transaction.execute(
-                    "INSERT INTO meta (key, value) VALUES ('clock', ?) "
-                    "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                    (str(mark),),
-                )
+                set_fact(transaction, "clock", str(mark))
 
     def _check(self, clock: ServerClock) -> None:
         """Check the server, the schema and rights, and set a clock."""

@@ -241,7 +241,7 @@ class AddMemories(UserJob):
             msg = "if_absent: the user has a memory with one of the ids"
             raise ConflictError(msg)
         if self.version is not None and any(
-            row.updated_at != self.version for row in stored.values()
+            known.row.updated_at != self.version for known in stored.values()
         ):
             msg = "if_version: the memory was changed since then; read it again"
             raise ConflictError(msg)
@@ -356,8 +356,8 @@ class AddMemories(UserJob):
                 continue
             was = None if id_ in hidden else known
             keeps = draft.ordered or was is not None
-            if pos is None and keeps and known.session == draft.session:
-                pos = places.moved.get(id_, known.pos)
+            if pos is None and keeps and known.row.session == draft.session:
+                pos = places.moved.get(id_, known.row.pos)
             expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
@@ -371,7 +371,7 @@ class AddMemories(UserJob):
                 put.append((draft, row))
                 self.edited = row.row
             elif self.edit:
-                self.edited = known.row(id_)
+                self.edited = known.row
         columns = f"mem ({COLUMNS}, {REST}, state)"
         insert_many(partition.connection, columns, inserts)
         return put
@@ -407,17 +407,17 @@ class AddMemories(UserJob):
         hidden: bool,
     ) -> RowWithVector:
         was, live = int(old.state == "live"), int(not draft.quarantined)
-        size = len(draft.text.encode()) * live - len(old.text.encode()) * was
-        partition.change(old.rid, "u", live=live - was, size=size)
+        size = len(draft.text.encode()) * live - len(old.row.text.encode()) * was
+        partition.change(old.row.rid, "u", live=live - was, size=size)
         operation = "edit" if self.edit else "update"
         append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
-        is_same = (draft.author, draft.text) == (old.author, old.text)
+        is_same = (draft.author, draft.text) == (old.row.author, old.row.text)
         if is_same and not draft.has_own_vector and self._keeps(draft, old):
             vec, model = old.vec, old.model
-        now = partition.after(old.updated_at)
+        now = partition.after(old.row.updated_at)
         if hidden:
-            row = row_of(draft, old.rid, pos, now, expires_at)
+            row = row_of(draft, old.row.rid, pos, now, expires_at)
         else:
             row = row_merged(draft, old, pos, now, expires_at)
         if self.edit:
@@ -430,7 +430,7 @@ class AddMemories(UserJob):
                 *row[1:],
                 *rest(partition, row, draft, vec, model),
                 "live" if live else "quarantined",
-                old.rid,
+                old.row.rid,
             ),
         )
         if old.state == "archived":
@@ -449,7 +449,7 @@ class AddMemories(UserJob):
             return True
         if old.vec is None or old.model != self.model:
             return False
-        return draft.vec != old.vec and old.is_whole(draft.id)
+        return draft.vec != old.vec and old.is_whole()
 
 
 def _returning_turns(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vecall.scalars import stored_float
 from vecall.store.queries.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector
+from vecall.store.sql import fact, set_fact
 from vecall.store.transaction import Transaction
 
 _LAST_RUN = "consolidated_at"  # in meta
@@ -56,18 +57,15 @@ def changed_users(
 
 def last_consolidation(connection: Transaction) -> float | None:
     """Return when a scheduled consolidation ran last, in seconds since 1970."""
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST_RUN,))
-    row = found.fetchone()
-    return None if row is None else stored_float(row[0])
+    found = fact(connection, _LAST_RUN)
+    return None if found is None else stored_float(found)
 
 
 def move_last_consolidation(connection: Transaction, seconds: float) -> None:
     """Move the time of the last run, inside a transaction."""
     last = last_consolidation(connection)
     if last is not None:
-        connection.execute(
-            "UPDATE meta SET value = ? WHERE key = ?", (repr(last + seconds), _LAST_RUN)
-        )
+        set_fact(connection, _LAST_RUN, repr(last + seconds))
 
 
 @dataclass(slots=True)
@@ -87,10 +85,6 @@ class ClaimConsolidation:
         """Do it inside a transaction; the change has an id if the run is claimed."""
         ids: Sequence[str] = ()
         if last_consolidation(connection) == self.last:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES (?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (_LAST_RUN, repr(self.now)),
-            )
+            set_fact(connection, _LAST_RUN, repr(self.now))
             ids = (_LAST_RUN,)
         return Change("", "", 0, 0, 0, ids=ids)

@@ -12,8 +12,16 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.filters.rights import FULL, Rights
 from vecall.store.names import forms_of, tombstones
 from vecall.store.queries.partition_reads import load_rows
-from vecall.store.rows import Change, Draft, Row, SnapshotTag, checksum, is_whole
-from vecall.store.sql import select_in
+from vecall.store.rows import (
+    COLUMNS,
+    Change,
+    Draft,
+    Row,
+    SnapshotTag,
+    checksum,
+    is_whole,
+)
+from vecall.store.sql import fact, select_in, set_fact
 from vecall.store.transaction import (
     COMPARED,
     SHORT,
@@ -319,63 +327,34 @@ def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) 
 
 def purges(connection: Transaction) -> int:
     """Return how many times the file was purged."""
-    found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
-    return 0 if found is None else int(found[0])
+    return int(fact(connection, "purges") or 0)
 
 
 def count_purge(connection: Transaction) -> None:
     """Invalidate all snapshots, including those that are being written."""
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('purges', ?) "
-        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (str(purges(connection) + 1),),
-    )
+    set_fact(connection, "purges", str(purges(connection) + 1))
 
 
 # Compares a draft with the stored row of its id, and merges the two.
 
 
 class ExistingRow(NamedTuple):
-    """The stored row of an id: the columns of a `Row`, and some more."""
+    """The stored row of an id, whose checksum was not checked."""
 
+    row: Row
     state: str
-    rid: int
-    pos: float | None
-    created_at: float
-    expires_at: float | None
     vec: bytes | None
     model: int | None
-    session: str | None
-    event: str | None
-    ts: float | None
-    author: str | None
-    kind: str | None
-    source: str | None
-    trust: str | None
-    text: str
-    content: str | None
-    meta: str | None
-    importance: float | None
-    uses: int | None
-    last_used: float | None
-    valid_until: float | None
-    supersedes: str | None
-    updated_at: float
     crc: int
 
-    def is_whole(self, id_: str) -> bool:
+    def is_whole(self) -> bool:
         """Whether the row passes its checksum."""
-        return is_whole(self.row(id_), self.vec, self.crc)
-
-    def row(self, id_: str) -> Row:
-        """Return it as a `Row`."""
-        fields = {name: getattr(self, name) for name in Row._fields if name != "id"}
-        return Row(id=id_, **fields)
+        return is_whole(self.row, self.vec, self.crc)
 
     def has_expired(self, now: float) -> bool:
         """Whether its TTL is over."""
-        return self.expires_at is not None and self.expires_at <= now
+        return self.row.expires_at is not None and self.row.expires_at <= now
 
 
 REST = "part, seq, hash, vec, model, crc"
@@ -406,10 +385,8 @@ def rest(
 
 # Right after a file changed its model, the new vectors are still in vec_next.
 STORED = (
-    "SELECT id, state, mem.rid, pos, created_at, expires_at, "
-    "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
-    "ts, author, kind, source, trust, text, content, meta, importance_prior, "
-    "uses, last_used, valid_until, supersedes, updated_at, "
+    f"SELECT mem.{COLUMNS}, state, coalesce(next.vec, mem.vec), "
+    "coalesce(next.model, mem.model), "
     "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
     "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN"
@@ -426,8 +403,8 @@ def find_stored(
     """Return the stored rows of drafts, by id."""
     found = select_in(partition.connection, STORED, [partition.id], ids)
     stored = {}
-    for id_, *values in found:
-        stored[id_] = ExistingRow(*values)
+    for values in found:
+        stored[values[1]] = ExistingRow(Row(*values[:-4]), *values[-4:])
     return stored
 
 
@@ -445,7 +422,7 @@ def changed_turns(
         turns |= {
             id_
             for id_, old in stored.items()
-            if id_ in drafts and drafts[id_].text != old.text
+            if id_ in drafts and drafts[id_].text != old.row.text
         }
     return turns
 
@@ -468,15 +445,14 @@ def expiry(
         return now + draft.ttl
     if old is None or old.has_expired(now):
         return None if default is None else now + default
-    return old.expires_at
+    return old.row.expires_at
 
 
 def same_content(draft: Draft, old: ExistingRow) -> bool:
     """Whether a draft has the stored content. A draft without trust matches any."""
-    new, old_fields = _compared(draft), _compared(old)
-    if new == old_fields:
+    if _compared(draft) == _compared(old.row):
         return True
-    return draft.trust is None and _but_trust(draft) == _but_trust(old)
+    return draft.trust is None and _but_trust(draft) == _but_trust(old.row)
 
 
 def is_noop(
@@ -488,15 +464,16 @@ def is_noop(
     one stays quarantined. A damaged one is rewritten. With `exact`, a draft without
     `valid_until` removes the stored one.
     """
-    if old.state == "quarantined" and not old.is_whole(draft.id):
+    row = old.row
+    if old.state == "quarantined" and not old.is_whole():
         return False
     news = (
         draft.vec is not None and old.vec is None,
         draft.has_own_vector and draft.vec != old.vec,
-        draft.ordered and old.pos is None,
-        expires_at != old.expires_at,
-        draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
-        draft.supersedes not in (old.supersedes, None),
+        draft.ordered and row.pos is None,
+        expires_at != row.expires_at,
+        draft.valid_until not in (row.valid_until, *(() if exact else (None,))),
+        draft.supersedes not in (row.supersedes, None),
         bool(draft.also_supersedes),
     )
     return not any(news) and same_content(draft, old)
@@ -537,17 +514,18 @@ def row_merged(
     expires_at: float | None,
 ) -> Row:
     """Return the row that results from writing a draft over a stored row."""
-    row = row_of(draft, old.rid, pos, now, expires_at)
-    row = row._replace(created_at=old.created_at)
-    if not old.is_whole(draft.id):  # its use count is not reliable
+    was = old.row
+    row = row_of(draft, was.rid, pos, now, expires_at)
+    row = row._replace(created_at=was.created_at)
+    if not old.is_whole():  # its use count is not reliable
         return row
     if row.valid_until is None and old.state != "archived":
-        row = row._replace(valid_until=old.valid_until)
+        row = row._replace(valid_until=was.valid_until)
     return row._replace(
-        uses=old.uses,
-        last_used=old.last_used,
-        trust=row.trust or old.trust,
-        supersedes=row.supersedes or old.supersedes,
+        uses=was.uses,
+        last_used=was.last_used,
+        trust=row.trust or was.trust,
+        supersedes=row.supersedes or was.supersedes,
     )
 
 
@@ -567,13 +545,13 @@ def append_history(
         operation: "update" by a later ingest, or "edit" by a correction.
         default_ttl: TTL of the revision in seconds if the draft has none.
     """
-    old_fields = {name: getattr(old, name) for name in COMPARED}
-    if old.state == "quarantined":
-        old_fields["state"] = old.state
     if same_content(draft, old):
         return
-    if old.state == "quarantined" and not old.is_whole(draft.id):
-        return
+    old_fields = {name: getattr(old.row, name) for name in COMPARED}
+    if old.state == "quarantined":
+        if not old.is_whole():
+            return
+        old_fields["state"] = old.state
     ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
     partition.connection.execute(
         "INSERT INTO hist (part, id, seq, at, op, old, expires_at) "
@@ -584,7 +562,7 @@ def append_history(
             partition.seq,
             partition.now,
             operation,
-            json.dumps({**old_fields, "updated_at": old.updated_at}),
+            json.dumps({**old_fields, "updated_at": old.row.updated_at}),
             None if ttl is None else partition.expiry_now + ttl,
         ),
     )
@@ -733,8 +711,8 @@ def set_aside(
     hidden = HiddenRows({}, {}, [], [])
     now = partition.expiry_now
     for id_, old in list(stored.items()):
-        draft = drafts[id_]
-        if rights.sees(old.trust, old.state):
+        draft, row = drafts[id_], old.row
+        if rights.sees(row.trust, old.state):
             continue
         if old.has_expired(now) and draft.ordered and not (edit or restore):
             continue  # it is left out as any expired turn is
@@ -742,12 +720,12 @@ def set_aside(
         if edit:
             continue
         if old.has_expired(now):
-            size = len(old.text.encode())
-            delete_rows(partition, [RowToDelete(old.rid, id_, size, old.state)])
-            hidden.deleted.append(old.rid)
+            size = len(row.text.encode())
+            delete_rows(partition, [RowToDelete(row.rid, id_, size, old.state)])
+            hidden.deleted.append(row.rid)
         elif same_content(draft, old):
             hidden.same[id_] = old
-        elif rights.trusts(old.trust):
+        elif rights.trusts(row.trust):
             hidden.replaced[id_] = old
         else:
             hidden.taken.append(id_)

@@ -27,7 +27,7 @@ from vecall.store.rows import (
     checksum,
     text_hash,
 )
-from vecall.store.sql import insert_many, require_active
+from vecall.store.sql import insert_many, require_active, set_fact
 from vecall.store.transaction import Transaction, enter, leave
 from vecall.store.values import ItemRow, item_checksum, with_checksum
 from vecall.store.writes.delete import RowToDelete, delete_partition, delete_rows
@@ -399,11 +399,7 @@ class AdoptIdentity:
             known = identity_facts(connection)
             for key, value in self.facts.items():
                 if known.get(key) != value:
-                    connection.execute(
-                        "INSERT INTO meta (key, value) VALUES (?, ?) "
-                        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                        (key, value),
-                    )
+                    set_fact(connection, key, value)
                     self.is_adopted = True
         return Change("", "", 0, 0, 0)
 

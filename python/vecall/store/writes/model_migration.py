@@ -19,7 +19,14 @@ from vecall.errors import ConflictError, EmbeddingMismatchError
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
-from vecall.store.sql import active_model, adopt, checked_model, require_active
+from vecall.store.sql import (
+    active_model,
+    adopt,
+    checked_model,
+    fact,
+    require_active,
+    set_fact,
+)
 from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
@@ -44,12 +51,7 @@ class SetVectors(UserJob):
         """Do it in the user's partition."""
         connection = partition.connection
         require_active(connection, self.model)
-        now = {
-            stored.row.rid: stored.row
-            for stored in load_rows(
-                connection, [stored.row.rid for stored in self.rows]
-            )
-        }
+        now = _current(connection, self.rows)
         written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
@@ -69,6 +71,15 @@ class SetVectors(UserJob):
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(map(len, self.vectors))
+
+
+def _current(
+    connection: Transaction, rows: Sequence[RowWithVector], *, any_state: bool = False
+) -> dict[int, Row]:
+    """Return the rows as they are now, by number."""
+    rids = [stored.row.rid for stored in rows]
+    found = load_rows(connection, rids, any_state=any_state)
+    return {stored.row.rid: stored.row for stored in found}
 
 
 def embedded_part(row: Row) -> tuple[str | None, str]:
@@ -117,10 +128,7 @@ def begin_migration(
         "VALUES (?, ?, ?, 'migrating')",
         (candidate.name, candidate.dim, candidate.fingerprint),
     )
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('reembed_cursor', '0') "
-        "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    )
+    set_fact(connection, "reembed_cursor", "0")
     made = migrating_model(connection)
     assert made is not None
     return made
@@ -152,17 +160,12 @@ def to_be_embedded(
         up to it are done. None instead of a cursor after the pass, when only rows that
         changed behind the cursor are left.
     """
-    cursor = int(
-        connection.execute(
-            "SELECT value FROM meta WHERE key = 'reembed_cursor'"
-        ).fetchone()[0]
+    cursor = fact(connection, "reembed_cursor")
+    assert cursor is not None  # the migration is running
+    found = connection.execute(
+        "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?", (int(cursor), limit)
     )
-    rids = [
-        rid
-        for (rid,) in connection.execute(
-            "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?", (cursor, limit)
-        )
-    ]
+    rids = [rid for (rid,) in found]
     if rids:
         return load_rows(connection, rids, any_state=True), rids[-1]
     left = connection.execute(
@@ -197,11 +200,7 @@ class PutNextVectors:
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
             return _NO_USER  # another process finished or abandoned the migration
-        rids = [stored.row.rid for stored in self.rows]
-        now = {
-            stored.row.rid: stored.row
-            for stored in load_rows(connection, rids, any_state=True)
-        }
+        now = _current(connection, self.rows, any_state=True)
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
             if row is None:

@@ -582,9 +582,9 @@ def positions_of(
     """Return the positions of new turns of a call, and of those that move."""
     session = turns[0].session
     known = {
-        id_: old.pos
+        id_: old.row.pos
         for id_, old in stored.items()
-        if old.pos is not None and old.session == session
+        if old.row.pos is not None and old.row.session == session
     }
     found = Positions(partition, session, [draft.id for draft in turns], known)
     return Places(found.of, found.moved)
