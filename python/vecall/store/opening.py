@@ -8,9 +8,9 @@ from pathlib import Path
 
 from vecall.clock import Clock
 from vecall.errors import ConfigError
-from vecall.store.file.database import MIN_FREE_BYTES, Durability
+from vecall.store.file.database import MIN_FREE_BYTES, Durability, open_database
 from vecall.store.results import Finding
-from vecall.store.sqlite import open_file
+from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
 
 
@@ -49,11 +49,8 @@ def open_storage(
         ImportError: The packages for databases are missing.
     """
     if isinstance(path, str):
-        try:
+        with needing_psycopg():
             from vecall.store.postgres.storage import open_postgres
-        except ImportError as error:
-            msg = "a database needs psycopg: pip install 'vecall[postgres]'"
-            raise ImportError(msg) from error
         return open_postgres(
             path,
             durability,
@@ -64,7 +61,7 @@ def open_storage(
     if max_staleness:
         msg = "storage.max_staleness: is for a database; a file is always current"
         raise ConfigError(msg)
-    return open_file(
+    database = open_database(
         path,
         durability,
         read_only=read_only,
@@ -72,6 +69,11 @@ def open_storage(
         allow_network_filesystem=allow_network_filesystem,
         clock=clock,
     )
+    try:
+        return SqliteStorage(database)
+    except BaseException:
+        database.close()
+        raise
 
 
 # Tools for the URL of a database: create its schema, migrate it, examine it.
@@ -82,7 +84,7 @@ def needing_psycopg() -> Iterator[None]:
     """Say which packages are missing, if this block cannot import them."""
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         msg = "a database needs psycopg: pip install 'vecall[postgres]'"
         raise ImportError(msg) from error
 

@@ -186,9 +186,23 @@ class Finding:
     message: str
 
 
-def old_checksums(count: int) -> str:
-    """Return the part of a message about checksums of an earlier spelling."""
-    return f", {count} of them one of an earlier release" if count else ""
+def checksums_finding(
+    about: str,
+    found: tuple[int, Sequence[object], Sequence[object]],
+    remedy: str,
+    aside: int = 0,
+) -> Finding:
+    """Say what a check of all rows found, and how many were set aside before."""
+    checked, damaged, old = found
+    if damaged:
+        message = f"{len(damaged)} of {checked} fail their checksum; {remedy}"
+        return Finding("error", about, message)
+    message = f"{checked} pass their checksum"
+    if old:
+        message += f", {len(old)} of them one of an earlier release"
+    if aside:
+        return Finding("warning", about, f"{message}, {aside} damaged are set aside")
+    return Finding("note" if old else "ok", about, message)
 
 
 def vectors_finding(model: object, memories: int, lacking: int) -> Finding:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from vecall._core import joined_values
+from vecall.errors import CorruptFileError
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
 from vecall.store.values import ITEM_COLUMNS, PIECES, canonical, old_spellings
@@ -531,6 +532,23 @@ class SnapshotTag(NamedTuple):
 def recorded(nonce: bytes, data: bytes) -> bytes:
     """Return the record that a storage has of a snapshot: nonce and digest."""
     return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
+    """Return the bytes of a snapshot if they are those on record, else None.
+
+    Raises:
+        CorruptFileError: It is the recorded snapshot, but its bytes were altered.
+    """
+    nonce = record[:NONCE_BYTES]
+    if record == recorded(nonce, data):
+        return data
+    # Another process may just have replaced the snapshot. With the recorded nonce, it
+    # is the recorded snapshot, altered.
+    if nonce in data[:HEADER_BYTES]:
+        msg = f"snapshot {part} is damaged"
+        raise CorruptFileError(msg)
+    return None
 
 
 class Added:

@@ -15,21 +15,16 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
-from vecall.clock import Clock
 from vecall.concurrency.executor import InterruptibleFuture
 from vecall.errors import (
     ClosedError,
-    CorruptFileError,
     StorageError,
     StorageFullError,
     VecallError,
 )
 from vecall.store.file.connections import as_typed
 from vecall.store.file.database import (
-    MIN_FREE_BYTES,
     Database,
-    Durability,
-    open_database,
 )
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
@@ -43,9 +38,8 @@ from vecall.store.results import (
     PartitionState,
     Version,
 )
-from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
+from vecall.store.rows import Change, SnapshotTag, checked_snapshot, recorded
 from vecall.store.sql import adopt
-from vecall.store.storage import Storage
 from vecall.store.transaction import WriteJob
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
@@ -140,17 +134,7 @@ class SqliteSnapshots:
     def read(self, part: int, record: bytes) -> bytes | None:
         """Return the snapshot on record; see `Snapshots.read`."""
         data = self._folder.read(part)
-        if data is None:
-            return None
-        nonce = record[:NONCE_BYTES]
-        if record == recorded(nonce, data):
-            return data
-        # Another process may just have replaced the snapshot. With the recorded nonce,
-        # it is the recorded snapshot, altered.
-        if nonce in data[:HEADER_BYTES]:
-            msg = f"snapshot {part} is damaged"
-            raise CorruptFileError(msg)
-        return None
+        return None if data is None else checked_snapshot(part, record, data)
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
@@ -461,48 +445,6 @@ class Writer:
 
 
 # A SQLite file as a storage: its connections, its writer thread, its snapshots.
-
-
-def open_file(
-    path: Path | None,
-    durability: Durability,
-    *,
-    read_only: bool = False,
-    min_free_bytes: int = MIN_FREE_BYTES,
-    allow_network_filesystem: bool = False,
-    clock: Clock | None = None,
-) -> Storage:
-    """Open or create the storage of a file.
-
-    Args:
-        path: A file; None for a storage in memory.
-        durability: What an acknowledged write survives.
-        read_only: Open read-only. This also opens files that cannot be written.
-        min_free_bytes: Free disk space, in bytes, below which writes are refused.
-        allow_network_filesystem: Also open files on a network file system.
-        clock: The source of the time; default: the machine's clock.
-
-    Raises:
-        ConfigError: The folder does not exist, or the path is a folder or a symbolic
-            link.
-        NetworkFilesystemError: The file is on a network file system.
-        StorageError: The file cannot be opened or written.
-        IncompatibleFileError: The file is another program's, or has a newer schema.
-        CorruptFileError: The file is damaged.
-    """
-    database = open_database(
-        path,
-        durability,
-        read_only=read_only,
-        min_free_bytes=min_free_bytes,
-        allow_network_filesystem=allow_network_filesystem,
-        clock=clock,
-    )
-    try:
-        return SqliteStorage(database)
-    except BaseException:
-        database.close()
-        raise
 
 
 class SqliteStorage:

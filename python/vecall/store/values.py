@@ -26,16 +26,12 @@ _STRINGS = ("id", "author", "kind", "source", "trust")
 _PAST_STRINGS = (*_STRINGS[1:], "session", "event", "digest", "text")
 
 
-def finite_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: Not JSON, nested too deeply, or a number is not finite.
-    """
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text; None if it is none, or a number not finite."""
     try:
         return _decode(text)
-    except (RecursionError, TypeError) as error:
-        raise ValueError from error
+    except (RecursionError, TypeError, ValueError):
+        return None
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
@@ -45,10 +41,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
         InvalidArgumentError: Not a JSON object, nested too deeply, or a number is not
             finite.
     """
-    try:
-        found = finite_json(text)
-    except ValueError:
-        found = None
+    found = _parsed(text)
     if not isinstance(found, dict) or not _is_flat(found):
         msg = f"{name}: expected a JSON object as a string, all numbers finite"
         raise InvalidArgumentError(msg)
@@ -61,10 +54,7 @@ def stored_object(text: str) -> dict[str, Any]:
     Raises:
         CorruptFileError: The text is not a JSON object.
     """
-    try:
-        found = finite_json(text)
-    except ValueError:
-        found = None
+    found = _parsed(text)
     if not isinstance(found, dict):
         raise CorruptFileError(NO_VALUE)
     return found
@@ -76,10 +66,7 @@ def stored_list(text: str) -> list[Any]:
     Raises:
         CorruptFileError: The text is not a JSON array.
     """
-    try:
-        found = finite_json(text)
-    except ValueError:
-        found = None
+    found = _parsed(text)
     if not isinstance(found, list):
         raise CorruptFileError(NO_VALUE)
     return found

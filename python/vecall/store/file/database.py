@@ -474,23 +474,11 @@ def open_database(
     durability: Durability,
     *,
     read_only: bool,
-    min_free_bytes: int = MIN_FREE_BYTES,
-    allow_network_filesystem: bool = False,
-    clock: Clock | None = None,
+    min_free_bytes: int,
+    allow_network_filesystem: bool,
+    clock: Clock | None,
 ) -> Database:
-    """Open a file as a `Database`, or as an `UnwritableDatabase` if necessary.
-
-    Args:
-        path: The file.
-        durability: What an acknowledged write survives.
-        read_only: Open read-only.
-        min_free_bytes: Free disk space, in bytes, below which writes are refused.
-        allow_network_filesystem: Also open files on a network file system.
-        clock: The source of the time.
-
-    Raises:
-        VecallError: As of `Database`.
-    """
+    """Open a file as a `Database`, or as an `UnwritableDatabase` if necessary."""
     unwritable = read_only and path is not None and _is_unwritable(path)
     kind = UnwritableDatabase if unwritable else Database
     return kind(

@@ -41,8 +41,8 @@ from vecall.store.queries.partition_reads import (
 from vecall.store.results import (
     Finding,
     Level,
+    checksums_finding,
     clock_finding,
-    old_checksums,
     vectors_finding,
 )
 from vecall.store.sql import active_model
@@ -54,6 +54,7 @@ from vecall.system import filesystem_of, rights_of_others
 
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
+_REMEDY = "--repair sets them aside"
 
 
 def examine(path: Path) -> list[Finding]:
@@ -146,35 +147,15 @@ def _content_findings(path: Path, connection: sqlite3.Connection) -> Iterator[Fi
 
 
 def _memories_finding(connection: sqlite3.Connection) -> Finding:
-    checked, damaged, old = checked_rows(connection)
     held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
     rids = [rid for (rid,) in held]
     aside = len(rids) - len(load_rows(connection, rids, any_state=True))
-    if damaged:
-        message = (
-            f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
-        )
-        return Finding("error", "memories", message)
-    message = f"{checked} pass their checksum{old_checksums(len(old))}"
-    if aside:
-        return Finding(
-            "warning", "memories", f"{message}, {aside} damaged are set aside"
-        )
-    return Finding("note" if old else "ok", "memories", message)
+    return checksums_finding("memories", checked_rows(connection), _REMEDY, aside)
 
 
 def _items(connection: sqlite3.Connection) -> Finding:
-    checked, damaged, old = checked_items(connection)
-    if damaged:
-        message = (
-            f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
-        )
-        return Finding("error", "items", message)
-    message = f"{checked} pass their checksum{old_checksums(len(old))}"
     aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
-    if aside:
-        return Finding("warning", "items", f"{message}, {aside} damaged are set aside")
-    return Finding("note" if old else "ok", "items", message)
+    return checksums_finding("items", checked_items(connection), _REMEDY, aside)
 
 
 def _counts(connection: sqlite3.Connection) -> Finding:

@@ -29,12 +29,13 @@ from vecall.store.postgres.transaction import PostgresTransaction, prepare_conne
 from vecall.store.postgres.url import DatabaseUrl, database_errors
 from vecall.store.queries.figures import miscounted, said
 from vecall.store.queries.item_reads import checked_items
-from vecall.store.queries.partition_reads import (
-    CheckedRows,
-    checked_rows,
-    lacking_vectors,
+from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
+from vecall.store.results import (
+    Finding,
+    checksums_finding,
+    clock_finding,
+    vectors_finding,
 )
-from vecall.store.results import Finding, clock_finding, old_checksums, vectors_finding
 from vecall.store.sql import active_model, fact
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
@@ -279,8 +280,9 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
 def _contents_findings(
     reading: PostgresTransaction, url: DatabaseUrl
 ) -> Iterator[Finding]:
-    yield _row_checksums_finding("memories", checked_rows(reading))
-    yield _row_checksums_finding("items", checked_items(reading))
+    backup = "restore a backup"
+    yield checksums_finding("memories", checked_rows(reading), backup)
+    yield checksums_finding("items", checked_items(reading), backup)
     wrong = miscounted(reading)
     message = f"wrong for {said(wrong)}; restore a backup" if wrong else "right"
     yield Finding("error" if wrong else "ok", "counts", message)
@@ -290,7 +292,7 @@ def _contents_findings(
         ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
         ("orphans", _ORPHANS, "users are missing that have rows", "none"),
     ):
-        number = _one(reading, query)
+        ((number,),) = reading.execute(query)
         message = f"{number} {fault}; restore a backup" if number else right
         yield Finding("error" if number else "ok", about, message)
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
@@ -300,15 +302,6 @@ def _contents_findings(
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
     yield from _expiry_clock(reading)
-
-
-def _row_checksums_finding(about: str, found: CheckedRows) -> Finding:
-    checked, damaged, old = found
-    if damaged:
-        message = f"{len(damaged)} of {checked} fail their checksum; restore a backup"
-        return Finding("error", about, message)
-    message = f"{checked} pass their checksum{old_checksums(len(old))}"
-    return Finding("note" if old else "ok", about, message)
 
 
 def _bloat_findings(
@@ -336,13 +329,6 @@ def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
     checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
     if checkpoint is not None:
         yield clock_finding("expiry", checkpoint)
-
-
-def _one(reading: PostgresTransaction, query: str) -> int:
-    row = reading.execute(query).fetchone()
-    assert row is not None
-    number: int = row[0]
-    return number
 
 
 # Maintenance of a database, as far as it is vecall's and not the server's.

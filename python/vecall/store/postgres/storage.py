@@ -60,7 +60,13 @@ from vecall.store.results import (
     PartitionState,
     Version,
 )
-from vecall.store.rows import HEADER_BYTES, NONCE_BYTES, Change, SnapshotTag, recorded
+from vecall.store.rows import (
+    HEADER_BYTES,
+    Change,
+    SnapshotTag,
+    checked_snapshot,
+    recorded,
+)
 from vecall.store.sql import active_model, adopt, set_fact
 from vecall.store.storage import Storage
 from vecall.store.transaction import Transaction, WriteJob
@@ -213,16 +219,8 @@ class PostgresSnapshots:
             return None  # a replica has no unlogged tables
         except psycopg.Error as error:
             raise as_typed(error) from None
-        if not found:
-            return None
         data = b"".join(piece for (piece,) in found)
-        nonce = record[:NONCE_BYTES]
-        if record == recorded(nonce, data):
-            return data
-        if nonce in data[:HEADER_BYTES]:
-            msg = f"snapshot {part} is damaged"
-            raise CorruptFileError(msg)
-        return None
+        return checked_snapshot(part, record, data) if found else None
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int

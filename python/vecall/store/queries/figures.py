@@ -19,7 +19,7 @@ from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
 from vecall.store.names import HIDDEN_APP, IS_KEY
-from vecall.store.queries.partition_reads import count_totals
+from vecall.store.queries.partition_reads import count_totals, number_of_part
 from vecall.store.sql import given_rows
 from vecall.store.transaction import Transaction, visible
 from vecall.types import AppSummary, Filter, ListedSession, UserSummary
@@ -379,13 +379,11 @@ def list_sessions(
 
     Memories that expired by `now`, or that the caller does not see, count nowhere.
     """
-    found = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
     sessions: list[ListedSession] = []
-    if found is None:
+    part = number_of_part(connection, app, user)
+    if not part:
         return sessions
-    part, source = found[0], _source(connection).sessions
+    source = _source(connection).sessions
     while len(sessions) < limit:
         condition, values = _names("name", prefix, after)
         rows = connection.execute(

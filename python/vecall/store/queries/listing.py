@@ -18,6 +18,7 @@ from vecall.store.queries.partition_reads import (
     END,
     filter_conditions,
     load_rows,
+    number_of_part,
     passing_metadata,
     tested,
 )
@@ -68,7 +69,7 @@ def listed(
         NotFoundError: This user has no memory with the id `cursor`.
     """
     begin = -1
-    part = _part_of(connection, app, user)
+    part = number_of_part(connection, app, user)
     if cursor is not None:
         row = connection.execute(
             f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}",
@@ -109,7 +110,7 @@ def count_listed(
     known = known_count(connection, app, user, state, now, conditions, rights)
     if known is not None:
         return known
-    part = _part_of(connection, app, user)
+    part = number_of_part(connection, app, user)
     where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
         passing = _passing_row_numbers(connection, where, values, part, -1, conditions)
@@ -132,7 +133,7 @@ def memory_figures(
     rights: Rights = FULL,
 ) -> MemoryFigures:
     """Count the memories that `listed` returns, by day and by kind."""
-    part = _part_of(connection, app, user)
+    part = number_of_part(connection, app, user)
     where, values = _from_and_where(part, state, now, EVERY, rights)
     days: Counter[int] = Counter()
     kinds: Counter[str] = Counter()
@@ -146,14 +147,6 @@ def memory_figures(
 
 
 _ALL = 1 << 32  # more rows than a partition has
-
-
-def _part_of(connection: Transaction, app: str, user: str) -> int:
-    """Return the number of a partition; 0, which no partition has, without one."""
-    row = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    return row[0] if row else 0
 
 
 def _from_and_where(
@@ -221,12 +214,9 @@ def history(
     Empty if this user has no memory with that id, or the caller does not see it.
     Revisions that expired by `now`, or that the caller does not see, are left out.
     """
-    found = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    if found is None:
+    part = number_of_part(connection, app, user)
+    if not part:
         return []
-    part: int = found[0]
     revisions: list[RevisionRow] = []
     seen: set[str] = set()
     waiting = [id_]

@@ -262,6 +262,14 @@ def checked_rows(connection: Transaction) -> CheckedRows:
     return CheckedRows(checked, damaged, old)
 
 
+def number_of_part(connection: Transaction, app: str, user: str) -> int:
+    """Return the number of a partition; 0, which no partition has, without one."""
+    row = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    return row[0] if row else 0
+
+
 def users_of(connection: Transaction, app: str) -> list[str]:
     """Return the users of an app."""
     found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))

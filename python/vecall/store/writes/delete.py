@@ -138,7 +138,15 @@ class RowToDelete(NamedTuple):
 
 
 _WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
-_DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part = ?"
+DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part = ?"
+
+
+def doomed_among(
+    connection: Transaction, query: str, values: Sequence[Any], ids: Sequence[str]
+) -> list[RowToDelete]:
+    """Return the rows of a query that begins with `DOOMED` and have one of some ids."""
+    found = select_in(connection, f"{query} AND id IN", values, ids)
+    return [RowToDelete(*row) for row in found]
 
 
 @dataclass(slots=True)
@@ -186,8 +194,7 @@ class DeleteMemories(UserJob):
         if self.ids is None:
             found = list(self._passing(connection, query, values))
         else:
-            rows = select_in(connection, f"{query} AND id IN", values, self.ids)
-            found = [RowToDelete(*row) for row in rows]
+            found = doomed_among(connection, query, values, self.ids)
         found += self._predecessors(partition, found)
         delete_rows(partition, found)
         write_tombstones(partition, [row.id for row in found])
@@ -239,13 +246,8 @@ class DeleteMemories(UserJob):
             )
             by = [id_ for (id_,) in replaced if id_ not in known]
             known.update(by)
-            rows = select_in(
-                partition.connection,
-                f"{_DOOMED}{self._seen} AND id IN",
-                [partition.id],
-                by,
-            )
-            older += [RowToDelete(*row) for row in rows]
+            query = f"{DOOMED}{self._seen}"
+            older += doomed_among(partition.connection, query, [partition.id], by)
         return older
 
     def _forget_pending(self, partition: PartitionWriter) -> None:
@@ -263,7 +265,7 @@ class DeleteMemories(UserJob):
         execute(f"DELETE FROM trig WHERE {where}", values)
 
     def _conditions(self, part: int) -> tuple[str, list[Any]]:
-        query, values = _DOOMED, list[Any]([part])
+        query, values = DOOMED, list[Any]([part])
         if self.session is not None:
             query += " AND session = ?"
             values.append(self.session)
@@ -296,7 +298,7 @@ def rows_of_session(
 ) -> list[RowToDelete]:
     """Return the turns of a session that a caller sees."""
     rows = partition.connection.execute(
-        f"{_DOOMED} AND session = ? AND pos IS NOT NULL{visible(rights)}",
+        f"{DOOMED} AND session = ? AND pos IS NOT NULL{visible(rights)}",
         (partition.id, session),
     )
     return [RowToDelete(*row) for row in rows]
@@ -323,9 +325,7 @@ def delete_stale_passages(
     connection, part = partition.connection, partition.id
     ids = with_passages(connection, part, list(turns))
     stale = [id_ for id_ in ids if id_ not in kept and id_ not in turns]
-    query = f"{_DOOMED}{visible(rights)} AND id IN"
-    found = select_in(connection, query, [part], stale)
-    rows = [RowToDelete(*row) for row in found]
+    rows = doomed_among(connection, f"{DOOMED}{visible(rights)}", [part], stale)
     delete_rows(partition, rows)
     return [row.rid for row in rows]
 

@@ -30,7 +30,13 @@ from vecall.store.transaction import (
     digest_of_old,
     visible,
 )
-from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
+from vecall.store.writes.delete import (
+    DOOMED,
+    RowToDelete,
+    delete_rows,
+    doomed_among,
+    write_tombstones,
+)
 from vecall.store.writes.partition_writer import (
     PartitionWriter,
     Reason,
@@ -168,12 +174,8 @@ class RestoreMemory(UserJob):
         return found is None or self.rights.sees(*found)
 
     def _summary(self, partition: PartitionWriter) -> list[RowToDelete]:
-        found = partition.connection.execute(
-            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
-            "WHERE part = ? AND id = ?",
-            (partition.id, self.id),
-        )
-        doomed = [RowToDelete(*row) for row in found]
+        own = (partition.connection, DOOMED, [partition.id], [self.id])
+        doomed = doomed_among(*own)
         delete_rows(partition, doomed)
         write_tombstones(partition, [self.id], "evicted")  # it may be made again
         return doomed
