@@ -15,12 +15,17 @@ from vecall.store.copying import (
     name_traces,
     names_of,
 )
+from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
-from vecall.store.foreign import ForeignFile
-from vecall.store.maintenance.backups import keep_backups, restore_backup
 from vecall.store.maintenance.doctor import examine, file_facts, repair
-from vecall.store.maintenance.recover import Salvage, recover, reset_clock
+from vecall.store.maintenance.recover import (
+    Salvage,
+    keep_backups,
+    recover,
+    reset_clock,
+    restore_backup,
+)
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.opening import (
     examine_database,
@@ -81,8 +86,7 @@ from vecall.store.values import (
     parsed_value,
     stored_object,
 )
-from vecall.store.writes.add import AddMemories
-from vecall.store.writes.consolidation import ClaimConsolidation
+from vecall.store.writes.add import AddMemories, ForgottenKeyError
 from vecall.store.writes.delete import (
     LASTS_S,
     DeleteMemories,
@@ -91,7 +95,6 @@ from vecall.store.writes.delete import (
     Sweep,
 )
 from vecall.store.writes.history import ArchiveMemories, MergeMemories, RestoreMemory
-from vecall.store.writes.idempotency import ForgottenKeyError
 from vecall.store.writes.imports import ImportLines
 from vecall.store.writes.items import SweepItems, TouchItems, WriteItems
 from vecall.store.writes.model_migration import (
@@ -104,6 +107,7 @@ from vecall.store.writes.partition_writer import Reason, State, passages_among
 from vecall.store.writes.quota import MarkUsed, TouchMemories, UserQuota
 from vecall.store.writes.sessions import (
     BufferTurns,
+    ClaimConsolidation,
     ClaimSession,
     PostponeSession,
     as_stored,

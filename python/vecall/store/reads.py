@@ -15,7 +15,6 @@ from vecall.store.transaction import Transaction
 from vecall.store.values import ItemState
 from vecall.store.writes import (
     add,
-    consolidation,
     delete,
     imports,
     model_migration,
@@ -116,10 +115,10 @@ class StorageReads(ABC):
     unmoved_vectors = _read(model_migration.unmoved_vectors)
     require_migrating = _read(model_migration.require_migrating)
     to_be_embedded = _read(model_migration.to_be_embedded)
-    facts_of = _read(consolidation.facts_of)
-    old_facts = _read(consolidation.old_facts)
-    changed_users = _read(consolidation.changed_users)
-    last_consolidation = _read(consolidation.last_consolidation)
+    facts_of = _read(listing.facts_of)
+    old_facts = _read(listing.old_facts)
+    changed_users = _read(partition_reads.changed_users)
+    last_consolidation = _read(sessions.last_consolidation)
     export_header = _read(listing.export_header)
     export_partitions = _read(listing.export_partitions)
     export_lines = _read(listing.export_lines)

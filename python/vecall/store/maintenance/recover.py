@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import secrets
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,37 +19,54 @@ from typing import Any, NamedTuple
 from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.errors import (
     BusyError,
+    ConfigError,
     CorruptFileError,
+    IncompatibleFileError,
     InvalidArgumentError,
     StorageError,
     StorageFullError,
     VecallError,
 )
-from vecall.store.file.connections import connect, connect_to_read, storage_errors
+from vecall.store.file import schema
+from vecall.store.file.connections import (
+    as_vecall_error,
+    connect,
+    connect_to_read,
+    storage_errors,
+)
 from vecall.store.file.database import Database, begun, save_checkpoint
 from vecall.store.file.filesystem import (
     SnapshotFolder,
     create_private,
     free_bytes,
+    is_locked_here,
     require_new,
+    require_plain,
+    with_resolved_folder,
 )
-from vecall.store.file.schema import require_plain_tables
 from vecall.store.names import copy_secret, partition_names
 from vecall.store.queries.item_reads import items_by_number, state_of
 from vecall.store.queries.listing import exported_memory
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
-from vecall.store.sql import active_model, adopt, select_in
+from vecall.store.sql import active_model, adopt, fact, select_in
 from vecall.store.values import PIECES, checked_vectors
-from vecall.store.writes.consolidation import move_last_consolidation
+from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
-from vecall.store.writes.idempotency import drop_digests
 from vecall.store.writes.imports import ImportLines
 from vecall.store.writes.items import move_expiries
 from vecall.store.writes.partition_writer import PartitionWriter, rewrite
-from vecall.system import replace, sync_file, sync_folder
+from vecall.store.writes.sessions import move_last_consolidation
+from vecall.system import (
+    lock_byte,
+    lock_folder,
+    open_private,
+    replace,
+    sync_file,
+    sync_folder,
+)
 
 _AT_ONCE = 500
 _NAMELESS = "vecall-recovered"
@@ -81,7 +101,7 @@ def recover(path: Path, target: Path) -> Salvage:
     require_new(target)
     with closing(connect_to_read(path)) as connection:
         with suppress(sqlite3.Error, ValueError):
-            require_plain_tables(connection)
+            schema.require_plain_tables(connection)
         model = None
         with suppress(sqlite3.Error, ValueError, CorruptFileError):
             model = active_model(connection)
@@ -473,3 +493,211 @@ def _move_rows(partition: PartitionWriter, rids: list[int], seconds: float) -> N
         assert row.expires_at is not None
         row = row._replace(expires_at=row.expires_at + seconds)
         rewrite(partition, stored, row, was=state, state=state)
+
+
+# Keeps the newest backups of a file, and puts a backup in the place of a file.
+
+
+_PASSING = ".new"
+_LOGS = ("-wal", "-shm", "-journal")
+_BESIDE = (*_LOGS, ".lock", ".reserve")
+_SHARED_BYTE = 0x4000_0002  # SQLite locks it as long as a log of the file is open
+
+
+def keep_backups(
+    path: Path,
+    folder: Path,
+    keep: int,
+    copy: Callable[[Path], object],
+    check: Callable[[Path], None],
+) -> tuple[Path, int]:
+    """Back up a file under a name with the time, and delete older backups of it.
+
+    A backup is named `<file>-<8 digits of the file's id>-<time>.db` once it is whole.
+    Only files with such a name and this id are deleted, and only after that.
+
+    Args:
+        path: The file.
+        folder: The folder of the backups. One backup at a time is made in it.
+        keep: How many backups are kept, the new one included; at least 1.
+        copy: Copies the file to a path.
+        check: Raises a `VecallError` unless a copy is whole.
+
+    Returns:
+        The backup, and the number of deleted ones.
+
+    Raises:
+        ConfigError: `keep` is less than 1.
+        VecallError: Of `copy` or `check`; the older backups are kept.
+    """
+    if keep < 1:
+        msg = "keep: must be at least 1"
+        raise ConfigError(msg)
+    stem = f"{path.stem}-{_short_id(path)}-"
+    made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
+    unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
+    with lock_folder(folder):
+        for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
+            if unfinished.fullmatch(name):
+                _remove(folder / name)  # left by a killed backup
+        target = folder / f"{stem}{_moment()}.db"
+        passing = folder / (target.name + _PASSING)
+        with _temporary(passing):
+            copy(passing)
+            check(passing)
+            replace(passing, target)
+        sync_folder(folder)
+        others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
+        older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
+        return target, sum(_remove(folder / name) for name in older)
+
+
+def _moment() -> str:
+    return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def _short_id(path: Path) -> str:
+    require_plain(path)
+    with storage_errors, closing(connect_to_read(path)) as connection:
+        _require_memories(connection)
+        return str(fact(connection, "uuid"))[:8]
+
+
+def _require_memories(connection: sqlite3.Connection) -> None:
+    if not schema.check_origin(connection):
+        msg = "path: the file is empty; it has no memories"
+        raise IncompatibleFileError(msg)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[None]:
+    """Remove a file after the block, unless it has another name, and its companions."""
+    try:
+        yield
+    finally:
+        _remove(path)
+
+
+def _remove(path: Path) -> bool:
+    for suffix in _BESIDE:
+        with suppress(OSError):
+            path.with_name(path.name + suffix).unlink()
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def restore_backup(
+    backup: Path, target: Path, check: Callable[[Path], None], *, replacing: bool
+) -> Path | None:
+    """Put a copy of a backup in the place of a file, in one step.
+
+    The copy has a new id. Whoever opens the file finds the old or the new one.
+
+    Args:
+        backup: The backup. It does not change, and may be in use.
+        target: The file. No process may have it open.
+        check: Raises a `VecallError` unless a copy is whole.
+        replacing: Whether the file may exist. It is kept beside the new one.
+
+    Returns:
+        Where the file before is kept; None if there was none.
+
+    Raises:
+        ConfigError: There is no such backup; or the file exists, and is not to be
+            replaced; or both are the same.
+        BusyError: A process has the file open.
+        VecallError: Of `check`; nothing changed.
+    """
+    if not backup.exists():
+        msg = "backup: there is no such file"
+        raise ConfigError(msg)
+    target = with_resolved_folder(target)
+    if target.exists():
+        if backup.samefile(target):
+            msg = "target: is the backup itself"
+            raise ConfigError(msg)
+        if not replacing:
+            msg = "target: exists; with --replace it is kept aside"
+            raise ConfigError(msg)
+        _drop_second_names(target)
+        require_plain(target)
+    else:
+        require_new(target)
+    passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
+    with _temporary(passing):
+        with storage_errors, closing(connect_to_read(backup)) as connection:
+            _require_memories(connection)
+            copy_state(connection, passing)
+        check(passing)
+        return _put(passing, target)
+
+
+def _put(passing: Path, target: Path) -> Path | None:
+    """Give a file another's name; return where the other one is kept."""
+    if not target.exists():
+        require_new(target)
+        replace(passing, target)
+        sync_folder(target.parent)
+        return None
+    aside = target.with_name(f"{target.name}.before-{_moment()}")
+    with _unused(target):
+        try:
+            # A second name first, so that the path has a file at every moment. A log
+            # is there only if the file is damaged. It must not meet the new one.
+            os.link(target, aside)
+            for suffix in _LOGS:
+                log = target.with_name(target.name + suffix)
+                if log.exists():
+                    replace(log, aside.with_name(aside.name + suffix))
+            replace(passing, target)
+        except OSError as error:
+            msg = f"target: cannot be replaced: {error.strerror}"
+            raise StorageError(msg) from error
+    SnapshotFolder(target).clear()
+    sync_folder(target.parent)
+    return aside
+
+
+@contextmanager
+def _unused(path: Path) -> Iterator[None]:
+    """Write the log of a file into it, and keep others from opening it in the block."""
+    if is_locked_here(path):
+        raise BusyError(_IN_USE)
+    with _locked(path) as file:
+        head = os.read(file, 20)
+    if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
+        try:
+            with closing(connect(path)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            if isinstance(as_vecall_error(error), BusyError):
+                raise BusyError(_IN_USE) from error
+    with _locked(path):
+        yield
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Lock a file against SQLite; closing it drops all locks of this process on it."""
+    file = open_private(path, os.O_RDWR)
+    try:
+        if not lock_byte(file, _SHARED_BYTE):
+            raise BusyError(_IN_USE)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _drop_second_names(target: Path) -> None:
+    """Remove the second name of a file that a killed restore has given it."""
+    for other in target.parent.iterdir():
+        if other.name.startswith(f"{target.name}.before-"):
+            with suppress(VecallError, OSError):
+                if other.samefile(target):
+                    other.unlink()
+
+
+_IN_USE = "target: is in use; stop what has it open first"

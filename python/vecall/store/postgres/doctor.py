@@ -37,9 +37,9 @@ from vecall.store.results import (
     vectors_finding,
 )
 from vecall.store.sql import active_model, fact
+from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests
-from vecall.store.writes.idempotency import drop_digests
 from vecall.store.writes.model_migration import migrating_model
 from vecall.telemetry import warn_caller
 

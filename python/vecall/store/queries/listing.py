@@ -338,6 +338,35 @@ def old_sessions(
     return old
 
 
+def facts_of(
+    connection: Transaction, app: str, user: str, now: float
+) -> list[RowWithVector]:
+    """Return a user's live memories that are not turns, with their vectors."""
+    found = connection.execute(
+        "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
+        f"user = ?) AND state = 'live' AND pos IS NULL AND {END} > ?",
+        (app, user, now),
+    )
+    return load_rows(connection, [rid for (rid,) in found])
+
+
+def old_facts(
+    connection: Transaction, app: str, user: str, before: float, now: float
+) -> list[Row]:
+    """Return live facts and summaries from before a time, oldest first.
+
+    Memories with a TTL or a `valid_until` are left out: a summary would outlive them,
+    or would expire with them too early for the others.
+    """
+    rows = [entry.row for entry in facts_of(connection, app, user, now)]
+    lasting = [
+        row
+        for row in rows
+        if row.time < before and row.expires_at is None and row.valid_until is None
+    ]
+    return sorted(lasting, key=lambda row: (row.time, row.rid))
+
+
 # A file's contents as plain values, for export and import.
 #
 # An export is a header, then the table rows of each (app, user). It omits numbers that

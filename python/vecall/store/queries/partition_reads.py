@@ -276,6 +276,18 @@ def users_of(connection: Transaction, app: str) -> list[str]:
     return [user for (user,) in found]
 
 
+def changed_users(
+    connection: Transaction, since: float | None
+) -> list[tuple[str, str]]:
+    """Return the owners of memories that were written or changed since a time."""
+    query = (
+        "SELECT app, user FROM part WHERE id IN (SELECT part FROM mem WHERE "
+        "state = 'live' AND (CAST(? AS REAL) IS NULL "
+        "OR coalesce(updated_at, created_at) >= ?)) ORDER BY id"
+    )
+    return [(app, user) for app, user in connection.execute(query, (since, since))]
+
+
 def count_totals(
     connection: Transaction, *, waiting: bool = True, items: bool = True
 ) -> dict[str, int]:

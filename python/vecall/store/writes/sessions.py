@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.filters.rights import FULL, Rights
+from vecall.scalars import stored_float
 from vecall.store.names import hide, keys_of, part_of, tombstones
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change, Draft
-from vecall.store.sql import execute_in, insert_many, select_in
+from vecall.store.sql import execute_in, fact, insert_many, select_in, set_fact
 from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.history import ExistingRow, taken_ids
@@ -288,6 +289,47 @@ def next_due(connection: Transaction) -> float | None:
     """Return the earliest due time of a session, in seconds; None if none."""
     due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
     return due
+
+
+# The scheduled consolidation runs once for all processes.
+
+
+_LAST_RUN = "consolidated_at"  # in meta
+
+
+def last_consolidation(connection: Transaction) -> float | None:
+    """Return when a scheduled consolidation ran last, in seconds since 1970."""
+    found = fact(connection, _LAST_RUN)
+    return None if found is None else stored_float(found)
+
+
+def move_last_consolidation(connection: Transaction, seconds: float) -> None:
+    """Move the time of the last run, inside a transaction."""
+    last = last_consolidation(connection)
+    if last is not None:
+        set_fact(connection, _LAST_RUN, repr(last + seconds))
+
+
+@dataclass(slots=True)
+class ClaimConsolidation:
+    """Claims a scheduled run, unless another process already has.
+
+    Attributes:
+        last: The last run that the caller saw.
+        now: Seconds since 1970.
+    """
+
+    last: float | None
+    now: float
+    estimated_bytes: int = 0
+
+    def run(self, connection: Transaction) -> Change:
+        """Do it inside a transaction; the change has an id if the run is claimed."""
+        ids: Sequence[str] = ()
+        if last_consolidation(connection) == self.last:
+            set_fact(connection, _LAST_RUN, repr(self.now))
+            ids = (_LAST_RUN,)
+        return Change("", "", 0, 0, 0, ids=ids)
 
 
 # Computes positions between existing ones.
