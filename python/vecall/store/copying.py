@@ -263,14 +263,7 @@ def _is_empty(copied: PartitionCopy) -> bool:
 def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user; change nothing.
 
-    Args:
-        place: The file, or the URL of the database.
-        user: The user.
-        app: Only digests of this app; None: of all apps.
-
-    Raises:
-        VecallError: The file or the database cannot be read.
-        ImportError: The packages for databases are missing.
+    `hidden` has only the digests of `app`; None: of all apps.
     """
     if isinstance(place, Path):
         return names_in_file(place, user, app)
@@ -280,12 +273,7 @@ def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
 
 
 def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests.
-
-    Args:
-        place: The file, or the URL of the database.
-        names: The digests.
-    """
+    """Delete all data of users whose names a purge has replaced by digests."""
     if isinstance(place, Path):
         forget_hidden_in_file(place, names)
         return
@@ -299,13 +287,7 @@ def name_traces(
 ) -> list[tuple[Path | str, str]]:
     """Return the places that have a name: the file or the database, and where in it.
 
-    Args:
-        place: The file, or the URL of the database.
-        name: The name.
-        parts: Numbers of partitions; rows that have one of them are told, too.
-
-    Raises:
-        VecallError: The file or the database cannot be read.
+    Rows with one of the numbers of partitions `parts` are told, too.
     """
     if isinstance(place, Path):
         return [*traces_in_file(place, name, parts)]

@@ -107,11 +107,7 @@ def forms_of(
 ) -> dict[str, str]:
     """Return the names by their forms in the file: the name itself and its digests.
 
-    Args:
-        connection: The file.
-        part: The user's partition.
-        names: The names.
-        keys: What `keys_of` returned in this transaction; None asks the file.
+    `keys` are what `keys_of` returned in this transaction; None asks the file.
     """
     names = list(names)
     forms = dict(zip(names, names, strict=True))
@@ -139,16 +135,9 @@ def tombstones(
     ids: Sequence[str],
     keys: Sequence[bytes] | None = None,
 ) -> Iterator[tuple[str, str, Why | None]]:
-    """Yield the ids that have a tombstone.
+    """Yield the ids that have a tombstone, with their form in the file, and why.
 
-    Args:
-        connection: The file.
-        part: The user's partition.
-        ids: The ids.
-        keys: What `keys_of` returned in this transaction; None asks the file.
-
-    Yields:
-        The id, its form in the file, and why vecall deleted it; None: a caller did.
+    The reason is None if a caller deleted the memory. `keys` as in `forms_of`.
     """
     if not ids:
         return
@@ -217,11 +206,7 @@ def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
 def require_hidden(
     connection: Transaction, names: tuple[str, str], app: str, user: str
 ) -> None:
-    """Check that the names of a partition are the digest of a user's names.
-
-    Raises:
-        CorruptFileError: They are another user's: an index is damaged.
-    """
+    """Check that the names of a partition are the digest of a user's names."""
     if names != (HIDDEN_APP, hidden_user(connection, app, user)):
         raise CorruptFileError(WRONG_USER)
 
@@ -267,12 +252,9 @@ class UserNames(NamedTuple):
 
 
 def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNames:
-    """Return the partitions of a user.
+    """Return the partitions of a user, in a transaction that sees all users.
 
-    Args:
-        connection: A transaction that sees all users.
-        user: The user.
-        app: Only digests of this app; None: of all apps. `apps` has all of them.
+    `hidden` has only the digest of `app`; None: of all apps. `apps` has all of them.
     """
     query = "SELECT app, id FROM part WHERE user = ? AND app <> ? ORDER BY app"
     found = connection.execute(query, (user, HIDDEN_APP)).fetchall()
@@ -306,11 +288,8 @@ def partition_state(
 ) -> PartitionState | None:
     """Return the state of a partition, and check that it belongs to (app, user).
 
-    None if the partition was deleted, or a purge hid its names.
-
-    Raises:
-        CorruptFileError: The partition belongs to another user: the index that
-            returned the number is damaged.
+    None if the partition was deleted, or a purge hid its names. CorruptFileError: it is
+    another user's, so the index that returned the number is damaged.
     """
     found = connection.execute(
         "SELECT seq, snap, live, coalesce(head, 0), app, user FROM part WHERE id = ?",
@@ -332,11 +311,7 @@ WRONG_USER = (
 
 
 def require_gone(connection: Transaction, app: str, user: str) -> None:
-    """Check that no index has an entry of a user whose partition is missing.
-
-    Raises:
-        CorruptFileError: An index has an entry of the user.
-    """
+    """Check that no index has an entry of a user whose partition is missing."""
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
         "WHERE app = ? AND user = ?",
@@ -376,11 +351,7 @@ def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
 
 
 def require_absent(connection: Transaction, app: str, user: str) -> None:
-    """Check that the second index has no entry of a user either.
-
-    Raises:
-        CorruptFileError: It has one, so the two indexes differ.
-    """
+    """Check that the second index has no entry of a user either."""
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY part_user WHERE user = ? AND app = ?",
         (user, app),

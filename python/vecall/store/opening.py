@@ -112,14 +112,8 @@ def initialize_database(url: str, *, login: str | None = None) -> None:
 def migrate_database(url: str) -> tuple[int, int]:
     """Migrate the schema; return its number before and now.
 
-    Args:
-        url: The URL of a role that may become `vecall_owner`.
-
-    Raises:
-        ConfigError: As `initialize_database`, or there is no schema.
-        IncompatibleFileError: The schema is newer than this version of vecall.
-        StorageError: The database cannot be reached.
-        ImportError: The packages for databases are missing.
+    The role of the URL may become `vecall_owner`. The errors are those of
+    `initialize_database`.
     """
     with needing_psycopg():
         from vecall.store.postgres.schema import NEWEST, migrate
@@ -128,16 +122,7 @@ def migrate_database(url: str) -> tuple[int, int]:
 
 
 def examine_database(url: str) -> list[Finding]:
-    """Check a database; change nothing.
-
-    Args:
-        url: The URL that servers use.
-
-    Raises:
-        ConfigError: The URL is malformed, or the database refuses access.
-        StorageError: The database cannot be reached.
-        ImportError: The packages for databases are missing.
-    """
+    """Check a database with the URL that servers use; change nothing."""
     with needing_psycopg():
         from vecall.store.postgres.doctor import examine_url
         from vecall.store.postgres.url import parse_url
@@ -145,12 +130,7 @@ def examine_database(url: str) -> list[Finding]:
 
 
 def public_url(url: str) -> str:
-    """Return a URL without user, password and options.
-
-    Raises:
-        ConfigError: The URL is malformed.
-        ImportError: The packages for databases are missing.
-    """
+    """Return a URL without user, password and options."""
     with needing_psycopg():
         from vecall.store.postgres.url import parse_url
     return str(parse_url(url))

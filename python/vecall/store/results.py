@@ -206,13 +206,7 @@ def checksums_finding(
 
 
 def vectors_finding(model: object, memories: int, lacking: int) -> Finding:
-    """Return whether memories are searched by words alone, and why.
-
-    Args:
-        model: The model of the vectors; None if there are none.
-        memories: The number of memories.
-        lacking: How many of them have no vector.
-    """
+    """Return how many memories are searched by words alone, and why."""
     if not lacking:
         message = f"all {memories} memories have one" if memories else "no memories"
         return Finding("ok", "vectors", message)

@@ -27,10 +27,9 @@ def text_hash(text: str) -> bytes:
 def memory_id(*parts: str | float | None) -> str:
     """Return the durable id of a memory: 32 hexadecimal digits.
 
-    Args:
-        *parts: (session id, event id), or (session id, author, timestamp, text) if
-            the event has no id. Each part is hashed with its length, so two different
-            lists of parts never hash the same bytes.
+    The parts are (session id, event id), or (session id, author, timestamp, text) if
+    the event has no id. Each part is hashed with its length, so two different lists of
+    parts never hash the same bytes.
     """
     digest = blake2b(digest_size=16)
     for part in parts:
@@ -48,11 +47,7 @@ def memory_id(*parts: str | float | None) -> str:
 
 
 def passages_from(first: str) -> tuple[str, str]:
-    """Return two bounds: the ids of a turn's passages, but its own, are between them.
-
-    Args:
-        first: The id of the turn, which is that of its first passage.
-    """
+    """Return bounds: the ids of a turn's passages, but its own, are between them."""
     own = memory_id("passage", first)
     return f"{own}.", f"{own}/"  # the character after the full stop
 
@@ -405,11 +400,9 @@ class PartitionCopy:
         )
 
     def latest_difference(self, other: PartitionCopy, shift: float) -> float:
-        """Return the greatest difference of a time on the clock, in seconds.
+        """Return the greatest difference to the times of an equal copy, in seconds.
 
-        Args:
-            other: A copy with the same digest.
-            shift: What the clock of `other` is ahead of this one's.
+        The clock of the other one is ahead by `shift`.
         """
         return max(
             (
@@ -535,11 +528,7 @@ def recorded(nonce: bytes, data: bytes) -> bytes:
 
 
 def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
-    """Return the bytes of a snapshot if they are those on record, else None.
-
-    Raises:
-        CorruptFileError: It is the recorded snapshot, but its bytes were altered.
-    """
+    """Return the bytes of a snapshot if they are those on record, else None."""
     nonce = record[:NONCE_BYTES]
     if record == recorded(nonce, data):
         return data
@@ -579,17 +568,7 @@ class Added:
         updated_at: float,
         ts: float | None,
     ) -> None:
-        """Count a memory.
-
-        Args:
-            session: Its session.
-            state: Its state.
-            size: The bytes of its text.
-            is_bare: Whether it has no vector.
-            created_at: When it was created.
-            updated_at: When it was last changed.
-            ts: When it was said.
-        """
+        """Count a memory, of which `size` is the bytes of the text."""
         counts = self.counts
         counts[0] += 1
         live = state == "live"

@@ -29,15 +29,9 @@ def insert_many(
     rows: Sequence[tuple[Any, ...]],
     conflict: str = "",
 ) -> None:
-    """Insert rows in order.
+    """Insert rows in order, into a table and columns as "chg (part, seq)".
 
     A kind of transaction may register its own implementation.
-
-    Args:
-        connection: The transaction.
-        into: The table and its columns, for example "chg (part, seq)".
-        rows: The values of the columns, for each row.
-        conflict: The statement's ON CONFLICT clause.
     """
     if not rows:
         return
@@ -60,13 +54,10 @@ def statement_with_marks(
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> Statement:
-    """Return a statement of which a column has one of some values, a mark for each.
+    """Return a query that ends in "IN" with a mark for each value.
 
-    Args:
-        connection: The transaction.
-        query: Ends in "IN", for example "SELECT rid FROM mem WHERE part = ? AND id IN".
-        before: Values of the question marks in it.
-        among: The values of the last column, of one type; not None.
+    `before` has the values of the question marks in it. `among` has values of one type;
+    not None.
     """
     return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
 
@@ -82,10 +73,7 @@ def rows_with_marks(
 ) -> Statement:
     """Return the WITH clause of a table of given rows, with a mark for each value.
 
-    Args:
-        connection: The transaction.
-        name: The table and its columns, for example "said (hash, author)".
-        rows: The values of the columns, for each row; at least one.
+    `name` is the table and its columns, such as "said (hash, author)".
     """
     marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
     return f"WITH {name} AS (VALUES {marks})", [value for row in rows for value in row]
@@ -115,11 +103,7 @@ def select_in(
 ) -> Iterable[tuple[Any, ...]]:
     """Return the rows of a query that ends in "IN", for many values.
 
-    Args:
-        connection: The connection.
-        query: For example "SELECT rid FROM mem WHERE part = ? AND id IN".
-        before: Values of the question marks in it.
-        among: Values of which the last column must have one.
+    For example "SELECT rid FROM mem WHERE part = ? AND id IN".
     """
     statements = in_statements(connection, query, before, among)
     if len(statements) == 1:
@@ -148,14 +132,7 @@ def set_fact(connection: Transaction, key: str, value: str) -> None:
 def execute_in(
     connection: Transaction, statement: str, before: Sequence[Any], among: Sequence[Any]
 ) -> None:
-    """Execute an UPDATE or DELETE that ends in "IN", for many values.
-
-    Args:
-        connection: The connection.
-        statement: For example "DELETE FROM mem WHERE part = ? AND id IN".
-        before: Values of the question marks in it.
-        among: Values of which the last column must have one.
-    """
+    """Execute an UPDATE or DELETE that ends in "IN", for many values."""
     for each in in_statements(connection, statement, before, among):
         connection.execute(*each)
 
@@ -168,26 +145,14 @@ _SAME_MODEL = 0.99  # cosine of the same text's vectors from any two machines
 
 
 def is_print(value: object, dim: int) -> bool:
-    """Whether a value is a finite float32 vector of `dim` dimensions.
-
-    Args:
-        value: The value.
-        dim: The number of dimensions, at least 1.
-    """
+    """Whether a value is a finite float32 vector of `dim` dimensions, at least 1."""
     if not isinstance(value, bytes) or len(value) != 4 * dim:
         return False
     return bool(np.isfinite(np.frombuffer(value, "<f4")).all())
 
 
 def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
-    """Return the model of one row of the table `model`.
-
-    Args:
-        row: Name, dimensions, number and fingerprint.
-
-    Raises:
-        CorruptFileError: A value has a type or range that vecall never writes.
-    """
+    """Return the model of a row of `model`; refuse what vecall never writes."""
     name, dim, id_, print_ = row
     require_counts(dim, id_)
     if not isinstance(name, str) or not 1 <= dim <= _MAX_DIM:
@@ -202,11 +167,7 @@ ACTIVE_MODEL = "SELECT name, dim, id, fingerprint FROM model WHERE state = 'acti
 
 
 def active_model(connection: Transaction) -> EmbeddingModel | None:
-    """Return the model of the file's vectors, or None if it has none.
-
-    Raises:
-        CorruptFileError: A value has a type or range that vecall never writes.
-    """
+    """Return the model of the file's vectors, or None if it has none."""
     row = connection.execute(ACTIVE_MODEL).fetchone()
     return None if row is None else checked_model(row)
 
@@ -218,11 +179,7 @@ def has_memories(connection: Transaction) -> bool:
 
 
 def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
-    """Check that an embedder produces the vectors of the file's model.
-
-    Raises:
-        EmbeddingMismatchError: Name, dimension or fingerprint differ.
-    """
+    """Check that an embedder produces the vectors of the file's model."""
     if (stored.name, stored.dim) != (candidate.name, candidate.dim):
         msg = (
             f"embedder: the file's vectors come from {stored}, the embedder given is "
@@ -243,11 +200,7 @@ def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
 
 
 def require_active(connection: Transaction, model: int | None) -> None:
-    """Check, inside a transaction, that `model` is still the active model.
-
-    Raises:
-        EmbeddingMismatchError: The file was migrated to another model.
-    """
+    """Check, inside a transaction, that `model` is still the active model."""
     if model is None:
         return
     stored = active_model(connection)
@@ -260,11 +213,7 @@ def require_active(connection: Transaction, model: int | None) -> None:
 
 
 def adopt(connection: Transaction, candidate: EmbeddingModel) -> EmbeddingModel:
-    """Make `candidate` the model of a file that has none, inside a transaction.
-
-    Raises:
-        EmbeddingMismatchError: The file already has another model.
-    """
+    """Make `candidate` the model of a file that has none, inside a transaction."""
     stored = active_model(connection)
     if stored is not None:
         require_same(stored, candidate)

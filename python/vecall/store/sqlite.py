@@ -115,13 +115,7 @@ class SqliteSnapshots:
         folder: SnapshotFolder,
         submit: Callable[[WriteJob], Future[Change]],
     ) -> None:
-        """Put snapshots into a folder and on record in a file.
-
-        Args:
-            database: The file.
-            folder: The folder.
-            submit: Queues a write job for the file.
-        """
+        """Put snapshots into a folder and on record in a file."""
         self._database = database
         self._folder = folder
         self._submit = submit
@@ -163,14 +157,10 @@ class SqliteSnapshots:
 def run_in_savepoint(
     connection: sqlite3.Connection, job: WriteJob
 ) -> Change | BaseException:
-    """Run a job in its own savepoint.
+    """Run a job in its own savepoint; return its change, or its error.
 
-    Returns:
-        Its change; or its error, after it was rolled back.
-
-    Raises:
-        sqlite3.Error: SQLite rolled the whole transaction back, as it does when the
-            disk is full, so the jobs before this one are undone too.
+    It raises if SQLite rolled the whole transaction back, as it does when the disk is
+    full, so the jobs before this one are undone too.
     """
     connection.execute("SAVEPOINT job")
     try:
@@ -279,10 +269,8 @@ class Writer:
     ) -> Future[Change]:
         """Queue a job. The future resolves once it is committed and searchable.
 
-        Args:
-            job: The job.
-            then: Called on the writer's thread once the job is committed, before later
-                jobs are acknowledged.
+        `then` is called on the writer's thread once the job is committed, before later
+        jobs are acknowledged.
         """
         pending = _Pending(job, then)
         # The lock keeps jobs from being queued after the item that ends the thread.

@@ -78,19 +78,12 @@ class Claims(Protocol):
     def session(self, lease_s: float) -> DueSession | None:
         """Claim the session that has been due for the longest time; None if none is.
 
-        Args:
-            lease_s: Seconds after which the session is due again, unless memories were
-                made of it.
+        After `lease_s` it is due again, unless memories were made of it.
         """
         ...
 
     def users(self, most: int, lease_s: float) -> list[ClaimedUser]:
-        """Claim at most `most` users who have expired data.
-
-        Args:
-            most: Maximum number of users.
-            lease_s: Seconds after which others may claim them.
-        """
+        """Claim at most `most` users who have expired data, for `lease_s`."""
         ...
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
@@ -98,15 +91,9 @@ class Claims(Protocol):
         ...
 
     def rows_to_embed(self, model: int, most: int, lease_s: float) -> ClaimedRows:
-        """Claim rows that need a vector of the migrating model.
+        """Claim rows that need a vector of the migrating model, for `lease_s`.
 
-        Args:
-            model: The number of the migrating model.
-            most: Maximum number of rows.
-            lease_s: Seconds after which others may claim them.
-
-        Raises:
-            ConflictError: The migration to this model is not running.
+        ConflictError: the migration to this model is not running.
         """
         ...
 
@@ -178,12 +165,7 @@ class Maintenance(Protocol):
     """Maintenance of a whole storage."""
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes of the parts of the storage, in bytes.
-
-        Returns:
-            "file_bytes", "wal_bytes" and "snapshot_bytes"; 0 if the storage has no
-            such part.
-        """
+        """Return "file_bytes", "wal_bytes" and "snapshot_bytes"; 0 without a part."""
         ...
 
     def has_room(self, size: int) -> bool:
@@ -325,24 +307,14 @@ class Storage(Protocol):
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
         """Return what is on record about drafts, which saves embedding a text again.
 
-        Args:
-            asked: The drafts.
-
-        Returns:
-            None if the idempotency key was used before.
+        None if the idempotency key was used before.
         """
         ...
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         """Return an item of a user as of now; None if there is none.
 
-        Vectors and the pieces of a large value are not read.
-
-        Args:
-            app: The app.
-            user: The user.
-            ns: The stored text of the item's namespace.
-            key: The item's key.
+        `ns` is the stored text of its namespace. Vectors and pieces are not read.
         """
         ...
 

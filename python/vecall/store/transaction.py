@@ -126,16 +126,8 @@ def enter(
 ) -> PartitionEntry:
     """Find the partition of a user, and lock it for this transaction.
 
-    Args:
-        transaction: The transaction; each kind registers its own implementation.
-        app: The app.
-        user: The user.
-        create: Create the partition if the user has none.
-        now: The time of creation, in seconds since 1970.
-        ahead: The reads that follow.
-
-    Raises:
-        CorruptFileError: The user's index entry leads to another user.
+    Each kind of transaction registers its own implementation. `now` is the time of
+    creation, in seconds since 1970; `ahead` are the reads that follow.
     """
     msg = f"no implementation for {type(transaction).__name__}"
     raise TypeError(msg)
@@ -153,17 +145,10 @@ def leave(
 ) -> int:
     """Write the newest change of a partition, and add to its counts.
 
-    Args:
-        transaction: The transaction; each kind registers its own implementation.
-        part: The partition's number.
-        seq: Its newest change.
-        changes: The changes for the log; empty if the log has them.
-        live: The change in the number of live memories. A file counts itself.
-        nbytes: The change in the bytes of their texts.
-        added: The rows that were added. None: a file reads them. A database counts.
-
-    Returns:
-        The random bits that identify the change.
+    Each kind of transaction registers its own implementation. `changes` are those for
+    the log; none if the log has them. `live` and `nbytes` are changes of counts, which
+    a file counts itself. `added` are rows that were added: None, and a file reads them.
+    Returned are the random bits that identify the change.
     """
     msg = f"no implementation for {type(transaction).__name__}"
     raise TypeError(msg)
@@ -189,10 +174,7 @@ def read_ahead(
     """Announce SELECT statements that follow, so that they share one round trip.
 
     Nothing is written before they are executed. In a file a statement costs no round
-    trip, so nothing is done.
-
-    Returns:
-        Whether they were sent.
+    trip, so nothing is done. Returned is whether they were sent.
     """
     return False
 

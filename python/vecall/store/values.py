@@ -35,12 +35,7 @@ def _parsed(text: str) -> Any:
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in a caller's string.
-
-    Raises:
-        InvalidArgumentError: Not a JSON object, nested too deeply, or a number is not
-            finite.
-    """
+    """Return the JSON object in a caller's string, flat and with finite numbers."""
     found = _parsed(text)
     if not isinstance(found, dict) or not _is_flat(found):
         msg = f"{name}: expected a JSON object as a string, all numbers finite"
@@ -49,11 +44,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 
 def stored_object(text: str) -> dict[str, Any]:
-    """Return a JSON object of the file.
-
-    Raises:
-        CorruptFileError: The text is not a JSON object.
-    """
+    """Return a JSON object of the file."""
     found = _parsed(text)
     if not isinstance(found, dict):
         raise CorruptFileError(NO_VALUE)
@@ -61,11 +52,7 @@ def stored_object(text: str) -> dict[str, Any]:
 
 
 def stored_list(text: str) -> list[Any]:
-    """Return a JSON array of the file.
-
-    Raises:
-        CorruptFileError: The text is not a JSON array.
-    """
+    """Return a JSON array of the file."""
     found = _parsed(text)
     if not isinstance(found, list):
         raise CorruptFileError(NO_VALUE)
@@ -77,21 +64,13 @@ WHOLE = frozenset([int])
 
 
 def require_counts(*values: object) -> None:
-    """Check that values of the file are whole numbers.
-
-    Raises:
-        CorruptFileError: A value is not an integer.
-    """
+    """Check that values of the file are whole numbers."""
     if not WHOLE.issuperset(map(type, values)):
         raise CorruptFileError(NO_VALUE)
 
 
 def check_past(values: Mapping[str, Any], name: str) -> None:
-    """Check an overwritten revision of a memory, or its digest.
-
-    Raises:
-        InvalidArgumentError: A field is unknown or has a wrong value.
-    """
+    """Check an overwritten revision of a memory, or its digest."""
     if not isinstance(values.get("digest", values.get("text")), str):
         msg = f"{name}: expected a text, or a digest of it"
         raise InvalidArgumentError(msg)
@@ -114,11 +93,7 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
 
 
 def check_turn(event: Mapping[str, Any], name: str) -> None:
-    """Check a buffered turn or compaction.
-
-    Raises:
-        InvalidArgumentError: A field has a wrong type or value.
-    """
+    """Check a buffered turn or compaction."""
     content, actions = event.get("content"), event.get("actions")
     if content is None and not isinstance(actions, Mapping):
         msg = f"{name}: expected a content or actions"
@@ -230,11 +205,7 @@ NO_VALUE = (
 
 
 def canonical(value: object) -> str:
-    """Return the text of a value of a row; "" for None.
-
-    Raises:
-        TypeError: Neither a string nor a number.
-    """
+    """Return the text of a string or a number of a row; "" for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -249,10 +220,7 @@ def old_spellings(
 ) -> Iterator[list[str]]:
     """Yield the texts of a row as a value of NumPy's at some places had spelled them.
 
-    Args:
-        texts: The text of each value.
-        values: The values.
-        places: Where a caller's value, or one made of it, may be.
+    A caller's value, or one made of it, may be at the `places`.
     """
     spelled: dict[int, str] = {}
     for at in places:
@@ -333,13 +301,7 @@ class StoredValue(NamedTuple):
 
 
 def json_text(value: Any) -> str:
-    """Return a value of plain dicts and lists as JSON that UTF-8 can hold.
-
-    Raises:
-        TypeError: A value of another type.
-        ValueError: NaN, Inf, or a cycle.
-        RecursionError: Nested too deeply.
-    """
+    """Return a value of plain dicts and lists as JSON that UTF-8 can hold."""
     text = _ENCODE(value)
     is_valid = text.isascii() or _is_valid(text)
     return text if is_valid else _ENCODE_ASCII(value)  # a lone surrogate
@@ -421,11 +383,7 @@ def _is_valid(text: str) -> bool:
 
 
 def number_of_pieces(text: str) -> int:
-    """Return how many pieces the value of a row has; 0 of a small one.
-
-    Raises:
-        CorruptFileError: Not a text that vecall writes.
-    """
+    """Return how many pieces the value of a row has; 0 of a small one."""
     return _numbers(text)[0] if text.startswith(_MARK) else 0
 
 
@@ -441,11 +399,7 @@ def _numbers(text: str) -> tuple[int, int]:
 
 
 def parsed_value(text: str, pieces: Sequence[str]) -> Any:
-    """Return the value of a row and its pieces.
-
-    Raises:
-        CorruptFileError: They do not fit together.
-    """
+    """Return the value of a row and its pieces."""
     if not text.startswith(_MARK):
         return _PARSE(text)[0]
     count, last = _numbers(text)
@@ -497,11 +451,7 @@ def encode_namespace(labels: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def decode_namespace(text: str) -> tuple[str, ...]:
-    """Return the labels of a stored namespace.
-
-    Raises:
-        CorruptFileError: Not the text of a namespace.
-    """
+    """Return the labels of a stored namespace."""
     labels = []
     for label in text.split(_END):
         for raw, escaped in reversed(_ESCAPES):
@@ -513,10 +463,9 @@ def decode_namespace(text: str) -> tuple[str, ...]:
 
 
 def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
-    """Return the range of stored texts of a namespace and all below it.
+    """Return the lowest text of a namespace, and the lowest one above all below it.
 
-    Returns:
-        The lowest text, and the lowest text above the range; None is no upper bound.
+    None is no upper bound.
     """
     low = encode_namespace(tuple(labels))
     return low, (low[:-1] + _AFTER_END) if low else None
@@ -593,10 +542,8 @@ class ItemState(NamedTuple):
     def follows(self, head: str) -> bool:
         """Return whether this is the state after a change, or a later one.
 
-        Also False if more than 32 changes came after it.
-
-        Args:
-            head: The random digits of the change; "" is before the first one.
+        `head` has the random digits of the change; "" is before the first one. Also
+        False if more than 32 changes came after it.
         """
         starts = range(0, len(self.heads), HEAD_DIGITS)
         return not head or any(self.heads.startswith(head, at) for at in starts)
@@ -671,16 +618,7 @@ def has_old_checksum(row: ItemRow, crc: object) -> bool:
 def checked_item(
     values: Sequence[Any], crc: object, vecs: bytes | None = None
 ) -> ItemRow:
-    """Return the item of a stored row.
-
-    Args:
-        values: The columns `ITEM_COLUMNS`.
-        crc: The stored checksum.
-        vecs: The stored vectors, which are not checked here.
-
-    Raises:
-        CorruptFileError: The row fails its checksum.
-    """
+    """Return the item of a row of `ITEM_COLUMNS`; its vectors are not checked here."""
     # Whole numbers come back as floats; their text has to be that of the checksum.
     row = ItemRow(*(*values, vecs))
     if crc != item_checksum(row) and not has_old_checksum(row, crc):
@@ -694,11 +632,7 @@ def with_checksum(rid: int, vectors: bytes) -> bytes:
 
 
 def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
-    """Return the vectors of a stored column; b"" if the item has none.
-
-    Raises:
-        CorruptFileError: They fail their checksum.
-    """
+    """Return the vectors of a stored column; b"" if the item has none."""
     if stored is None:
         return b""
     if not isinstance(stored, bytes) or len(stored) <= _CRC_BYTES:

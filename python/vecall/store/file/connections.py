@@ -355,12 +355,9 @@ def connect(
     expiry_clock: ExpiryClock | None = None,
     options: str | None = None,
 ) -> sqlite3.Connection:
-    """Return a connection with vecall's settings.
+    """Return a connection to a file, or to memory, with vecall's settings.
 
-    Args:
-        path: The file, or None for a database in memory.
-        expiry_clock: The clock by which memories expire.
-        options: SQLite's URI parameters, such as "mode=ro".
+    `options` are SQLite's URI parameters, such as "mode=ro".
     """
     # An absolute path, because SQLite would read "file:x.db" as a URI.
     name = ":memory:" if path is None else str(path.absolute())
@@ -419,12 +416,7 @@ class ForeignFile:
     columns: dict[str, tuple[str, ...]]
 
     def __init__(self, path: Path) -> None:
-        """Open the file.
-
-        Raises:
-            CorruptFileError: It is not a SQLite file, or it is damaged.
-            StorageError: It cannot be opened.
-        """
+        """Open the file."""
         uri = f"file:{quote(str(path.absolute()))}?mode=ro"
         try:
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
@@ -467,14 +459,9 @@ class ForeignFile:
         return int(found["n"])
 
     def rows(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table as mappings, one at a time.
+        """Yield the rows of a table, ordered by columns and then as written.
 
-        Args:
-            table: The name.
-            order: The columns to order by, before the order of writing.
-
-        Raises:
-            CorruptFileError: The file is damaged; the message names the row.
+        CorruptFileError, if the file is damaged, names the row.
         """
         by = ", ".join([*map(_quoted, order), "rowid"])
         number = 0

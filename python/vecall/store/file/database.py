@@ -125,23 +125,7 @@ class Database:
         allow_network_filesystem: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """Open or create a file, or a database in memory when `path` is None.
-
-        Args:
-            path: The file.
-            durability: What an acknowledged write survives.
-            min_free_bytes: Free disk space, in bytes, below which writes are refused.
-            allow_network_filesystem: Also open files on a network file system.
-            clock: The source of the time; default: the machine's clock.
-
-        Raises:
-            ConfigError: The folder does not exist, or the path is a folder or a
-                symbolic link.
-            NetworkFilesystemError: The file is on a network file system.
-            StorageError: The file cannot be opened or written.
-            IncompatibleFileError: The file is another program's, or has a newer schema.
-            CorruptFileError: The file is damaged.
-        """
+        """Open or create a file, or a database in memory; see `open_storage`."""
         path = None if path is None else with_resolved_folder(path)
         self.path = path
         self._wal = "" if path is None else f"{path}-wal"  # each write looks at it
@@ -233,10 +217,8 @@ class Database:
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in one transaction: file lock, BEGIN IMMEDIATE, the block, COMMIT.
 
-        Raises:
-            BusyError: Timeout on the file lock; nothing was written.
-            StorageFullError: The disk is full; nothing was written.
-            StorageError: SQLite could not write, or the path has another file.
+        Nothing was written if this raises: the lock was held for too long, the disk is
+        full, SQLite could not write, or the path has another file.
         """
         with self.exclusive() as connection:
             if self._file is not None:
@@ -323,8 +305,7 @@ class Database:
     def close_for_fork(self, timeout_s: float) -> bool:
         """Close all connections and block new ones until `reopen`.
 
-        Returns:
-            False on timeout, because connections were in use; nothing changed then.
+        False: connections were in use for too long; nothing changed then.
         """
         if self.path is None or self._closed:
             return False
@@ -390,10 +371,7 @@ class Database:
         return True
 
     def checkpoint(self) -> None:
-        """Checkpoint the WAL into the file; the WAL keeps its disk space.
-
-        Deletions can then reuse the WAL's disk space.
-        """
+        """Checkpoint the WAL into the file; deletions can then reuse its disk space."""
         if file_bytes(self._wal):
             with self.exclusive() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
@@ -407,10 +385,8 @@ class Database:
     def close(self) -> None:
         """Close all connections.
 
-        A second call does nothing, or continues an interrupted first call.
-
-        Raises:
-            BusyError: Timeout on the file lock; call it again.
+        A second call does nothing, or continues a first one that BusyError interrupted:
+        the file lock was held for too long.
         """
         if self._ended:
             return
@@ -524,11 +500,7 @@ class UnwritableDatabase(Database):
         return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
     def exclusive(self) -> NoReturn:
-        """Refuse to write.
-
-        Raises:
-            ReadOnlyError: Always.
-        """
+        """Refuse to write."""
         msg = "path: the file or its folder cannot be written"
         raise ReadOnlyError(msg)
 
@@ -557,11 +529,7 @@ class UnwritableDatabase(Database):
                 self._readers.notify_all()
 
     def peek(self, read: Callable[..., T], *values: str) -> T:
-        """Return what one statement reads; see `Database.peek`.
-
-        Raises:
-            BusyError: The file changed during every attempt.
-        """
+        """Return what one statement reads; BusyError if the file changed each time."""
         assert self.path is not None
         for _ in range(_TRIES):
             with self._peek.lock:
@@ -588,11 +556,7 @@ class UnwritableDatabase(Database):
 
 
 def _state_of(path: Path) -> _State:
-    """The stat values that any change would alter; None if SQLite reads a WAL.
-
-    Raises:
-        StorageError: There is a WAL that cannot be read here, or no file.
-    """
+    """The stat values that any change would alter; None if SQLite reads a WAL."""
     log = path.with_name(path.name + "-wal")
     if log.exists() and path.with_name(path.name + "-shm").exists():
         return None

@@ -46,11 +46,10 @@ def with_resolved_folder(path: Path) -> Path:
 
 
 def require_plain(path: Path) -> None:
-    """Check that a file and its companion files are not symbolic links.
+    """Check that a path can be a file's, and that no file of it is a link.
 
-    Raises:
-        ConfigError: One of them is, or `path` is a folder or not a file name, or its
-            folder does not exist.
+    ConfigError if a file or a companion file is a symbolic link, the path is a folder
+    or no file name, or the folder does not exist.
     """
     try:
         is_folder = path.is_dir()
@@ -94,9 +93,7 @@ def is_own_file(about: os.stat_result) -> bool:
 def require_new(path: Path) -> None:
     """Check that a database file can be created, and that no leftovers exist.
 
-    Raises:
-        ConfigError: The file exists, or a WAL or journal of that name. SQLite would
-            apply their content to the new file.
+    SQLite would apply the content of a WAL or a journal of that name to the new file.
     """
     require_plain(path)
     for suffix in ("", "-wal", "-shm", "-journal"):
@@ -109,9 +106,6 @@ def require_unrelated(path: Path, database: Path | None) -> None:
     """Check that a file to read or write is not one of the database's.
 
     Opening and closing such a file would drop the locks of every connection.
-
-    Raises:
-        ConfigError: It is one of them.
     """
     if database is None:
         return
@@ -123,11 +117,7 @@ def require_unrelated(path: Path, database: Path | None) -> None:
 
 
 def require_local(folder: Path) -> None:
-    """Check that a folder is on a local file system.
-
-    Raises:
-        NetworkFilesystemError: It is on a network file system, as far as is known.
-    """
+    """Check that a folder is on a local file system, as far as is known."""
     kind = filesystem_of(folder)
     if kind is not None and _NETWORK.fullmatch(kind):
         msg = (
@@ -139,11 +129,7 @@ def require_local(folder: Path) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes that this user may still write on a folder's disk.
-
-    Raises:
-        StorageError: The size is not available, for example without the folder.
-    """
+    """Return the bytes that this user may still write on a folder's disk."""
     try:
         return shutil.disk_usage(folder).free
     except OSError as error:
@@ -156,9 +142,6 @@ def create_private(path: Path) -> None:
 
     Nothing but SQLite may open the file once it is in use: closing any descriptor of it
     would drop the locks of every connection in this process. O_EXCL makes sure of that.
-
-    Raises:
-        StorageError: It cannot be made.
     """
     try:
         os.close(open_private(path, os.O_RDWR | os.O_EXCL))
@@ -271,11 +254,7 @@ class FileLock:
 
     @contextmanager
     def hold(self, timeout_s: float) -> Iterator[None]:
-        """Hold the lock during the block.
-
-        Raises:
-            BusyError: The lock was not acquired within `timeout_s`.
-        """
+        """Hold the lock during the block; BusyError if it was not free in time."""
         deadline = time.monotonic() + timeout_s
         if not self._mutex.acquire(timeout=timeout_s):
             raise _busy(timeout_s)
@@ -442,11 +421,7 @@ class SnapshotFolder:
         return b""
 
     def write(self, part: int, data: bytes) -> None:
-        """Store a snapshot atomically, also across a power cut.
-
-        Raises:
-            OSError: The disk is full or failed; the previous snapshot is still there.
-        """
+        """Store a snapshot atomically; after an OSError the last one is still there."""
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
         passing = f"{part}.{os.getpid()}.tmp"
@@ -469,11 +444,7 @@ class SnapshotFolder:
             _unlink_if_possible(f"{part}.vs", folder)
 
     def clear(self, *, unfinished_only: bool = False) -> int:
-        """Remove snapshots, and files left behind by interrupted writes.
-
-        Returns:
-            The number of removed files.
-        """
+        """Remove snapshots and leftovers of interrupted writes; return their number."""
         count = 0
         with suppress(OSError), OpenFolder(self.path) as folder:
             for name in folder.names():

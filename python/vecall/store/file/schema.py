@@ -324,10 +324,8 @@ def check_origin(connection: sqlite3.Connection) -> int:
     """Return the file's schema number, 0 for an empty file; change nothing.
 
     No code of the file is executed: a view or a trigger could run for ever.
-
-    Raises:
-        IncompatibleFileError: The file is another program's, or has a newer schema.
-        CorruptFileError: The tables and indexes differ from those of the schema number.
+    IncompatibleFileError: the file is another program's, or has a newer schema.
+    CorruptFileError: its tables and indexes differ from those of the schema number.
     """
     # In one transaction, because another process may be creating the file.
     own = not connection.in_transaction
@@ -355,12 +353,7 @@ def check_origin(connection: sqlite3.Connection) -> int:
 
 
 def require_plain_tables(connection: sqlite3.Connection) -> None:
-    """Check that reading the file runs no code from it.
-
-    Raises:
-        CorruptFileError: The file has a view, a trigger, a virtual table or a generated
-            column.
-    """
+    """Check that reading the file runs no code from it."""
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     for kind, name, sql in found:
         made = " ".join(str(sql or "").upper().split())
@@ -494,9 +487,7 @@ def _hash_of_rows(rows: tuple[tuple[Any, ...], ...]) -> str:
 def check_whole(connection: sqlite3.Connection) -> bytes:
     """Check that the schema is unaltered; return the file's uuid.
 
-    Raises:
-        CorruptFileError: The schema was altered. SQLite would not notice: a changed
-            letter may turn a column into another one.
+    SQLite would not notice: a changed letter may turn a column into another one.
     """
     found = dict(
         connection.execute(

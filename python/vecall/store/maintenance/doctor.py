@@ -293,16 +293,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
-    """Return the partitions of a user; change nothing.
-
-    Args:
-        path: The file.
-        user: The user.
-        app: As in `names_of_user`.
-
-    Raises:
-        VecallError: As `file_facts`.
-    """
+    """Return the partitions of a user, as `names_of_user` does; change nothing."""
     require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         if not schema.check_origin(connection):
@@ -311,12 +302,7 @@ def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
 
 
 def forget_hidden_in_file(path: Path, names: Sequence[str]) -> None:
-    """Delete all data of users whose names a purge has replaced by digests.
-
-    Args:
-        path: The file.
-        names: The digests.
-    """
+    """Delete all data of users whose names a purge has replaced by digests."""
     database = Database(path, "full")
     try:
         with database.write_transaction() as connection:
@@ -358,13 +344,7 @@ def traces_in_file(
 ) -> list[tuple[Path, str]]:
     """Return the places that have a name: the file, and the place in it.
 
-    Args:
-        path: The file.
-        name: The name.
-        parts: Numbers of partitions; rows that have one of them are told, too.
-
-    Raises:
-        VecallError: The file cannot be read.
+    Rows with one of the numbers of partitions `parts` are told, too.
     """
     found = [(path, place) for place in _in_rows(path, name, parts)]
     found += dict.fromkeys(_in_unused(path, name.encode()))

@@ -206,10 +206,7 @@ def _tombstone_lines(
 def _item_lines(
     connection: sqlite3.Connection,
 ) -> tuple[dict[int, list[tuple[str, dict[str, Any]]]], int]:
-    """The items that can be read, by partition, and the number of known items.
-
-    Vectors are only read with their dimension.
-    """
+    """The items that can be read, by partition, and the number of known items."""
     rids: set[int] = set()
     for direction in ("", "DESC"):
         with suppress(sqlite3.Error):
@@ -310,14 +307,7 @@ _MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers rel
 
 
 def backup(database: Database, target: Path) -> None:
-    """Copy one consistent state of the file while it is in use.
-
-    The copy gets a new UUID.
-
-    Raises:
-        ConfigError: The target exists already, or its folder does not exist.
-        StorageFullError: The disk has no room for the copy.
-    """
+    """Copy one consistent state of the file while it is in use, with a new UUID."""
     with storage_errors, database.reader_connection() as source:
         copy_state(source, target)
 
@@ -325,9 +315,8 @@ def backup(database: Database, target: Path) -> None:
 def copy_state(source: sqlite3.Connection, target: Path) -> None:
     """Copy one state of a file to a new one, which appears when it is complete.
 
-    Raises:
-        ConfigError: As `backup`.
-        StorageFullError: As `backup`.
+    ConfigError: the target exists, or its folder does not. StorageFullError: the disk
+    has no room for the copy.
     """
     require_new(target)
     query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
@@ -357,12 +346,8 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
 def purge(database: Database) -> int:
     """Rewrite the file without any trace of deleted data; return the bytes freed.
 
-    Writers of all processes wait until it ends. Searches continue.
-
-    Raises:
-        BusyError: A reader held an old state. Deleted data may still be in the WAL:
-            purge again.
-        StorageFullError: The disk has no room to rewrite the file; nothing changed.
+    Writers of all processes wait until it ends. Searches continue. After a BusyError,
+    deleted data may still be in the WAL: a reader held an old state.
     """
     before = sum(database.sizes().values())
     with database.exclusive() as connection:
@@ -459,12 +444,7 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
 
 
 def _move(connection: sqlite3.Connection, seconds: float) -> int:
-    """Shift every time of the expiry clock; return how many rows have a TTL.
-
-    Args:
-        connection: The file.
-        seconds: The shift; negative towards the past.
-    """
+    """Shift every time of the expiry clock; return how many rows have a TTL."""
     for table, column in _TIMES:
         connection.execute(
             f"UPDATE {table} SET {column} = {column} + ? WHERE {column} IS NOT NULL",

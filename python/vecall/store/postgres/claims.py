@@ -126,9 +126,8 @@ class PostgresClaims:
     ) -> None:
         """Share the work of one storage.
 
-        Args:
-            claiming: Begins a transaction across users, and commits it.
-            submit: Queues a write job.
+        `claiming` begins a transaction across users, and commits it. `submit` queues a
+        job.
         """
         self._claiming = claiming
         self._submit = submit
@@ -264,12 +263,7 @@ _LONGEST = "1h"  # a statement
 
 @contextmanager
 def reading_all_users(url: DatabaseUrl) -> Iterator[PostgresTransaction]:
-    """Begin a transaction that reads one state of all users.
-
-    Raises:
-        ConfigError: The database refuses access.
-        StorageError: The database cannot be reached.
-    """
+    """Begin a transaction that reads one state of all users."""
     with (
         database_errors(),
         psycopg.connect(
@@ -317,14 +311,10 @@ class ServerClock(Clock):
         return self.monotonic() + self._ahead
 
     def measure(self, asked: Callable[[], float]) -> float:
-        """Set the time to the primary's.
+        """Set the time to the primary's; return by how many seconds it was changed.
 
-        Args:
-            asked: Asks the primary for its time, in seconds since 1970. It is called
-                several times; the fastest answer is the most exact one.
-
-        Returns:
-            By how many seconds the time was changed.
+        `asked` asks the primary for its time, in seconds since 1970. It is called
+        several times; the fastest answer is the most exact one.
         """
         best = None
         for _ in range(_SAMPLES):
@@ -356,9 +346,6 @@ class ServerExpiryClock(ExpiryClock):
         """Follow a change of the primary's clock, unless somebody has set that clock.
 
         After a jump, as after setting the clock of a machine, elapsed time counts.
-
-        Args:
-            seconds: By how much the primary's clock has moved against this machine's.
         """
         if abs(seconds) > _JUMP_S:
             _log.warning(
@@ -393,14 +380,7 @@ class ClockFollower:
         expiry_clock: ServerExpiryClock,
         measured: Callable[[], None],
     ) -> None:
-        """Start the thread.
-
-        Args:
-            reading: Begins a transaction of the database.
-            clock: Gets the primary's time.
-            expiry_clock: Follows it.
-            measured: Called on the thread after each measurement.
-        """
+        """Start the thread, which calls `measured` after each measurement."""
         self._reading = reading
         self._clock = clock
         self._expiry_clock = expiry_clock
@@ -462,9 +442,6 @@ class VersionStatement:
         """Return the version of each (app, user); None if there is no partition.
 
         A connection that is lost is replaced once.
-
-        Raises:
-            psycopg.Error: The database cannot be reached, or does not answer.
         """
         apps = [encoded(app) for app, _ in names]
         users = [encoded(user) for _, user in names]
@@ -533,9 +510,7 @@ class VersionChecker:
     def __init__(self, connections: Connections, max_staleness: float = 0.0) -> None:
         """Start the thread.
 
-        Args:
-            connections: The connections.
-            max_staleness: An answer of at most this age, in seconds, is given again.
+        An answer of at most the age `max_staleness`, in seconds, is given again.
         """
         self._of_thread = VersionStatement(connections)
         self._of_callers = VersionStatement(connections)
@@ -562,12 +537,7 @@ class VersionChecker:
         return self._of_thread.sent + self._of_callers.sent
 
     def ask_here(self, app: str, user: str) -> Version | None:
-        """Return the version of a partition; wait for the database.
-
-        Raises:
-            ClosedError: The checker was closed.
-            VecallError: The database did not answer.
-        """
+        """Return the version of a partition; wait for the database."""
         names = (app, user)
         known = self._known(names)
         if known is not None:

@@ -72,12 +72,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     _is_each = True
 
     def allow(self, seconds: float, *, each: bool) -> None:
-        """Set how long it may wait for the server.
-
-        Args:
-            seconds: The time.
-            each: Whether it is for each wait, or for all until the next call.
-        """
+        """Set how long it waits for the server: each time, or until the next call."""
         self._left = seconds
         self._is_each = each
 
@@ -102,11 +97,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         *args: Any,
         **kwargs: Any,
     ) -> _Result:
-        """Wait for the server.
-
-        Raises:
-            NoAnswerError: The time is over. The connection is closed.
-        """
+        """Wait for the server; NoAnswerError, and closed, when the time is over."""
         begin = monotonic()
         try:
             return super().wait(
@@ -159,12 +150,7 @@ class Connector:
     """
 
     def __init__(self, url: DatabaseUrl, *, durable: bool) -> None:
-        """Open no connection yet.
-
-        Args:
-            url: The database. Its `timeout` is the base of the time limits.
-            durable: A commit waits for the disk of the server.
-        """
+        """Open no connection yet. If `durable`, a commit waits for the disk."""
         self.prepares = url.prepares
         self._url = url
         self._durable = durable
@@ -173,16 +159,11 @@ class Connector:
     def connect(
         self, conninfo: str | None = None, session: Mapping[str, str] | None = None
     ) -> BoundedConnection:
-        """Return a new connection.
+        """Return a new connection, to `conninfo` or else to the database of the URL.
 
-        Args:
-            conninfo: Another URL than that of the database, such as the keeper's.
-            session: Further settings of the session. A connection through a pooler,
-                whose `settings` is not None, does not have them.
-
-        Raises:
-            psycopg.Error: The database cannot be reached, or refuses access.
-            ConfigError: A pooler is between, and `options` has more than settings.
+        `session` has further settings of the session. A connection through a pooler,
+        whose `settings` is not None, does not have them. ConfigError: a pooler is
+        between, and `options` has more than settings.
         """
         conninfo = conninfo or self._url.conninfo
         connection = self._opened(conninfo, session or {})
@@ -268,12 +249,7 @@ class Pool:
     """At most a number of connections. Thread-safe."""
 
     def __init__(self, connect: Callable[[], BoundedConnection], most: int) -> None:
-        """Create a pool without a connection.
-
-        Args:
-            connect: Opens a connection.
-            most: The number of connections at a time.
-        """
+        """Create a pool without a connection, for `most` at a time."""
         self._connect = connect
         self._idle: deque[BoundedConnection] = deque()
         # A thread that is interrupted inside a C call leaves no lock behind.
@@ -286,15 +262,7 @@ class Pool:
 
     @contextmanager
     def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection that is in no transaction.
-
-        Args:
-            seconds: How long to wait until one is free; below 0, as 0.
-
-        Raises:
-            psycopg.Error: None was free in time, or the database cannot be reached.
-            ClosedError: The pool is closed.
-        """
+        """Lend a connection that is in no transaction; wait until one is free."""
         try:
             self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -385,16 +353,7 @@ class Connections:
     """The connections of one storage. Thread-safe."""
 
     def __init__(self, url: DatabaseUrl, *, durable: bool) -> None:
-        """Open a pool, and wait for its first connection.
-
-        Args:
-            url: The database.
-            durable: A commit waits for the disk of the server.
-
-        Raises:
-            ConfigError: The database refuses access.
-            StorageError: The database cannot be reached.
-        """
+        """Open a pool, and wait for its first connection, or why there is none."""
         self.url = url
         self._connector = Connector(url, durable=durable)
         self._closed = False
@@ -520,10 +479,8 @@ class Connections:
         """Return the space of deleted rows, as far as the keeper may.
 
         VACUUM runs in no transaction, so its settings are those of a session, which
-        must be vecall's own.
-
-        Returns:
-            Why tables were not vacuumed; None if all of them were.
+        must be vecall's own. Returned is why tables were not vacuumed; None if all of
+        them were.
         """
         session = {"role": "vecall_keeper", "statement_timeout": "0"}
         with (
@@ -606,14 +563,8 @@ class Attempt:
     def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
         """Run the job and commit it.
 
-        Args:
-            job: The job.
-            seconds: How long the job of a user waits for the database in total.
-            lock_wait: How long it waits for a lock that others hold, in seconds.
-
-        Raises:
-            psycopg.errors.LockNotAvailable: A lock was not free; nothing was written.
-            psycopg.Error: The database refused it, or was lost.
+        After LockNotAvailable nothing was written. `seconds` is how long the job of a
+        user waits for the database in total.
         """
         keeper = not hasattr(job, "app")
         with self._connections.transaction(
@@ -642,8 +593,7 @@ class Attempt:
     def outcome(self) -> Change | None:
         """Return the change if it was committed, None if it was rolled back.
 
-        Raises:
-            StorageError: The database does not say.
+        StorageError: the database does not say.
         """
         transaction, change = self._transaction, self._change
         assert transaction is not None

@@ -87,15 +87,7 @@ _NAMES = (
 
 
 def examine_url(url: DatabaseUrl) -> list[Finding]:
-    """Check a database with the rights of its URL; change nothing.
-
-    Args:
-        url: The URL that servers use.
-
-    Raises:
-        ConfigError: The database refuses access.
-        StorageError: The database cannot be reached.
-    """
+    """Check a database with the rights of its URL; change nothing."""
     with (
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
@@ -354,12 +346,9 @@ class PostgresMaintenance:
     def __init__(
         self, reading: _Begin, altering: _Begin, vacuum: Callable[[], str | None]
     ) -> None:
-        """Maintain a database.
+        """Maintain a database, in transactions that read or write across users.
 
-        Args:
-            reading: Begins a transaction that reads across users.
-            altering: Begins one that writes across users.
-            vacuum: Returns the space of deleted rows; says why if it could not.
+        `vacuum` returns the space of deleted rows; it says why if it could not.
         """
         self._reading = reading
         self._altering = altering

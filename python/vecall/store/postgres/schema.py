@@ -115,15 +115,7 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 
 
 def require_member(connection: Connection, role: str = "vecall_app") -> None:
-    """Check that the role may read the schema's number, if there is a schema.
-
-    Args:
-        connection: A connection of the role.
-        role: The role whose rights a service uses.
-
-    Raises:
-        ConfigError: It is no member of `role`.
-    """
+    """Check that the role may read the schema's number, if there is a schema."""
     found = connection.execute(
         "SELECT 1 FROM pg_roles WHERE rolname = %s "
         "AND NOT pg_has_role(session_user, oid, 'MEMBER')",
@@ -217,16 +209,7 @@ def table_faults(connection: Connection, schema: str) -> list[str]:
 def require_rights(
     connection: Connection, schema: str, role: str = "vecall_app"
 ) -> None:
-    """Check that the role and the tables hold users apart.
-
-    Args:
-        connection: A connection of the role.
-        schema: The schema of the tables.
-        role: The role whose rights a service uses.
-
-    Raises:
-        ConfigError: They do not.
-    """
+    """Check that the role and the tables hold users apart."""
     faults = role_faults(connection, schema, role) + table_faults(connection, schema)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -293,15 +276,8 @@ _T = TypeVar("_T")
 def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
     """Create the roles and the schema, unless they exist, and migrate the schema.
 
-    Args:
-        url: The URL of an administrator, who may create roles.
-        login: A role that servers log in with. It gets the rights of `vecall_app`, and
-            may become `vecall_keeper`.
-
-    Raises:
-        BusyError: Other transactions held the locks for a minute.
-        ConfigError: The server is older than 15, or the role has too few rights.
-        StorageError: The database cannot be reached.
+    The role of the URL may create roles. The role `login`, with which servers log in,
+    gets the rights of `vecall_app`, and may become `vecall_keeper`.
     """
     with (
         database_errors(),
@@ -334,16 +310,7 @@ def migrate(url: DatabaseUrl) -> int:
     """Migrate the schema to the newest number; return the number before.
 
     Servers need not be stopped. The migration gives its locks back when it does not get
-    all of them at once, and begins again.
-
-    Args:
-        url: The URL of a role that may become `vecall_owner`.
-
-    Raises:
-        BusyError: Other transactions held the tables for a minute; nothing changed.
-        ConfigError: The role has too few rights, or there is no schema.
-        IncompatibleFileError: The schema is newer than this version of vecall.
-        StorageError: The database cannot be reached.
+    all of them at once, and begins again. After a BusyError nothing changed.
     """
     with (
         database_errors(),
@@ -415,17 +382,10 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
 
 
 def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | None:
-    """Count what some users have that were there before the counters.
+    """Count what users after a number have that were there before the counters.
 
-    Others wait for none but these users.
-
-    Args:
-        connection: The connection.
-        url: The database.
-        after: Only users with a greater number.
-
-    Returns:
-        The greatest number of them; None if all users are counted.
+    Others wait for none but these users. Returned is the greatest number of them; None
+    if all users are counted.
     """
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
@@ -467,12 +427,7 @@ def _grant_vacuum(connection: Connection, schema: str) -> None:
 
 
 def require_schema(connection: Connection, schema: str) -> int:
-    """Check that this version of vecall reads a schema, and return its number.
-
-    Raises:
-        ConfigError: There is no such schema, or it is to be migrated.
-        IncompatibleFileError: It is newer.
-    """
+    """Check that this version of vecall reads a schema, and return its number."""
     number = schema_number(connection, schema)
     if number == 0:
         msg = (
@@ -492,11 +447,7 @@ def require_schema(connection: Connection, schema: str) -> int:
 
 
 def require_server(connection: Connection) -> None:
-    """Check the version of the server.
-
-    Raises:
-        ConfigError: It is older than PostgreSQL 15.
-    """
+    """Check that the server is PostgreSQL 15 or later."""
     version = connection.info.server_version
     if version < OLDEST_SERVER:
         msg = f"path: PostgreSQL 15 or later is required, the server is {version}"

@@ -194,10 +194,7 @@ class PostgresSnapshots:
     ) -> None:
         """Store snapshots in the database.
 
-        Args:
-            connections: The connections.
-            reading: Begins to read one partition, `part`, or across users.
-            submit: Queues a write job.
+        `reading` begins to read one partition, `part`, or across users.
         """
         self._connections = connections
         self._reading = reading
@@ -260,22 +257,9 @@ def open_postgres(
     clock: Clock | None = None,
     max_staleness: float = 0.0,
 ) -> Storage:
-    """Open the storage of a database.
+    """Open the storage of a database; see `open_storage`.
 
-    Args:
-        url: "postgresql://…"; see `parse_url`.
-        durability: "full": a commit waits for the disk of the server. "process": the
-            last commits may be lost when the server crashes.
-        read_only: Refuse writes.
-        clock: The source of the time; default: the machine's clock.
-        max_staleness: A search may miss writes of other servers for so many seconds.
-
-    Raises:
-        ConfigError: The URL is malformed, the database refuses access, it has no
-            schema of vecall, or an older one, or its role or its policies do not hold
-            users apart.
-        IncompatibleFileError: The schema is newer than this version of vecall.
-        StorageError: The database cannot be reached.
+    ConfigError also says that the role or the policies do not hold users apart.
     """
     connections = Connections(parse_url(url), durable=durability == "full")
     try:
@@ -499,9 +483,7 @@ class PostgresStorage:
     def _save_clock(self, seconds: float | None = None, *, least: float = 0.0) -> None:
         """Store the time by which memories expire, unless a later one is stored.
 
-        Args:
-            seconds: How long to wait for the database in total.
-            least: Only if the stored time is older by so many seconds.
+        With `least`, only if the stored time is older by so many seconds.
         """
         if self._read_only or self._closed:
             return
@@ -577,10 +559,7 @@ def forget_hidden_in_database(url: str, names: Sequence[str]) -> None:
 def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[str]:
     """Return the places in the tables of the schema that have a name.
 
-    Args:
-        url: The database.
-        name: The name.
-        parts: Numbers of partitions; rows that have one of them are told, too.
+    Rows with one of the numbers of partitions `parts` are told, too.
     """
     with reading_all_users(parse_url(url)) as reading:
         return list(_places(reading.connection, name, parts))

@@ -178,11 +178,7 @@ def column_type(table: str, column: str) -> str:
 
 @lru_cache(maxsize=64)
 def column_types(columns: str) -> tuple[str, ...]:
-    """Return PostgreSQL's names of the types of columns.
-
-    Args:
-        columns: The table and its columns, for example "chg (part, seq)".
-    """
+    """Return the types of columns, given as in "chg (part, seq)"."""
     table, _, names = columns.rstrip(")").partition(" (")
     return tuple(column_type(table, name) for name in names.split(", "))
 
@@ -190,13 +186,7 @@ def column_types(columns: str) -> tuple[str, ...]:
 def bulk_insert(
     into: str, rows: Sequence[tuple[Any, ...]], conflict: str
 ) -> tuple[str, list[Any]]:
-    """Return a statement that inserts rows, and its values.
-
-    Args:
-        into: The table and its columns, for example "chg (part, seq)".
-        rows: The values of the columns, for each row; 1 to `MAX_ROWS` rows.
-        conflict: The ON CONFLICT clause, or "".
-    """
+    """Return a statement that inserts 1 to `MAX_ROWS` rows, and its values."""
     types = column_types(into)
     columns = list(zip(*rows, strict=True))
     varies = [not _is_one(*each) for each in zip(columns, types, strict=True)]
@@ -228,13 +218,7 @@ def _is_one(column: Sequence[Any], type_: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _bulk_insert_statement(into: str, conflict: str, varies: tuple[bool, ...]) -> str:
-    """Return the statement of `bulk_insert`.
-
-    Args:
-        into: The table and its columns.
-        conflict: The ON CONFLICT clause, or "".
-        varies: For each column, whether its values come as an array.
-    """
+    """Return the statement of `bulk_insert`; the values that vary come as arrays."""
     names: list[str] = []
     arrays: list[str] = []
     chosen: list[str] = []
@@ -417,11 +401,7 @@ class PostgresTransaction:
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> PostgresResult:
-        """Execute one statement. In a pipeline it is sent with the next read.
-
-        Raises:
-            NotSentError: The transaction has ended.
-        """
+        """Execute one statement. In a pipeline it is sent with the next read."""
         if self._ahead and not isinstance(values, Mapping):
             known = self._ahead.pop((sql, tuple(values)), None)
             if known is not None:

@@ -51,11 +51,7 @@ class _Parts(NamedTuple):
 
 
 def _split_url(url: str) -> _Parts:
-    """Return the parts of a URL.
-
-    Raises:
-        ValueError: It is malformed.
-    """
+    """Return the parts of a URL; ValueError if it is malformed."""
     found = _PARTS.fullmatch(url)
     if found is None or found["netloc"].count("[") != found["netloc"].count("]"):
         msg = "url"
@@ -276,10 +272,8 @@ def is_pooled(connection: Connection) -> bool:
 def renames_statements(connection: Connection) -> bool:
     """Whether the pooler gives prepared statements names of its own.
 
-    Otherwise the statement that a name means depends on the server process.
-
-    Args:
-        connection: A connection through the pooler, for this question only.
+    Otherwise the statement that a name means depends on the server process. The
+    connection is for this question only.
     """
     mark = secrets.token_hex(8)
     with connection.transaction():
@@ -311,11 +305,7 @@ def refuses_options(error: psycopg.Error) -> bool:
 
 
 def settings_in(options: str) -> dict[str, str]:
-    """Return the settings in the text of the startup parameter `options`.
-
-    Raises:
-        ValueError: It has something else too.
-    """
+    """Return the settings in the startup parameter `options`; ValueError if more."""
     if _SETTING.sub("", options).strip():
         raise ValueError
     return {

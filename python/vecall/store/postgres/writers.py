@@ -183,11 +183,7 @@ class Writers:
             del line
 
     def _next_line(self, lines: list[_Line]) -> _Line | None:
-        """Wait for the line that is to be repeated first, and remove it from the list.
-
-        Returns:
-            The line; None after the end.
-        """
+        """Wait for the line to be repeated first, and take it; None after the end."""
         while True:
             seconds = None
             if lines:
@@ -215,11 +211,7 @@ class Writers:
                 self._end()
 
     def _serve(self, line: _Line, lock_wait: float) -> bool:
-        """Run the first job of a line, and resolve its future.
-
-        Returns:
-            Whether it is done; False if a lock was not free.
-        """
+        """Run the first job of a line, and resolve its future; False if locked."""
         pending = line.jobs[0]
         try:
             change = self._run_until_committed(pending, lock_wait)
@@ -253,14 +245,8 @@ class Writers:
     def _run_until_committed(self, pending: _Pending, lock_wait: float) -> Change:
         """Run a job until it is committed.
 
-        Args:
-            pending: The job.
-            lock_wait: How long to wait for a lock that others hold, in seconds.
-
-        Raises:
-            psycopg.Error: The database refused it; nothing was written.
-            StorageError: The connection ended while the job was committed, and the
-                database does not say whether it was.
+        StorageError: the connection ended while the job was committed, and the database
+        does not say whether it was. After psycopg.Error nothing was written.
         """
         pause = _PAUSE_S
         for attempt in range(_TRIES):

@@ -64,11 +64,7 @@ def state_of(connection: Transaction, part: int) -> ItemState:
 
 @lru_cache(maxsize=256)
 def parsed_state(part: int, stored: str | None) -> ItemState:
-    """Return what the column `item` of a partition says.
-
-    Raises:
-        CorruptFileError: The column has other values.
-    """
+    """Return what the column `item` of a partition says."""
     if stored is None:
         return ItemState(part)
     values = stored_object(stored)
@@ -83,11 +79,7 @@ def parsed_state(part: int, stored: str | None) -> ItemState:
 
 
 def find_state(connection: Transaction, app: str, user: str) -> ItemState | None:
-    """Return what is known about a user's items; None if the index has no such user.
-
-    Raises:
-        CorruptFileError: The index leads to another user.
-    """
+    """Return what is known about a user's items; None if the index has no such user."""
     row = connection.execute(_STATE, (app, user)).fetchone()
     if row is None:
         return None
@@ -102,10 +94,6 @@ def item_at(
     """Return whether a user is known, and an item of the user, by one statement.
 
     The pieces of a large value are not read.
-
-    Raises:
-        CorruptFileError: An index leads to another user or item, or the item fails its
-            checksum.
     """
     row = connection.execute(_OF_USER, (app, user, ns, key)).fetchone()
     if row is None:
@@ -142,11 +130,7 @@ def items_at(
 
 
 def _item_with_pieces(connection: Transaction, row: ItemRow) -> ItemRow:
-    """Return an item with the pieces of its value, if it is a large one.
-
-    Raises:
-        CorruptFileError: A piece is missing, or fails its checksum.
-    """
+    """Return an item with the pieces of its value, if it is a large one."""
     count = number_of_pieces(row.value)
     if not count:
         return row

@@ -52,21 +52,9 @@ def listed(
 ) -> list[Row]:
     """Return a user's memories in one state, in order of creation.
 
-    Expired memories, and memories quarantined as damaged, are left out.
-
-    Args:
-        connection: The file.
-        app: The app.
-        user: The user.
-        state: Only memories in this state.
-        cursor: The id of a memory; only memories created after it.
-        limit: Maximum number of memories; -1 returns all.
-        now: The time of the expiry clock, in seconds.
-        conditions: Only memories that pass this filter.
-        rights: Only memories that the caller sees.
-
-    Raises:
-        NotFoundError: This user has no memory with the id `cursor`.
+    Expired memories, and memories quarantined as damaged, are left out. `cursor` is the
+    id of the last memory of the page before; NotFoundError if the user has none. The
+    `limit` -1 returns all.
     """
     begin = -1
     part = number_of_part(connection, app, user)
@@ -418,8 +406,7 @@ def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
 def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
     """Return the model of an export's vectors; None without vectors.
 
-    Raises:
-        InvalidArgumentError: Not the header of an export that this version reads.
+    InvalidArgumentError: not the header of an export that this version reads.
     """
     if header.get("vecall") != "export" or header.get("format") != FORMAT:
         msg = f"expected the header of a vecall export of format {FORMAT}"
@@ -461,13 +448,8 @@ def export_lines(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the lines of one partition, without damaged memories in quarantine.
 
-    Args:
-        connection: A connection with an open read transaction.
-        part: The partition's number.
-        model: Export the vectors of this model; None exports no vectors.
-
-    Raises:
-        CorruptFileError: A row fails its checksum.
+    Memories come first. Vectors of the model of the number `model` are included; None
+    includes none.
     """
     found = connection.execute(
         "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
@@ -502,13 +484,10 @@ def export_lines(
 def free_lines(
     lines: Iterable[tuple[str, dict[str, Any]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of one partition without quarantined content.
+    """Yield those of the lines of `export_lines` that are not quarantined content.
 
     Omitted are quarantined memories with their history, revisions that were quarantined
     when they were overwritten, and quarantined buffered turns.
-
-    Args:
-        lines: The lines of one partition from `export_lines`; memories come first.
     """
     held: set[str] = set()
     for kind, values in lines:
@@ -560,11 +539,7 @@ def partitions_after(
 def read_partition(
     connection: Transaction, names: PartitionNames, expiry_now: float
 ) -> PartitionCopy | None:
-    """Return all rows of a user; None if the user was deleted.
-
-    Raises:
-        CorruptFileError: A row fails its checksum.
-    """
+    """Return all rows of a user; None if the user was deleted."""
     row = connection.execute(f"{_NAMES} WHERE id = ?", (names.part,)).fetchone()
     if row is None:
         return None

@@ -41,11 +41,7 @@ END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 
 
 def _checked_row(values: tuple[object, ...]) -> RowWithVector:
-    """Return a row after checking its checksum.
-
-    Raises:
-        CorruptFileError: The checksum is wrong.
-    """
+    """Return a row after checking its checksum."""
     row = Row(*values[:-7])  # type: ignore[arg-type]
     vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
     # A vector that is in use belongs to the active model.
@@ -103,15 +99,8 @@ def changed_since(
 ) -> ChangedRows | None:
     """Return the rows that changed after a change, including deleted ones.
 
-    Args:
-        connection: The transaction.
-        part: The partition.
-        seq: The change, older than the partition's newest one.
-        head: Its random bits.
-
-    Returns:
-        The row numbers, without duplicates; None if the change log no longer reaches
-        back to the change, or has another one of this number.
+    None if the change log no longer reaches back to the change, or has another one of
+    this number. `head` are the random bits of the change.
     """
     if seq > 0:
         known = connection.execute(
@@ -293,10 +282,7 @@ def count_totals(
 ) -> dict[str, int]:
     """Count what the whole file holds, without counters.
 
-    Args:
-        connection: The file.
-        waiting: Whether its schema has buffered turns.
-        items: Whether its schema has items.
+    An older schema has no buffered turns (`waiting`), or no items.
     """
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "
@@ -349,14 +335,10 @@ TESTED = f"{_TIME}, coalesce(updated_at, created_at), meta"
 
 
 def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
-    """Return conditions on `mem` that all rows of a filter meet.
+    """Return SQL that all rows of a checked filter meet, and its values.
 
-    Args:
-        conditions: A filter that `check_filter` returned.
-
-    Returns:
-        SQL that is empty or begins with AND, and its values. A row that meets it
-        passes the filter if its metadata do, see `passing_metadata`.
+    It is empty or begins with AND. A row that meets it passes the filter if its
+    metadata do, see `passing_metadata`.
     """
     after, before = (
         None if value is None else to_seconds(value, "filter")
@@ -386,15 +368,10 @@ def tested(conditions: Filter) -> str:
 def passing_metadata(
     rows: Iterable[tuple[Any, ...]], wanted: Mapping[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield those rows of one scan whose stored metadata meet conditions.
+    """Yield those rows of one scan whose stored metadata meet checked conditions.
 
-    Args:
-        rows: Rows that begin with their number and end with `TESTED`.
-        wanted: Conditions that `check_conditions` returned.
-
-    Raises:
-        CorruptFileError: The metadata of a row are not a JSON object.
-        LimitExceededError: More rows times conditions than `MOST_COMPARISONS`.
+    The rows begin with their number and end with `TESTED`. LimitExceededError: more
+    rows times conditions than `MOST_COMPARISONS`.
     """
     test, by_time = scan_of(wanted), asks_times(wanted)
     for row in in_slices(rows):

@@ -118,11 +118,8 @@ class IdempotencyRecord:
     def earlier_ids(self, keys: Sequence[bytes]) -> list[str] | None:
         """Return the ids of the first call with this key; None if this is the first.
 
-        Args:
-            keys: The keys of the user's digests.
-
-        Raises:
-            ConflictError: The key was used for a call with other memories.
+        `keys` are those of the user's digests. ConflictError: the key was used for a
+        call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
         found = _find_hash_and_ids(connection, part, self._key, keys)
@@ -142,12 +139,7 @@ class IdempotencyRecord:
         return ids
 
     def _may_have_given(self, stored_ids: Sequence[str], ids: Sequence[str]) -> bool:
-        """Whether a call with these memories may have stored those ids.
-
-        Args:
-            stored_ids: The ids that the file has.
-            ids: Those of them that this call has.
-        """
+        """Whether a call with `ids` of these may have stored them all."""
         if len(ids) < len(stored_ids):
             return False
         # The first call left out deleted memories and expired turns.
@@ -172,14 +164,7 @@ class IdempotencyRecord:
 def is_key_used(
     connection: Transaction, part: int, key: str, keys: Sequence[bytes]
 ) -> bool:
-    """Whether a call of this user has used this key, with any memories.
-
-    Args:
-        connection: The file.
-        part: The user's partition.
-        key: The idempotency key.
-        keys: The keys of the user's digests.
-    """
+    """Whether a call of this user has used this key, with any memories."""
     return _find_hash_and_ids(connection, part, key, keys) is not None
 
 
@@ -401,11 +386,7 @@ class AddMemories(UserJob):
         drafts: dict[str, Draft],
         stored: dict[str, ExistingRow],
     ) -> set[str]:
-        """Drop expired turns and report drafts that a correction has overwritten.
-
-        Raises:
-            NotFoundError: A memory to correct does not exist.
-        """
+        """Drop expired turns and report drafts that a correction has overwritten."""
         if self.edit:
             for id_ in drafts:
                 known = stored.get(id_)
@@ -452,8 +433,7 @@ class AddMemories(UserJob):
     ) -> list[int]:
         """Add the live rows to those written, and archive what they replace.
 
-        Returns:
-            The rows that a search must not find any more.
+        Returned are the rows that a search must not find any more.
         """
         removed: list[int] = []
         newer: dict[str, str] = {}
@@ -631,13 +611,7 @@ def lookup_existing(
 ) -> ExistingMemories | None:
     """Return what the file has on record about the ids and texts of drafts.
 
-    Args:
-        connection: The file.
-        asked: The drafts.
-        now: The time by which memories expire.
-
-    Returns:
-        None if the idempotency key was used before.
+    None if the idempotency key was used before.
     """
     part = part_of(connection, asked.app, asked.user)
     if part is None:
@@ -656,13 +630,8 @@ def existing_in(
 ) -> ExistingMemories | None:
     """Return what `lookup_existing` does, of a partition.
 
-    Args:
-        connection: The file.
-        part: The partition of the user.
-        asked: The drafts.
-        now: The time by which memories expire.
-        asks_all: Ask for the texts of all drafts, as `first_reads` does. Otherwise the
-            texts that the memories of the same ids have are left out.
+    `asks_all` asks for the texts of all drafts, as `first_reads` does. Otherwise the
+    texts that the memories of the same ids have are left out.
     """
     known = ExistingMemories(part)
     ids = asked.ids
@@ -713,13 +682,9 @@ def _same_texts(
 def vectors_of(
     connection: Transaction, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
-    """Return vectors that are already stored in a partition for equal texts.
+    """Return the vectors of a model that a partition has for equal texts.
 
-    Args:
-        connection: The file.
-        part: The user's partition.
-        said: (hash, author) of each text.
-        model: Only vectors of the model with this number are returned.
+    They are float32 little-endian, by (hash, author). Texts without one are left out.
     """
     rids = _rows_of(connection, part, said)
     return _vectors(connection, rids.values(), model)

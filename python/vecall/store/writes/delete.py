@@ -97,16 +97,9 @@ def take_proposal(
 ) -> list[str]:
     """Return the ids that a proposal of this user deletes, and remove the proposal.
 
-    Args:
-        partition: The user's partition.
-        token: The proposal's token.
-        chosen: Only these of its ids; None is all.
-        rights: Other memories than those that the caller sees are unknown.
-
-    Raises:
-        NotFoundError: The token is unknown or expired, or the text of a memory to
-            delete has changed.
-        InvalidArgumentError: A chosen id is not of this proposal.
+    If some ids are `chosen`, only these. NotFoundError: the token is unknown or
+    expired, or the text of a memory to delete has changed. InvalidArgumentError: a
+    chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)
     row = partition.connection.execute(
@@ -178,11 +171,7 @@ class DeleteMemories(UserJob):
     passed: Mapping[str, float | None] | None = None
 
     def write(self, partition: PartitionWriter) -> Change:
-        """Do it in the user's partition.
-
-        Raises:
-            ConflictError: `version` does not hold.
-        """
+        """Do it in the user's partition; ConflictError if `version` does not hold."""
         connection = partition.connection
         if self.version is not None:
             self._check_version(partition)
@@ -312,13 +301,8 @@ def delete_stale_passages(
 ) -> list[int]:
     """Delete the passages that turns no longer have; return their rows.
 
-    They leave no tombstones: the turns may have them again.
-
-    Args:
-        partition: The user's partition.
-        turns: The ids of the turns.
-        kept: The ids of the passages that they have now.
-        rights: Other passages than those that the caller sees stay.
+    They leave no tombstones: the turns may have them again. `kept` are the ids of the
+    passages that they have now.
     """
     if not turns:
         return []
@@ -459,12 +443,8 @@ def clear_away(
 ) -> tuple[list[str], list[int]]:
     """Delete memories past their TTL, and archive those past `valid_until`.
 
-    Args:
-        partition: Their partition.
-        most: Maximum number of each; -1 is no limit.
-
-    Returns:
-        The ids of the deleted memories, and the rows of all.
+    At most `most` of each; -1 is no limit. Returned are the ids of the deleted
+    memories, and the rows of all.
     """
     execute = partition.connection.execute
     own = (partition.expiry_now, partition.id, most)

@@ -114,10 +114,8 @@ class RestoreMemory(UserJob):
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition.
 
-        Raises:
-            NotFoundError: There is no such memory, or it has another state and is not
-                a summary.
-            ConflictError: The memory changed since `seen`.
+        NotFoundError: there is no such memory, or it has another state and is not a
+        summary. ConflictError: the memory changed since `seen`.
         """
         connection = partition.connection
         doomed: list[RowToDelete] = []
@@ -291,12 +289,6 @@ def is_in_history(
 
     A snapshot may wait to be recorded while a replica is promoted that lacks changes,
     or a backup is restored.
-
-    Args:
-        connection: The transaction.
-        tag: The tag.
-        seq: The partition's newest change.
-        head: Its random bits.
     """
     if tag.seq >= seq:
         return (tag.seq, tag.head) == (seq, head)
@@ -309,10 +301,7 @@ def is_in_history(
 def newer_is_recorded(connection: Transaction, tag: SnapshotTag, header: bytes) -> bool:
     """Whether the snapshot on record makes that of a tag superfluous.
 
-    Args:
-        connection: The transaction.
-        tag: The tag of the snapshot that is to be recorded.
-        header: The first bytes of the snapshot that is in place; empty without one.
+    `header` has the first bytes of the snapshot that is in place; empty without one.
     """
     known = SnapshotTag.of_snapshot(header)
     if known is None or known.seq < tag.seq:
@@ -413,12 +402,7 @@ def find_stored(
 def changed_turns(
     drafts: Mapping[str, Draft], stored: Mapping[str, ExistingRow]
 ) -> set[str]:
-    """Return the ids of those drafts whose turns may have fewer passages than stored.
-
-    Args:
-        drafts: The drafts of a call, by id.
-        stored: Their stored rows, by id.
-    """
+    """Return the ids of drafts whose turns may have fewer passages than stored."""
     turns = set(filter(None, map(_PASSAGE_OF, drafts.values())))
     if stored:
         turns |= {
@@ -436,12 +420,6 @@ def expiry(
 
     The draft's own TTL wins. Without one, a live memory keeps its expiry, and a new or
     expired one gets the default TTL.
-
-    Args:
-        draft: The new version.
-        old: The stored row.
-        now: The time, in seconds.
-        default: TTL in seconds of memories without one of their own.
     """
     if draft.ttl is not None:
         return now + draft.ttl
@@ -540,12 +518,8 @@ def append_history(
 ) -> None:
     """Store the revision that an update overwrites, unless it is damaged.
 
-    Args:
-        partition: The partition.
-        draft: The new version.
-        old: The stored row.
-        operation: "update" by a later ingest, or "edit" by a correction.
-        default_ttl: TTL of the revision in seconds if the draft has none.
+    The operation is "update" by a later ingest, or "edit" by a correction. The default
+    TTL is for drafts without a `revision_ttl`.
     """
     if same_content(draft, old):
         return
@@ -615,21 +589,11 @@ def leave_out_deleted(
     restore: bool,
     again: bool,
 ) -> tuple[dict[str, Away], set[str]]:
-    """Remove the drafts that stay deleted.
+    """Remove the drafts that stay deleted; return why, and the ids that come back.
 
     Re-ingesting a session does not bring back turns that were deleted, evicted or
     expired. A fact that expired or was evicted is stored again. A fact that was deleted
-    is stored again only with `again`.
-
-    Args:
-        partition: Their partition.
-        drafts: The drafts by id.
-        keys: What `keys_of` returned in this transaction.
-        restore: Store every draft.
-        again: Also store facts that were deleted.
-
-    Returns:
-        Why drafts are left out, by id; and the ids of those that are stored again.
+    is stored again only with `again`. With `restore`, every draft is stored.
     """
     back: set[str] = set()
     left_out: dict[str, Away] = {}
@@ -700,15 +664,9 @@ def set_aside(
 ) -> HiddenRows:
     """Remove the memories that a caller does not see from `stored`.
 
-    Drafts whose ids are taken are removed from `drafts`.
-
-    Args:
-        partition: Their partition.
-        drafts: The drafts by id.
-        stored: The stored rows by id.
-        rights: What the caller sees.
-        edit: The drafts correct memories: a hidden one does not exist.
-        restore: Turns that have expired are stored again.
+    Drafts whose ids are taken are removed from `drafts`. With `edit`, drafts correct
+    memories: a hidden one does not exist. With `restore`, expired turns are stored
+    again.
     """
     hidden = HiddenRows({}, {}, [], [])
     now = partition.expiry_now

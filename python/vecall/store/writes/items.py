@@ -236,9 +236,7 @@ def _insert_item_row(
 def agreed(state: ItemState, dim: int, embedder: str | None) -> ItemState:
     """Return the state with the dimension and the embedder of new vectors.
 
-    Raises:
-        DimensionError: The stored vectors have another dimension.
-        EmbeddingMismatchError: The stored vectors come from another embedder.
+    DimensionError or EmbeddingMismatchError: the stored ones have others.
     """
     if not dim:
         return state
@@ -288,11 +286,7 @@ class TouchItems(UserJob):
 
 
 def move_expiries(connection: Transaction, seconds: float) -> int:
-    """Shift the expiry of all items; return how many have one.
-
-    Raises:
-        CorruptFileError: An item fails its checksum.
-    """
+    """Shift the expiry of all items; return how many have one."""
     moved, last = 0, -1
     while rows := connection.execute(
         f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE expires_at IS NOT NULL "
@@ -343,9 +337,8 @@ class ImportedItems:
     def take(self, values: Mapping[str, Any]) -> None:
         """Write one item, unless the stored one is as new, or it has expired.
 
-        Args:
-            values: The fields of an `ItemRow` without `rid`; `vecs` as float32, `dim`
-                and `embedder`.
+        The values are the fields of an `ItemRow` without `rid`; `vecs` as float32,
+        `dim` and `embedder`.
         """
         partition = self._partition
         if self._state is None:

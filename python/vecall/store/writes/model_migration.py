@@ -105,10 +105,8 @@ def begin_migration(
     """Begin a migration to a model, or resume it after an interruption.
 
     None: it is the active model, or becomes it because there was none. A migration to a
-    third model is abandoned.
-
-    Raises:
-        ConflictError: Vectors of the active model are still to be moved to their rows.
+    third model is abandoned. ConflictError: vectors of the active model are still to be
+    moved to their rows.
     """
     with suppress(EmbeddingMismatchError):
         adopt(connection, candidate)
@@ -135,11 +133,7 @@ def begin_migration(
 
 
 def require_migrating(connection: Transaction, model: int) -> None:
-    """Check that the migration to a model is still running.
-
-    Raises:
-        ConflictError: It is not.
-    """
+    """Check that the migration to a model is still running; else ConflictError."""
     migrating = migrating_model(connection)
     if migrating is None or migrating.id != model:
         msg = "the file is being moved to another model by another process"
@@ -153,12 +147,10 @@ def _is_same_model(a: EmbeddingModel, b: EmbeddingModel) -> bool:
 def to_be_embedded(
     connection: Transaction, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
-    """Return rows that still need a vector of the new model.
+    """Return at most `limit` rows that still need a vector of the new model.
 
-    Returns:
-        At most `limit` rows, and the new cursor: once these rows are embedded, all rows
-        up to it are done. None instead of a cursor after the pass, when only rows that
-        changed behind the cursor are left.
+    The cursor is the new one: once these rows are embedded, all rows up to it are done.
+    It is None after the pass, when only rows that changed behind it are left.
     """
     cursor = fact(connection, "reembed_cursor")
     assert cursor is not None  # the migration is running
@@ -229,11 +221,7 @@ class PutNextVectors:
 
 
 def switch_models(connection: Transaction, model: int) -> bool:
-    """Make the new model active if every row has its vector, inside a transaction.
-
-    Returns:
-        Whether the model is active; False if rows still have to be embedded.
-    """
+    """Make the new model active if every row has its vector; return whether it is."""
     active = active_model(connection)
     if active is not None and active.id == model:
         return True

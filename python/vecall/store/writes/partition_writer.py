@@ -66,13 +66,7 @@ class PartitionWriter:
         """Find or create the partition.
 
         A user whose names a purge hid is found, too. The next write restores the names.
-
-        Args:
-            connection: The transaction.
-            app: The app.
-            user: The user.
-            create: Create the partition if the user has none.
-            ahead: The reads that follow.
+        `ahead` are the reads that follow.
         """
         self.connection = connection
         self.app = app
@@ -112,16 +106,11 @@ class PartitionWriter:
             self._is_hidden = False
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
-        """Take the next sequence number for a row.
+        """Take the next sequence number for a row, 0 for a new one; return the row.
 
-        Args:
-            rid: The row, or 0 for a new one.
-            op: "u" for written, "d" for deleted, "m" if only the usage changed.
-            live: The change in the number of live memories.
-            size: The change in the bytes of text.
-
-        Returns:
-            The row's number.
+        The operation is "u" for written, "d" for deleted, "m" if only the usage
+        changed. `live` and `size` are changes of the number of live memories and their
+        bytes.
         """
         if self.seq >= _MAX_SEQ:
             msg = "one user's memories: at most 2^32 - 1 changes"
@@ -149,12 +138,7 @@ class PartitionWriter:
         return self._bytes_before + self._bytes
 
     def has_grown(self, count: int = 0, size: int = 0) -> bool:
-        """Whether the number of memories or bytes has grown.
-
-        Args:
-            count: The change in the number of buffered turns.
-            size: The change in their bytes.
-        """
+        """Whether the number of memories or bytes, with buffered turns, has grown."""
         return self._live + count > 0 or self._bytes + size > 0
 
     def finish(self) -> None:
@@ -326,17 +310,7 @@ def archive(
     why: Reason,
     by: str | None = None,
 ) -> list[int]:
-    """Archive live memories, so that searches do not find them.
-
-    Args:
-        partition: Their partition.
-        rids: Their rows.
-        why: The reason.
-        by: The id of the memory that replaces them.
-
-    Returns:
-        The rows that were live.
-    """
+    """Archive live memories, which `by` replaces; return the rows that were live."""
     stored = load_rows(partition.connection, rids)
     for entry in stored:
         row = entry.row._replace(updated_at=partition.after(entry.row.updated_at))
@@ -358,18 +332,10 @@ def supersede(
     newer: Mapping[str, str],
     rights: Rights = FULL,
 ) -> list[int]:
-    """Archive memories that newer ones supersede.
+    """Archive memories that newer ones supersede; return the rows that were live.
 
-    Args:
-        partition: Their partition.
-        newer: The id of the newer memory, by the id of the older one.
-        rights: Other memories than those that the caller sees are unknown.
-
-    Returns:
-        The rows that were live.
-
-    Raises:
-        NotFoundError: The user never had a memory with an older id.
+    `newer` has the id of the newer memory, by the id of the older one. NotFoundError:
+    the user never had a memory with an older id.
     """
     older = list(newer)
     connection = partition.connection
@@ -456,8 +422,7 @@ def rows_to_fold(
 ) -> list[int] | None:
     """Return the rows of live memories, by the hashes of their texts by id.
 
-    Returns:
-        None if one of them has changed or is not live any more.
+    None if one of them has changed or is not live any more.
     """
     query = "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
     found = list(select_in(partition.connection, query, [partition.id], list(fold)))
@@ -487,11 +452,7 @@ class Waits(NamedTuple):
 
 
 def waits_of(partition: PartitionWriter) -> Waits:
-    """Return the current counts of a user.
-
-    Raises:
-        CorruptFileError: The stored counts are not valid.
-    """
+    """Return the current counts of a user."""
     known = _known(partition)
     if known is not None:
         return known
@@ -509,11 +470,7 @@ def waits_of(partition: PartitionWriter) -> Waits:
 
 
 def add_waits(partition: PartitionWriter, more: Waits) -> None:
-    """Add a change to the counts of a user.
-
-    Raises:
-        CorruptFileError: The stored counts are not valid.
-    """
+    """Add a change to the counts of a user."""
     known = _known(partition)
     if known is not None and more.turns:
         now = Waits(known.turns + more.turns, known.nbytes + more.nbytes)

@@ -175,22 +175,11 @@ def evict(
     written: Sequence[RowWithVector],
     more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
-    """Evict memories until the quota is met.
+    """Evict memories until the quota is met; return their rows.
 
     Expired memories go first. Memories that were just written go last. Buffered turns
-    are never evicted.
-
-    Args:
-        partition: The user's partition.
-        bounds: The quota.
-        written: The memories that were just written.
-        more: The growth of the buffered turns; negative if they shrank.
-
-    Returns:
-        The evicted rows.
-
-    Raises:
-        LimitExceededError: The quota is exceeded, and eviction cannot meet it.
+    are never evicted; `more` is their growth, negative if they shrank.
+    LimitExceededError: the quota is exceeded, and eviction cannot meet it.
     """
     waits = waits_of(partition)
     if not any(bounds.exceeded_by(partition, waits)):
@@ -261,8 +250,7 @@ def _take(
 ) -> tuple[list[RowToDelete], int]:
     """The first rows of `order` that reach `count` rows and `size` bytes.
 
-    Returns:
-        The rows, and the bytes that are still missing; 0 or negative: none.
+    The second value are the bytes still missing; 0 or negative: none.
     """
     going: list[RowToDelete] = []
     at = 0

@@ -178,12 +178,8 @@ def mark_turns_done(
 ) -> Waits:
     """Remove turns from a session's buffer, and the due time of an empty buffer.
 
-    Returns:
-        The number of removed turns and their bytes.
-
-    Raises:
-        ConflictError: Some turns are no longer buffered: another call consumed or
-            deleted them.
+    ConflictError: some turns are no longer buffered: another call consumed or deleted
+    them.
     """
     own = [partition.id, session]
     among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
@@ -227,11 +223,7 @@ def buffered_turns(
 
 
 def _parse_buffered_turn(id_: str, event: str) -> BufferedTurn:
-    """A buffered turn from its stored JSON.
-
-    Raises:
-        CorruptFileError: The JSON is not a valid turn.
-    """
+    """A buffered turn from its stored JSON."""
     fields = stored_object(event)
     try:
         check_turn(fields, "")
@@ -362,16 +354,8 @@ def spread(
 ) -> list[float] | None:
     """Return new, evenly spaced positions with a gap for `count` more; steps <= 1.
 
-    Args:
-        old: The current positions, ascending.
-        at: The index before which the gap is made.
-        count: The number of positions that must fit into the gap.
-        first: The fixed first position; None if it may decrease.
-        last: The fixed last position; None if it may increase.
-        minimum: The minimum step.
-
-    Returns:
-        As many positions as `old`; None if the step would be below `minimum`.
+    The gap is before the index `at`. `first` and `last` are fixed, unless None. None is
+    returned if the step would be below `minimum`.
     """
     steps = len(old) - 1 + count
     step = 1.0
@@ -438,11 +422,9 @@ class Positions:
     ) -> None:
         """Compute the positions.
 
-        Args:
-            partition: The partition being written.
-            session: The session; None for the bucket.
-            ids: Memory ids of the call's turns, in order, without duplicates.
-            known: Positions of the turns that are already in the session, by id.
+        The session None is the bucket. `ids` are those of the call's turns, in order,
+        without duplicates. `known` has the positions of turns that are already in the
+        session.
         """
         self.of: dict[str, float] = {}
         self.moved: dict[str, float] = {}
