@@ -24,28 +24,19 @@ _SAME_TIME_S = 1.0  # of the two clocks; they are read one after the other
 
 @dataclass(slots=True)
 class CopyReport:
-    """What `copy_storage` did.
+    """What `copy_storage` did."""
 
-    Attributes:
-        users: Users whose rows were copied, or would be in a dry run.
-        memories: Their live memories.
-        items: Their items.
-        bytes: The size of their rows.
-        unchanged: Users whose rows were in the target already.
-        different: Users who have other rows in the target; nothing was changed.
-        hidden: Users without memories whose names a purge hid, and who were not copied
-            because the target has another secret.
-        changed: Users whose rows in the source changed while it was copied. The rows
-            of one moment are in the target.
-    """
-
-    users: int = 0
-    memories: int = 0
-    items: int = 0
-    bytes: int = 0
-    unchanged: int = 0
-    different: int = 0
+    users: int = 0  # users whose rows were copied, or would be in a dry run
+    memories: int = 0  # their live memories
+    items: int = 0  # their items
+    bytes: int = 0  # the size of their rows
+    unchanged: int = 0  # users whose rows were in the target already
+    different: int = 0  # users who have other rows in the target; nothing was changed
+    # Users without memories whose names a purge hid, and who were not copied because
+    # the target has another secret.
     hidden: int = 0
+    # Users whose rows in the source changed while it was copied. The rows of one moment
+    # are in the target.
     changed: int = 0
     copied: dict[int, PartitionNames] = field(default_factory=dict, repr=False)
 

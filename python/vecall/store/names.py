@@ -238,17 +238,11 @@ def hidden_in_app(connection: Transaction, app: str) -> list[str]:
 
 
 class UserNames(NamedTuple):
-    """The partitions of a user.
+    """The partitions of a user."""
 
-    Attributes:
-        apps: The apps in which the user has one under the user's own name.
-        hidden: The digests that replaced the user's names in a purge.
-        parts: The numbers of all of them.
-    """
-
-    apps: list[str]
-    hidden: list[str]
-    parts: list[int]
+    apps: list[str]  # the apps in which the user has one under the user's own name
+    hidden: list[str]  # the digests that replaced the user's names in a purge
+    parts: list[int]  # the numbers of all of them
 
 
 def names_of_user(connection: Transaction, user: str, app: str | None) -> UserNames:

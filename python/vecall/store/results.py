@@ -17,50 +17,32 @@ bits. `head` is 0 before the first change."""
 
 
 class PartitionState(NamedTuple):
-    """The state of a partition.
+    """The state of a partition."""
 
-    Attributes:
-        seq: Its newest change.
-        snap: The record of its snapshot; None if it has no snapshot.
-        live: The number of its live memories.
-        head: Random bits of its newest change; 0 before the first one.
-    """
-
-    seq: int
-    snap: bytes | None
-    live: int
-    head: int
+    seq: int  # its newest change
+    snap: bytes | None  # the record of its snapshot; None if it has no snapshot
+    live: int  # the number of its live memories
+    head: int  # random bits of its newest change; 0 before the first one
 
 
 class ChangedRows(NamedTuple):
-    """The numbers of changed rows.
+    """The numbers of changed rows."""
 
-    Attributes:
-        written: Rows that were written or deleted.
-        marked: Rows of which only the usage counters changed.
-    """
-
-    written: list[int]
-    marked: list[int]
+    written: list[int]  # rows that were written or deleted
+    marked: list[int]  # rows of which only the usage counters changed
 
 
 class RevisionRow(NamedTuple):
-    """One revision of a memory: the current one, or an overwritten one.
+    """One revision of a memory: the current one, or an overwritten one."""
 
-    Attributes:
-        row: The content of the revision.
-        state: Of the current revision "live", "archived" or "quarantined". Of an
-            older one "overwritten", or "quarantined" if it was so when overwritten.
-        at: When the revision was overwritten or archived, in seconds; otherwise None.
-        why: The operation that overwrote it, or the reason for its archiving.
-        by: The id of the memory that replaced it.
-    """
-
-    row: Row
+    row: Row  # the content of the revision
+    # Of the current revision "live", "archived" or "quarantined". Of an older one
+    # "overwritten", or "quarantined" if it was so when overwritten.
     state: str
+    # When the revision was overwritten or archived, in seconds; otherwise None.
     at: float | None
-    why: str | None
-    by: str | None
+    why: str | None  # the operation that overwrote it, or the reason for its archiving
+    by: str | None  # the id of the memory that replaced it
 
     @property
     def is_current(self) -> bool:
@@ -69,15 +51,10 @@ class RevisionRow(NamedTuple):
 
 
 class BufferedTurn(NamedTuple):
-    """A turn in a session's buffer, which is not a memory yet.
+    """A turn in a session's buffer, which is not a memory yet."""
 
-    Attributes:
-        id: Its id, unique in its session.
-        event: The turn as a mapping.
-    """
-
-    id: str
-    event: dict[str, Any]
+    id: str  # its id, unique in its session
+    event: dict[str, Any]  # the turn as a mapping
 
 
 class DueSession(NamedTuple):
@@ -106,47 +83,34 @@ Said = tuple[bytes, str | None]
 
 
 class DraftLookup(NamedTuple):
-    """What to look up before some drafts are embedded.
-
-    Attributes:
-        app: The app.
-        user: The user.
-        ids: The ids of the memories to add.
-        texts: (hash, author) of each of them.
-        model: Only vectors of the model with this number are returned.
-        key: The call's idempotency key.
-        likely_part: The number of the user's partition, as far as it is known. If it is
-            right, a database is asked once and not twice.
-    """
+    """What to look up before some drafts are embedded."""
 
     app: str
     user: str
-    ids: Sequence[str]
-    texts: Sequence[Said]
-    model: int
-    key: str | None = None
+    ids: Sequence[str]  # the ids of the memories to add
+    texts: Sequence[Said]  # (hash, author) of each of them
+    model: int  # only vectors of the model with this number are returned
+    key: str | None = None  # the call's idempotency key
+    # The number of the user's partition, as far as it is known. If it is right, a
+    # database is asked once and not twice.
     likely_part: int | None = None
 
 
 @dataclass(slots=True)
 class ExistingMemories:
-    """What a storage has on record about the ids and texts of some drafts.
+    """What a storage has on record about the ids and texts of some drafts."""
 
-    Attributes:
-        part: The number of the user's partition; None if the user has none.
-        texts: (hash, author) of each stored memory that has a vector, by id.
-        deleted: Ids that a caller deleted. Only a fact that is added again comes back.
-        let_go: Ids that expired or were evicted. A turn with such an id is skipped.
-        corrected: Digests of the revisions that corrections overwrote, by id.
-        vectors: Vectors of equal texts in other memories of the user, by (hash,
-            author).
-    """
-
+    # The number of the user's partition; None if the user has none.
     part: int | None = None
+    # (hash, author) of each stored memory that has a vector, by id.
     texts: dict[str, Said] = field(default_factory=dict)
+    # Ids that a caller deleted. Only a fact that is added again comes back.
     deleted: set[str] = field(default_factory=set)
+    # Ids that expired or were evicted. A turn with such an id is skipped.
     let_go: set[str] = field(default_factory=set)
+    # Digests of the revisions that corrections overwrote, by id.
     corrected: dict[str, set[str]] = field(default_factory=dict)
+    # Vectors of equal texts in other memories of the user, by (hash, author).
     vectors: dict[Said, bytes] = field(default_factory=dict)
 
     def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
@@ -172,18 +136,12 @@ Level = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        level: The severity; "error": data is damaged or unreadable, or users are not
-            held apart.
-        about: The subject of the check.
-        message: The result, and the action to take.
-    """
-
+    # The severity; "error": data is damaged or unreadable, or users are not held apart.
     level: Level
     about: str
-    message: str
+    message: str  # the result, and the action to take
 
 
 def checksums_finding(

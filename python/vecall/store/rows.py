@@ -255,35 +255,20 @@ def names_checksum(part: int, app: str, user: str) -> int:
 
 @dataclass(slots=True)
 class Change:
-    """What one transaction did to one partition.
-
-    Attributes:
-        app: The partition's app.
-        user: The partition's user.
-        part: Its number, or 0 if it does not exist.
-        seq_before: Its newest change before the transaction.
-        seq: Its newest change after it.
-        stored: Rows added or replaced, with their vectors.
-        removed: The numbers of deleted rows.
-        ids: The ids of the memories that the job was about.
-        forgotten: Whether the partition was deleted.
-        marked: Rows of which only the usage counters changed.
-        head_before: Random bits of the change `seq_before`; 0 in a file.
-        head: Random bits of the change `seq`; 0 in a file.
-    """
+    """What one transaction did to one partition."""
 
     app: str
     user: str
-    part: int
-    seq_before: int
-    seq: int
-    stored: Sequence[RowWithVector] = ()
-    removed: Sequence[int] = ()
-    ids: Sequence[str] = ()
-    forgotten: bool = False
-    marked: Sequence[Row] = ()
-    head_before: int = 0
-    head: int = 0
+    part: int  # its number, or 0 if it does not exist
+    seq_before: int  # its newest change before the transaction
+    seq: int  # its newest change after it
+    stored: Sequence[RowWithVector] = ()  # rows added or replaced, with their vectors
+    removed: Sequence[int] = ()  # the numbers of deleted rows
+    ids: Sequence[str] = ()  # the ids of the memories that the job was about
+    forgotten: bool = False  # whether the partition was deleted
+    marked: Sequence[Row] = ()  # rows of which only the usage counters changed
+    head_before: int = 0  # random bits of the change `seq_before`; 0 in a file
+    head: int = 0  # random bits of the change `seq`; 0 in a file
 
 
 # All rows of one user, in a form that does not depend on the storage.
@@ -293,17 +278,11 @@ class Change:
 
 
 class CopiedTable(NamedTuple):
-    """A table with rows of one user.
+    """A table with rows of one user."""
 
-    Attributes:
-        columns: The columns without `part`. A column `rid` is the first.
-        key: The columns by which rows are ordered.
-        clocked: The column on the expiry clock, if there is one.
-    """
-
-    columns: tuple[str, ...]
-    key: str
-    clocked: str | None = None
+    columns: tuple[str, ...]  # the columns without `part`. A column `rid` is the first.
+    key: str  # the columns by which rows are ordered
+    clocked: str | None = None  # the column on the expiry clock, if there is one
 
 
 TABLES = {
@@ -345,18 +324,13 @@ class PartitionNames(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionCopy:
-    """All rows of one user.
-
-    Attributes:
-        names: The user.
-        tables: The rows of each table of `TABLES`, without `part`, in order.
-        expiry_now: The reading of the storage's expiry clock.
-        digest: Of the names and of all values but checksums and times on the clock.
-    """
+    """All rows of one user."""
 
     names: PartitionNames
+    # The rows of each table of `TABLES`, without `part`, in order.
     tables: dict[str, list[tuple[Any, ...]]]
-    expiry_now: float
+    expiry_now: float  # the reading of the storage's expiry clock
+    # Of the names and of all values but checksums and times on the clock.
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -474,25 +448,15 @@ _ANALYSIS = zlib.crc32(f"{ANALYSIS_VERSION}, tag 2".encode())
 
 
 class SnapshotTag(NamedTuple):
-    """Identifies the state that a snapshot holds.
-
-    Attributes:
-        uuid: The identity of the storage.
-        part: The number of the partition.
-        seq: The newest change that the snapshot contains.
-        head: Random bits of that change.
-        nonce: Random bytes, new for every snapshot.
-        model: The number of the model of its vectors; 0 without vectors.
-        analysis: The version of the text analysis that produced its terms.
-    """
+    """Identifies the state that a snapshot holds."""
 
     uuid: bytes
     part: int
-    seq: int
-    head: int
-    nonce: bytes
-    model: int
-    analysis: int
+    seq: int  # the newest change that the snapshot contains
+    head: int  # random bits of that change
+    nonce: bytes  # random bytes, new for every snapshot
+    model: int  # the number of the model of its vectors; 0 without vectors
+    analysis: int  # the version of the text analysis that produced its terms
 
     @classmethod
     def new(cls, uuid: bytes, version: tuple[int, int, int], model: int) -> SnapshotTag:

@@ -41,31 +41,20 @@ from vecall.store.values import ItemRow
 
 
 class ClaimedUser(NamedTuple):
-    """A user whose expired data this process removes.
+    """A user whose expired data this process removes."""
 
-    Attributes:
-        part: The number of the user's partition.
-        app: The app.
-        user: The user.
-    """
-
-    part: int
+    part: int  # the number of the user's partition
     app: str
     user: str
 
 
 class ClaimedRows(NamedTuple):
-    """Rows that this process embeds.
+    """Rows that this process embeds."""
 
-    Attributes:
-        rids: The numbers of all claimed rows; some may have no valid row any more.
-        rows: The rows.
-        is_last: Whether no other process has claimed rows that are not done.
-    """
-
+    # The numbers of all claimed rows; some may have no valid row any more.
     rids: list[int]
     rows: list[RowWithVector]
-    is_last: bool
+    is_last: bool  # whether no other process has claimed rows that are not done
 
 
 class Claims(Protocol):

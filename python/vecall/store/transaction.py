@@ -71,23 +71,14 @@ class Transaction(Protocol):
 
 
 class PartitionEntry(NamedTuple):
-    """A partition as a write finds it.
+    """A partition as a write finds it."""
 
-    Attributes:
-        id: Its number; 0 if the user has none.
-        seq: Its newest change.
-        live: The number of its live memories.
-        nbytes: The bytes of their texts.
-        head: Random bits of its newest change; 0 before the first one.
-        is_hidden: Whether a purge replaced its names by digests.
-    """
-
-    id: int
-    seq: int
-    live: int
-    nbytes: int
-    head: int = 0
-    is_hidden: bool = False
+    id: int  # its number; 0 if the user has none
+    seq: int  # its newest change
+    live: int  # the number of its live memories
+    nbytes: int  # the bytes of their texts
+    head: int = 0  # random bits of its newest change; 0 before the first one
+    is_hidden: bool = False  # whether a purge replaced its names by digests
 
 
 Statement = tuple[str, Sequence[Any]]
@@ -103,14 +94,12 @@ class ReadsAhead(NamedTuple):
 
     Nothing is written before they are executed. A database is asked all of them at
     once. In a file a statement costs no round trip, so nothing is done.
-
-    Attributes:
-        of: Returns them for the partition of a number.
-        likely_part: The number of the user's partition, as far as it is known. If it
-            is right, the look-up needs no round trip of its own.
     """
 
+    # Returns them for the partition of a number.
     of: Callable[[int], Iterable[Statement]]
+    # The number of the user's partition, as far as it is known. If it is right, the
+    # look-up needs no round trip of its own.
     likely_part: int | None = None
 
 

@@ -271,15 +271,10 @@ DAMAGED_ITEM = (
 
 
 class StoredValue(NamedTuple):
-    """The value of an item as it is stored.
+    """The value of an item as it is stored."""
 
-    Attributes:
-        text: The text of the item's row.
-        pieces: The texts of its pieces, in order.
-    """
-
-    text: str
-    pieces: tuple[str, ...] = ()
+    text: str  # the text of the item's row
+    pieces: tuple[str, ...] = ()  # the texts of its pieces, in order
 
     @property
     def nbytes(self) -> int:
@@ -473,65 +468,41 @@ def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class ItemPut:
-    """One item to be written; all fields are validated.
+    """One item to be written; all fields are validated."""
 
-    Attributes:
-        namespace: The stored text of its namespace.
-        key: Its key.
-        value: Its value as it is stored.
-        vectors: Its vectors as float32, one after the other; b"" for none.
-        ttl: TTL in seconds; None is no expiry.
-        if_version: The version that is replaced; 0 if there must be none; None
-            replaces any.
-        pieces: The pieces of a large value.
-    """
-
-    namespace: str
+    namespace: str  # the stored text of its namespace
     key: str
-    value: str
-    vectors: bytes = b""
-    ttl: float | None = None
+    value: str  # its value as it is stored
+    vectors: bytes = b""  # its vectors as float32, one after the other; b"" for none
+    ttl: float | None = None  # TTL in seconds; None is no expiry
+    # The version that is replaced; 0 if there must be none; None replaces any.
     if_version: int | None = None
-    pieces: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()  # the pieces of a large value
 
 
 @dataclass(frozen=True, slots=True)
 class ItemDrop:
-    """One item to be deleted; nothing happens if there is none.
+    """One item to be deleted; nothing happens if there is none."""
 
-    Attributes:
-        namespace: The stored text of its namespace.
-        key: Its key.
-        if_version: The version that is deleted; None deletes any.
-        is_optional: Whether an item of another version is left alone; otherwise it is
-            a conflict.
-    """
-
-    namespace: str
+    namespace: str  # the stored text of its namespace
     key: str
-    if_version: int | None = None
+    if_version: int | None = None  # the version that is deleted; None deletes any
+    # Whether an item of another version is left alone; otherwise it is a conflict.
     is_optional: bool = False
 
 
 class ItemState(NamedTuple):
-    """What a storage knows about the items of one (app, user).
-
-    Attributes:
-        part: The number of the partition.
-        seq: The number of the newest written item; it never goes back.
-        gone: The number of items that were deleted or replaced so far.
-        dim: The dimension of all vectors; 0 before the first.
-        embedder: The name of the embedder of the vectors, if it was given.
-        heads: Eight random hex digits of each of the newest 32 changes, oldest first;
-            "" before the first change. They tell a later state from another history
-            with the same numbers.
-    """
+    """What a storage knows about the items of one (app, user)."""
 
     part: int
-    seq: int = 0
-    gone: int = 0
-    dim: int = 0
+    seq: int = 0  # the number of the newest written item; it never goes back
+    gone: int = 0  # the number of items that were deleted or replaced so far
+    dim: int = 0  # the dimension of all vectors; 0 before the first
+    # The name of the embedder of the vectors, if it was given.
     embedder: str | None = None
+    # Eight random hex digits of each of the newest 32 changes, oldest first; "" before
+    # the first change. They tell a later state from another history with the same
+    # numbers.
     heads: str = ""
 
     @property
@@ -550,32 +521,19 @@ class ItemState(NamedTuple):
 
 
 class ItemRow(NamedTuple):
-    """A stored item.
+    """A stored item."""
 
-    Attributes:
-        rid: Its row number, `part << 32 | version`.
-        ns: The stored text of its namespace.
-        key: Its key.
-        value: Its value as it is stored.
-        created_at: When the key was first written, in seconds since 1970.
-        updated_at: When this version was written, in seconds since 1970.
-        ttl: TTL in seconds.
-        expires_at: When it expires, on the expiry clock.
-        vecs: Its vectors with their checksum; None if it has none or they were not
-            read.
-        pieces: The pieces of a large value, if they were read.
-    """
-
-    rid: int
-    ns: str
+    rid: int  # its row number, `part << 32 | version`
+    ns: str  # the stored text of its namespace
     key: str
-    value: str
-    created_at: float
-    updated_at: float
-    ttl: float | None
-    expires_at: float | None
+    value: str  # its value as it is stored
+    created_at: float  # when the key was first written, in seconds since 1970
+    updated_at: float  # when this version was written, in seconds since 1970
+    ttl: float | None  # TTL in seconds
+    expires_at: float | None  # when it expires, on the expiry clock
+    # Its vectors with their checksum; None if it has none or they were not read.
     vecs: bytes | None = None
-    pieces: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()  # the pieces of a large value, if they were read
 
     @property
     def version(self) -> int:

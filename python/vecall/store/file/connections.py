@@ -408,11 +408,9 @@ class ForeignFile:
     """A SQLite file of another program, opened read only; nothing of it runs.
 
     Views and triggers are not read. A text that is no UTF-8 has U+FFFD in it.
-
-    Attributes:
-        columns: The names of the columns of each table, in order.
     """
 
+    # The names of the columns of each table, in order.
     columns: dict[str, tuple[str, ...]]
 
     def __init__(self, path: Path) -> None:

@@ -73,19 +73,12 @@ _NAMELESS = "vecall-recovered"
 
 
 class Salvage(NamedTuple):
-    """The result of a recovery.
+    """The result of a recovery."""
 
-    Attributes:
-        saved: The number of memories in the new file.
-        lost: The number of known memories that cannot be read.
-        saved_items: The number of items in the new file.
-        lost_items: The number of known items that cannot be read.
-    """
-
-    saved: int
-    lost: int
-    saved_items: int = 0
-    lost_items: int = 0
+    saved: int  # the number of memories in the new file
+    lost: int  # the number of known memories that cannot be read
+    saved_items: int = 0  # the number of items in the new file
+    lost_items: int = 0  # the number of known items that cannot be read
 
 
 def recover(path: Path, target: Path) -> Salvage:

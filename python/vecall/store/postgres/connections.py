@@ -56,16 +56,12 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     The server's own time limits (`statement_timeout`) do not help against a network
     that swallows packets, nor against a proxy that has lost its server.
-
-    Attributes:
-        generation: A number of the borrower; connections of an older one are lost.
-        warned: Whether the server has sent a warning.
-        settings: What each transaction sets for itself, because a pooler is between;
-            None without one.
     """
 
-    generation = 0
-    warned = False
+    generation = 0  # a number of the borrower; connections of an older one are lost
+    warned = False  # whether the server has sent a warning
+    # What each transaction sets for itself, because a pooler is between; None without
+    # one.
     settings: dict[str, str] | None = None
     _opened_at = 0.0
     _left = float("inf")  # seconds

@@ -140,15 +140,10 @@ _PIECE_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class StoreSnapshot:
-    """Stores a snapshot and puts it on record, as far as `RecordSnapshot` does.
+    """Stores a snapshot and puts it on record, as far as `RecordSnapshot` does."""
 
-    Attributes:
-        recording: Puts it on record.
-        data: The engine's bytes.
-    """
-
-    recording: RecordSnapshot
-    data: bytes
+    recording: RecordSnapshot  # puts it on record
+    data: bytes  # the engine's bytes
     estimated_bytes: int = 0
 
     @property

@@ -68,24 +68,17 @@ def is_url(path: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """Where a database is, and how it is used.
+    """Where a database is, and how it is used."""
 
-    Attributes:
-        conninfo: The URL for libpq, without vecall's own options.
-        schema: The schema of vecall's tables.
-        writers: The number of connections that write.
-        readers: The number of connections that read.
-        keeper: The URL for work across users; None uses `conninfo`.
-        timeout: The time, in seconds, that a transaction waits for the database.
-        prepares: Statements are prepared, unless a pooler does not allow that.
-    """
-
-    conninfo: str = field(repr=False)
+    conninfo: str = field(repr=False)  # the URL for libpq, without vecall's own options
     schema: str = "vecall"
-    writers: int = 4
-    readers: int = 4
+    writers: int = 4  # the number of connections that write
+    readers: int = 4  # the number of connections that read
+    # The URL for work across users; None uses `conninfo`.
     keeper: str | None = field(default=None, repr=False)
+    # The time, in seconds, that a transaction waits for the database.
     timeout: float = 18.0
+    # Statements are prepared, unless a pooler does not allow that.
     prepares: bool = True
 
     def __str__(self) -> str:

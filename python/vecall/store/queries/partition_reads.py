@@ -210,17 +210,12 @@ def lacking_vectors(connection: Transaction) -> tuple[int, int]:
 
 
 class CheckedRows(NamedTuple):
-    """What a check of all rows found.
+    """What a check of all rows found."""
 
-    Attributes:
-        checked: The number of rows.
-        damaged: The numbers of those with a wrong checksum.
-        old: Those whose checksum is of a spelling that vecall no longer writes: the
-            new checksum, and the number.
-    """
-
-    checked: int
-    damaged: list[int]
+    checked: int  # the number of rows
+    damaged: list[int]  # the numbers of those with a wrong checksum
+    # Those whose checksum is of a spelling that vecall no longer writes: the new
+    # checksum, and the number.
     old: list[tuple[int, int]]
 
 

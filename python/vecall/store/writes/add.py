@@ -216,57 +216,45 @@ _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 @dataclass(slots=True)
 class AddMemories(UserJob):
-    """Adds the memories of one call to one user, atomically.
+    """Adds the memories of one call to one user, atomically."""
 
-    Attributes:
-        drafts: The memories; of those with equal ids, the last wins.
-        model: Number of the embedding model of the drafts' vectors.
-        restore: Store every draft, also one that was deleted, evicted or expired.
-            Otherwise turns of a session stay deleted.
-        again: Also store facts that were deleted.
-        replace: Also delete the memories of this session that are not among the drafts.
-        key: Idempotency key: a second call with the same key changes nothing.
-        ttl: Default TTL of new memories, in seconds.
-        revision_ttl: TTL of overwritten revisions, in seconds.
-        bounds: The user's quota.
-        edit: The call corrects memories, which must exist.
-        done: Ids of buffered turns of the session that this call consumes.
-        fold: Live memories that the drafts summarize, with the hashes of their texts.
-            They are archived. If one has changed, the call does nothing.
-        answered: The key was found used, so the drafts have no vectors. If the key is
-            unknown when the job runs, nothing is written.
-        absent: Write nothing if one of the memories exists.
-        version: Write nothing if the `updated_at` of the memory to correct differs.
-        likely_part: The number of the user's partition, as far as it is known.
-        rights: What the caller sees. A draft with the id of a memory below its floor is
-            left out as "taken", unless it says the same. One with the id of a
-            quarantined memory that it does not see is written as a new one; the text
-            that it replaces stays in the history.
-        left_out: Set by `run`: why drafts are not stored, by id.
-        edited: Set by `run`: the corrected memory as this job leaves it.
-        folded: Set by `run`: how many memories it archived for `fold`.
-    """
-
-    drafts: Sequence[Draft]
-    model: int | None = None
+    drafts: Sequence[Draft]  # the memories; of those with equal ids, the last wins
+    model: int | None = None  # number of the embedding model of the drafts' vectors
+    # Store every draft, also one that was deleted, evicted or expired. Otherwise turns
+    # of a session stay deleted.
     restore: bool = False
+    # Also delete the memories of this session that are not among the drafts.
     replace: str | None = None
+    # Idempotency key: a second call with the same key changes nothing.
     key: str | None = None
-    ttl: float | None = None
-    revision_ttl: float | None = None
+    ttl: float | None = None  # default TTL of new memories, in seconds
+    revision_ttl: float | None = None  # TTL of overwritten revisions, in seconds
     bounds: UserQuota | None = None
-    edit: bool = False
+    edit: bool = False  # the call corrects memories, which must exist
+    # Ids of buffered turns of the session that this call consumes.
     done: tuple[str, Sequence[str]] | None = None
+    # Live memories that the drafts summarize, with the hashes of their texts. They are
+    # archived. If one has changed, the call does nothing.
     fold: Mapping[str, bytes] = field(default_factory=dict)
-    again: bool = False
+    again: bool = False  # also store facts that were deleted
+    # The key was found used, so the drafts have no vectors. If the key is unknown when
+    # the job runs, nothing is written.
     answered: bool = False
-    absent: bool = False
+    absent: bool = False  # write nothing if one of the memories exists
+    # Write nothing if the `updated_at` of the memory to correct differs.
     version: float | None = None
+    # The number of the user's partition, as far as it is known.
     likely_part: int | None = None
+    # What the caller sees. A draft with the id of a memory below its floor is left out
+    # as "taken", unless it says the same. One with the id of a quarantined memory that
+    # it does not see is written as a new one; the text that it replaces stays in the
+    # history.
     rights: Rights = FULL
+    # Set by `run`: why drafts are not stored, by id.
     left_out: dict[str, Away] = field(default_factory=dict)
+    # Set by `run`: the corrected memory as this job leaves it.
     edited: Row | None = None
-    folded: int = 0
+    folded: int = 0  # set by `run`: how many memories it archived for `fold`
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.

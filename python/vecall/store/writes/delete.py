@@ -62,14 +62,10 @@ _ROW_BYTES = 1_000
 
 @dataclass(slots=True)
 class ProposeForget(UserJob):
-    """Stores a proposal to delete memories of one user.
+    """Stores a proposal to delete memories of one user."""
 
-    Attributes:
-        shown: The texts that the user is shown, by id.
-        token: The secret that confirms the proposal.
-    """
-
-    shown: Mapping[str, str]
+    shown: Mapping[str, str]  # the texts that the user is shown, by id
+    # The secret that confirms the proposal.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     estimated_bytes: int = _ROW_BYTES
 
@@ -148,26 +144,23 @@ class DeleteMemories(UserJob):
 
     The tombstones prevent a later ingest from storing the same ids, unless it uses
     `restore`. Without any condition, all memories and items of the user are deleted.
-
-    Attributes:
-        ids: Only memories with these ids, and the other passages of these turns.
-        session: Only memories of this session.
-        filter: Only memories that pass this filter, which `check_filter` returned.
-        passed: The `updated_at` of memories that passed `filter`, by id. Only these are
-            deleted; the metadata of one that was updated since are checked again.
-        version: Delete nothing if the `updated_at` of a memory in `ids` differs.
-        rights: Only memories that the caller sees. Those of the whole user are deleted
-            with the quarantined ones, which the change does not name.
-        token: The token of a proposal, which must contain the ids. Without ids, all
-            ids of the proposal are deleted.
     """
 
+    # Only memories with these ids, and the other passages of these turns.
     ids: Sequence[str] | None = None
-    session: str | None = None
+    session: str | None = None  # only memories of this session
+    # Only memories that pass this filter, which `check_filter` returned.
     filter: Filter | None = None
+    # The token of a proposal, which must contain the ids. Without ids, all ids of the
+    # proposal are deleted.
     token: str | None = None
+    # Delete nothing if the `updated_at` of a memory in `ids` differs.
     version: float | None = None
+    # Only memories that the caller sees. Those of the whole user are deleted with the
+    # quarantined ones, which the change does not name.
     rights: Rights = FULL
+    # The `updated_at` of memories that passed `filter`, by id. Only these are deleted;
+    # the metadata of one that was updated since are checked again.
     passed: Mapping[str, float | None] | None = None
 
     def write(self, partition: PartitionWriter) -> Change:
@@ -364,13 +357,9 @@ def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) ->
 
 @dataclass(slots=True)
 class ForgetUser(UserJob):
-    """Deletes a user's memories, tombstones and names, without any trace.
+    """Deletes a user's memories, tombstones and names, without any trace."""
 
-    Attributes:
-        rights: The change does not name quarantined memories that the caller does not
-            see.
-    """
-
+    # The change does not name quarantined memories that the caller does not see.
     rights: Rights = FULL
 
     def write(self, partition: PartitionWriter) -> Change:
@@ -422,11 +411,9 @@ class Sweep(UserJob):
     Memories past their TTL are deleted; re-ingesting a session does not bring its turns
     back. Memories past `valid_until` are archived. Expired revisions are deleted,
     except for a digest that prevents ingest from undoing a correction.
-
-    Attributes:
-        most: Maximum number of memories per job, so that other writers get their turn.
     """
 
+    # Maximum number of memories per job, so that other writers get their turn.
     most: int
 
     def write(self, partition: PartitionWriter) -> Change:

@@ -58,17 +58,11 @@ _ROW_BYTES = 200  # of a state change, with its log entry
 
 @dataclass(slots=True)
 class ArchiveMemories(UserJob):
-    """Archives live memories of one user: they are stored, but not found.
-
-    Attributes:
-        ids: The ids of the memories.
-        why: The reason.
-        rights: Other memories than those that the caller sees are unknown.
-    """
+    """Archives live memories of one user: they are stored, but not found."""
 
     ids: Sequence[str]
     why: Reason = "archived"
-    rights: Rights = FULL
+    rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""
@@ -94,22 +88,15 @@ class RestoreMemory(UserJob):
     """Makes an archived or quarantined memory of one user live again.
 
     If it is an archived summary, the memories that it summarizes are restored instead.
-
-    Attributes:
-        id: Its id.
-        bounds: The user's quota.
-        state: The required state: "archived" or "quarantined".
-        seen: The `updated_at` that the caller has seen, in seconds; None skips the
-            check.
-        rights: Other memories than those that the caller sees are unknown.
     """
 
     id: str
     bounds: UserQuota | None = None
-    state: State = "archived"
+    state: State = "archived"  # the required state: "archived" or "quarantined"
+    # The `updated_at` that the caller has seen, in seconds; None skips the check.
     seen: float | None = None
     estimated_bytes: int = _ROW_BYTES
-    rights: Rights = FULL
+    rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition.
@@ -181,16 +168,13 @@ class RestoreMemory(UserJob):
 
 @dataclass(slots=True)
 class MergeMemories(UserJob):
-    """Archives duplicates of a memory, which takes over their uses.
+    """Archives duplicates of a memory, which takes over their uses."""
 
-    Attributes:
-        groups: Per group: the id of the memory that stays, and those of its duplicates.
-        hashes: The hashes of their texts. A group with a changed text is skipped.
-        merged: Set by `run`: of each group the ids that it archived.
-    """
-
+    # Per group: the id of the memory that stays, and those of its duplicates.
     groups: Sequence[tuple[str, Sequence[str]]]
+    # The hashes of their texts. A group with a changed text is skipped.
     hashes: Mapping[str, bytes]
+    # Set by `run`: of each group the ids that it archived.
     merged: list[tuple[str, ...]] = field(default_factory=list)
 
     def write(self, partition: PartitionWriter) -> Change:
@@ -248,22 +232,16 @@ def _no_snapshot_header(_: Transaction) -> bytes:
 
 @dataclass(slots=True)
 class RecordSnapshot(UserJob):
-    """Puts a new snapshot on record.
+    """Puts a new snapshot on record."""
 
-    Attributes:
-        record: Its nonce and its digest.
-        tag: The state of the partition when the snapshot was taken.
-        purges: The purge count when the snapshot was taken.
-        header: Reads the first bytes of the snapshot that is in place.
-        is_recorded: Set by `run`: whether it is on record. If not, the partition was
-            replaced, its history went back, the snapshot may contain purged data, or
-            one that is at least as new is on record.
-    """
-
-    record: bytes
-    tag: SnapshotTag
-    purges: int
+    record: bytes  # its nonce and its digest
+    tag: SnapshotTag  # the state of the partition when the snapshot was taken
+    purges: int  # the purge count when the snapshot was taken
+    # Reads the first bytes of the snapshot that is in place.
     header: Callable[[Transaction], bytes] = _no_snapshot_header
+    # Set by `run`: whether it is on record. If not, the partition was replaced, its
+    # history went back, the snapshot may contain purged data, or one that is at least
+    # as new is on record.
     is_recorded: bool = False
 
     def write(self, partition: PartitionWriter) -> Change:
@@ -634,21 +612,17 @@ def leave_out_passages(
 
 
 class HiddenRows(NamedTuple):
-    """The stored memories of drafts that a caller does not see.
+    """The stored memories of drafts that a caller does not see."""
 
-    Attributes:
-        same: Those that say what their draft says, by id. They stay as they are.
-        replaced: Quarantined ones whose draft is written as a new memory, by id. Their
-            text stays in the history.
-        taken: The ids of those below the floor that say something else. They stay as
-            they are, so their drafts cannot be stored; nor are those of their passages.
-        deleted: The rows of expired ones.
-    """
-
+    # Those that say what their draft says, by id. They stay as they are.
     same: dict[str, ExistingRow]
+    # Quarantined ones whose draft is written as a new memory, by id. Their text stays
+    # in the history.
     replaced: dict[str, ExistingRow]
+    # The ids of those below the floor that say something else. They stay as they are,
+    # so their drafts cannot be stored; nor are those of their passages.
     taken: list[str]
-    deleted: list[int]
+    deleted: list[int]  # the rows of expired ones
 
 
 NONE = HiddenRows({}, {}, [], [])

@@ -66,23 +66,16 @@ class ImportLines(UserJob):
 
     A memory that was deleted in this file stays deleted. A memory that was deleted in
     the exported file is deleted here, unless it was changed here afterwards.
-
-    Attributes:
-        created_at: When the partition was created, in seconds.
-        lines: Kind and values of each line, validated; vectors as float32 bytes.
-        model: Number of the model of the vectors; None leaves them out.
-        restore: Also store memories that were deleted in this file.
-        bounds: The user's quota.
-        items: After the job: the number of items that it wrote.
     """
 
-    created_at: float
+    created_at: float  # when the partition was created, in seconds
+    # Kind and values of each line, validated; vectors as float32 bytes.
     lines: Sequence[tuple[str, dict[str, Any]]]
-    model: int | None
-    restore: bool
+    model: int | None  # number of the model of the vectors; None leaves them out
+    restore: bool  # also store memories that were deleted in this file
     estimated_bytes: int = 1
     bounds: UserQuota | None = None
-    items: int = 0
+    items: int = 0  # after the job: the number of items that it wrote
     _written: list[RowWithVector] = field(default_factory=list)
     _removed: list[int] = field(default_factory=list)
     _ids: list[str] = field(default_factory=list)
@@ -276,23 +269,15 @@ _WIDTH = len(COLUMNS.split(", "))
 
 @dataclass(slots=True)
 class CopyPartition:
-    """Writes all rows of a user, unless the storage has rows of the user.
+    """Writes all rows of a user, unless the storage has rows of the user."""
 
-    Attributes:
-        copied: The rows, with times on this storage's expiry clock.
-        model: The number of the model of the vectors in this storage; None for none.
-        replace: Delete what the storage has of the user.
-        estimated_bytes: Their size.
-        part: The number of the new partition.
-        is_written: Whether the rows were written.
-    """
-
-    copied: PartitionCopy
+    copied: PartitionCopy  # the rows, with times on this storage's expiry clock
+    # The number of the model of the vectors in this storage; None for none.
     model: int | None
-    replace: bool
+    replace: bool  # delete what the storage has of the user
     estimated_bytes: int = 0
-    part: int = 0
-    is_written: bool = False
+    part: int = 0  # the number of the new partition
+    is_written: bool = False  # whether the rows were written
 
     @property
     def app(self) -> str:
@@ -380,16 +365,11 @@ class AdoptIdentity:
 
     With the same identity both storages give equal scores, to the last bit, and digests
     of names stay valid.
-
-    Attributes:
-        facts: The facts of `IDENTITY` that the other storage has.
-        estimated_bytes: The file's growth.
-        is_adopted: Whether a fact was changed.
     """
 
-    facts: Mapping[str, str]
+    facts: Mapping[str, str]  # the facts of `IDENTITY` that the other storage has
     estimated_bytes: int = 256
-    is_adopted: bool = False
+    is_adopted: bool = False  # whether a fact was changed
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""

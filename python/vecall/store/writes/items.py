@@ -104,19 +104,13 @@ _OVERHEAD = 200  # bytes of a row besides its value
 
 @dataclass(slots=True)
 class WriteItems(UserJob):
-    """Writes and deletes items of one user, all or none.
+    """Writes and deletes items of one user, all or none."""
 
-    Attributes:
-        operations: The writes and deletions, in order.
-        dim: The dimension of the vectors; 0 without vectors.
-        embedder: The name of the vectors' embedder; None accepts any.
-        versions: After the job: of each operation the version that it wrote or
-            deleted; 0 for a deletion that found nothing.
-    """
-
-    operations: Sequence[ItemPut | ItemDrop]
-    dim: int = 0
-    embedder: str | None = None
+    operations: Sequence[ItemPut | ItemDrop]  # the writes and deletions, in order
+    dim: int = 0  # the dimension of the vectors; 0 without vectors
+    embedder: str | None = None  # the name of the vectors' embedder; None accepts any
+    # After the job: of each operation the version that it wrote or deleted; 0 for a
+    # deletion that found nothing.
     versions: list[int] = field(default_factory=list)
 
     @property
@@ -262,12 +256,9 @@ def _conflict(at: int, given: ItemPut | ItemDrop, version: int) -> ConflictError
 
 @dataclass(slots=True)
 class TouchItems(UserJob):
-    """Moves the expiry of items that were read.
+    """Moves the expiry of items that were read."""
 
-    Attributes:
-        expiries: New expiry by row number; an expiry never moves to an earlier time.
-    """
-
+    # New expiry by row number; an expiry never moves to an earlier time.
     expiries: Mapping[int, float]
 
     def write(self, partition: PartitionWriter) -> Change:
@@ -311,13 +302,9 @@ def _set_expiry(connection: Transaction, row: ItemRow, expires_at: float) -> Non
 
 @dataclass(slots=True)
 class SweepItems(UserJob):
-    """Deletes the expired items of one user.
+    """Deletes the expired items of one user."""
 
-    Attributes:
-        swept: After the job: how many were deleted.
-    """
-
-    swept: int = 0
+    swept: int = 0  # after the job: how many were deleted
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""

@@ -35,17 +35,11 @@ from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 @dataclass(slots=True)
 class SetVectors(UserJob):
-    """Sets the vectors of one user's rows, unless a row changed meanwhile.
+    """Sets the vectors of one user's rows, unless a row changed meanwhile."""
 
-    Attributes:
-        rows: The rows as they were when they were embedded.
-        vectors: One vector each, float32 little-endian.
-        model: Number of the embedding model.
-    """
-
-    rows: Sequence[RowWithVector]
-    vectors: Sequence[bytes]
-    model: int
+    rows: Sequence[RowWithVector]  # the rows as they were when they were embedded
+    vectors: Sequence[bytes]  # one vector each, float32 little-endian
+    model: int  # number of the embedding model
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""
@@ -168,19 +162,13 @@ def to_be_embedded(
 
 @dataclass(slots=True)
 class PutNextVectors:
-    """Stores vectors of the new model, except for rows that changed meanwhile.
+    """Stores vectors of the new model, except for rows that changed meanwhile."""
 
-    Attributes:
-        model: Number of the new model.
-        rows: The rows as they were when they were embedded.
-        vectors: One vector each, float32 little-endian. None removes the row's vector.
-        cursor: The new cursor of the pass; None leaves it unchanged.
-    """
-
-    model: int
-    rows: Sequence[RowWithVector]
+    model: int  # number of the new model
+    rows: Sequence[RowWithVector]  # the rows as they were when they were embedded
+    # One vector each, float32 little-endian. None removes the row's vector.
     vectors: Sequence[bytes | None]
-    cursor: int | None
+    cursor: int | None  # the new cursor of the pass; None leaves it unchanged
 
     @property
     def estimated_bytes(self) -> int:
@@ -241,15 +229,10 @@ def switch_models(connection: Transaction, model: int) -> bool:
 
 @dataclass(slots=True)
 class SwitchModels:
-    """Makes the new model active if every row has its vector.
-
-    Attributes:
-        model: The new model.
-        done: Set by `run`: whether the model is active.
-    """
+    """Makes the new model active if every row has its vector."""
 
     model: EmbeddingModel
-    done: bool = False
+    done: bool = False  # set by `run`: whether the model is active
     estimated_bytes: int = 0
 
     def run(self, connection: Transaction) -> Change:

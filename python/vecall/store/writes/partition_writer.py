@@ -204,12 +204,7 @@ class PartitionWriter:
 
 @dataclass(slots=True)
 class UserJob:
-    """A write of one user's data; see `WriteJob`.
-
-    Attributes:
-        app: The app.
-        user: The user.
-    """
+    """A write of one user's data; see `WriteJob`."""
 
     app: str
     user: str
@@ -440,15 +435,10 @@ _ROW = "part = ? AND session = '' AND kind = 'waits'"
 
 
 class Waits(NamedTuple):
-    """Counts of buffered turns, or a change of them.
+    """Counts of buffered turns, or a change of them."""
 
-    Attributes:
-        turns: The number of turns.
-        nbytes: Their bytes in the file, as JSON.
-    """
-
-    turns: int = 0
-    nbytes: int = 0
+    turns: int = 0  # the number of turns
+    nbytes: int = 0  # their bytes in the file, as JSON
 
 
 def waits_of(partition: PartitionWriter) -> Waits:

@@ -149,15 +149,10 @@ _AT_ONCE = 100  # without an index, evict this fraction (1/100) of the quota in 
 
 
 class UserQuota(NamedTuple):
-    """The quota of one user; None is no limit. Buffered turns count, too.
+    """The quota of one user; None is no limit. Buffered turns count, too."""
 
-    Attributes:
-        memories: Maximum number of memories and buffered turns.
-        nbytes: Maximum bytes of text in UTF-8; of buffered turns, of their JSON.
-        eviction: The eviction policy.
-    """
-
-    memories: int | None
+    memories: int | None  # maximum number of memories and buffered turns
+    # Maximum bytes of text in UTF-8; of buffered turns, of their JSON.
     nbytes: int | None
     eviction: Eviction
 
@@ -312,14 +307,10 @@ class MarkUsed(UserJob):
 
     Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
     affect which version an import takes.
-
-    Attributes:
-        ids: The ids of the memories; duplicates count once.
-        rights: Other memories than those that the caller sees are unknown.
     """
 
-    ids: Sequence[str]
-    rights: Rights = FULL
+    ids: Sequence[str]  # the ids of the memories; duplicates count once
+    rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""
@@ -408,16 +399,11 @@ class TouchMemories(UserJob):
 
     Unknown ids are ignored, and memories whose time is over. `updated_at` does not
     change, and the history gets no revision.
-
-    Attributes:
-        ids: The ids of the memories.
-        ttl: The time that they last from now, in seconds; None is for ever.
-        rights: Other memories than those that the caller sees are unknown.
     """
 
     ids: Sequence[str]
-    ttl: float | None
-    rights: Rights = FULL
+    ttl: float | None  # the time that they last from now, in seconds; None is for ever
+    rights: Rights = FULL  # other memories than those that the caller sees are unknown
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""

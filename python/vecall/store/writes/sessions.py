@@ -38,25 +38,20 @@ _MOST_DOUBLINGS = 64
 
 @dataclass(slots=True)
 class BufferTurns(UserJob):
-    """Buffers the new turns of an observed session.
-
-    Attributes:
-        session: The session.
-        turns: Turns by id, in order; None for a turn that makes no memory.
-        delay: The session is due after so many seconds; None keeps its due time.
-        count: The session is due at once if it has at least so many buffered turns.
-        bounds: The user's quota.
-        ends: The session is processed at once, so the quota is enforced on what was
-            buffered before, not on these turns.
-        rights: A turn with the id of a memory below the caller's floor makes no memory.
-    """
+    """Buffers the new turns of an observed session."""
 
     session: str
+    # Turns by id, in order; None for a turn that makes no memory.
     turns: Mapping[str, dict[str, Any] | None]
+    # The session is due after so many seconds; None keeps its due time.
     delay: float | None = None
+    # The session is due at once if it has at least so many buffered turns.
     count: int | None = None
     bounds: UserQuota | None = None
+    # The session is processed at once, so the quota is enforced on what was buffered
+    # before, not on these turns.
     ends: bool = False
+    # A turn with the id of a memory below the caller's floor makes no memory.
     rights: Rights = FULL
 
     def run(self, connection: Transaction) -> Change:
@@ -122,15 +117,10 @@ class BufferTurns(UserJob):
 
 @dataclass(slots=True)
 class ClaimSession(UserJob):
-    """Claims a due session for this process, under a lease.
-
-    Attributes:
-        session: The session.
-        lease: Seconds after which another process may claim it, if it is still due.
-    """
+    """Claims a due session for this process, under a lease."""
 
     session: str
-    lease: float
+    lease: float  # seconds after which another process may claim it, if it is still due
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition; the change has the session if claimed."""
@@ -145,17 +135,11 @@ class ClaimSession(UserJob):
 
 @dataclass(slots=True)
 class PostponeSession(UserJob):
-    """Postpones a session whose processing failed, with exponential backoff.
-
-    Attributes:
-        session: The session.
-        first: Seconds until the first retry; doubled for each further one.
-        most: The longest pause, in seconds.
-    """
+    """Postpones a session whose processing failed, with exponential backoff."""
 
     session: str
-    first: float
-    most: float
+    first: float  # seconds until the first retry; doubled for each further one
+    most: float  # the longest pause, in seconds
 
     def write(self, partition: PartitionWriter) -> Change:
         """Do it in the user's partition."""
@@ -304,15 +288,10 @@ def move_last_consolidation(connection: Transaction, seconds: float) -> None:
 
 @dataclass(slots=True)
 class ClaimConsolidation:
-    """Claims a scheduled run, unless another process already has.
+    """Claims a scheduled run, unless another process already has."""
 
-    Attributes:
-        last: The last run that the caller saw.
-        now: Seconds since 1970.
-    """
-
-    last: float | None
-    now: float
+    last: float | None  # the last run that the caller saw
+    now: float  # seconds since 1970
     estimated_bytes: int = 0
 
     def run(self, connection: Transaction) -> Change:
