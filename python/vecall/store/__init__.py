@@ -46,7 +46,6 @@ from vecall.store.results import (
     ExistingMemories,
     Finding,
     PartitionState,
-    RevisionRow,
     Version,
 )
 from vecall.store.rows import (
@@ -61,7 +60,7 @@ from vecall.store.rows import (
     text_hash,
 )
 from vecall.store.sql import require_same
-from vecall.store.storage import Maintenance, Snapshots, Storage
+from vecall.store.storage import Snapshots, Storage
 from vecall.store.transaction import WriteJob
 from vecall.store.values import (
     DAMAGED_ITEM,
@@ -146,7 +145,6 @@ __all__ = [
     "ItemRow",
     "ItemState",
     "ItemVectors",
-    "Maintenance",
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
@@ -157,7 +155,6 @@ __all__ = [
     "PutNextVectors",
     "Reason",
     "RestoreMemory",
-    "RevisionRow",
     "Row",
     "RowWithVector",
     "Salvage",

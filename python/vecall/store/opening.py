@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vecall.clock import Clock
 from vecall.errors import ConfigError
-from vecall.store.file.database import MIN_FREE_BYTES, Durability, open_database
+from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
 from vecall.store.results import Finding
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
@@ -61,10 +61,9 @@ def open_storage(
     if max_staleness:
         msg = "storage.max_staleness: is for a database; a file is always current"
         raise ConfigError(msg)
-    database = open_database(
+    database = kind_of_database(path, read_only=read_only)(
         path,
         durability,
-        read_only=read_only,
         min_free_bytes=min_free_bytes,
         allow_network_filesystem=allow_network_filesystem,
         clock=clock,

@@ -1,6 +1,6 @@
 """The storage protocol over one SQLite file, or a database in memory."""
 
-# ruff: noqa: D102 -- `StorageReads` documents the methods
+# ruff: noqa: D102 -- the protocols document the methods
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
@@ -73,67 +74,52 @@ class SqliteReads(StorageReads):
 # Maintenance of a whole SQLite file.
 
 
+@dataclass(eq=False)
 class SqliteMaintenance:
-    """Implements `Maintenance`."""
+    """Implements `Maintenance` of the file of an open database."""
 
-    def __init__(self, database: Database) -> None:
-        """Maintain the file of an open database."""
-        self._database = database
+    _database: Database
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes of the file, its WAL and its snapshots, in bytes."""
         path = self._database.path
         snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
         return {**self._database.sizes(), "snapshot_bytes": snapshots}
 
     def has_room(self, size: int) -> bool:
-        """Whether the disk has room for `size` more bytes of memories."""
         return self._database.has_room(size)
 
     def purge(self) -> int:
-        """Rewrite the file without deleted data."""
         return purge(self._database)
 
     def backup(self, target: Path) -> None:
-        """Copy one state of the file while it is in use."""
         backup(self._database, target)
 
     def require_unrelated(self, path: Path) -> None:
-        """Check that a file, such as one to import, is not one of the database's."""
         require_unrelated(path, self._database.path)
 
 
 # Snapshots in a folder next to the file, which has a record of each.
 
 
+@dataclass(eq=False)
 class SqliteSnapshots:
     """Implements `Snapshots`."""
 
-    def __init__(
-        self,
-        database: Database,
-        folder: SnapshotFolder,
-        submit: Callable[[WriteJob], Future[Change]],
-    ) -> None:
-        """Put snapshots into a folder and on record in a file."""
-        self._database = database
-        self._folder = folder
-        self._submit = submit
+    _database: Database
+    _folder: SnapshotFolder
+    _submit: Callable[[WriteJob], Future[Change]]  # queues a job for the file
 
     def generation(self) -> int:
-        """Return how often the file was purged."""
         with self._database.read_transaction() as connection:
             return purges(connection)
 
     def read(self, part: int, record: bytes) -> bytes | None:
-        """Return the snapshot on record; see `Snapshots.read`."""
         data = self._folder.read(part)
         return None if data is None else checked_snapshot(part, record, data)
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        """Store a snapshot and put it on record; see `Snapshots.write`."""
         header = self._folder.header(tag.part)
         with self._database.read_transaction() as connection:
             if newer_is_recorded(connection, tag, header):
@@ -147,7 +133,6 @@ class SqliteSnapshots:
         return job.is_recorded
 
     def remove(self, part: int) -> None:
-        """Remove the snapshot of a partition, if it has one."""
         self._folder.remove(part)
 
 
@@ -239,13 +224,6 @@ class _Lines(dict[tuple[object, object], deque[_Pending]]):
         return group
 
 
-class _Abandoned:
-    """The queue item that ends the thread of a garbage-collected service."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-
 class Writer:
     """Accepts write jobs from any thread and acknowledges each by its future."""
 
@@ -254,9 +232,8 @@ class Writer:
         self._database = database
         self.publish: Callable[[Change], None] = lambda _: None
         """Applies a committed change to the engine."""
-        self._queue: queue.SimpleQueue[_Pending | _Abandoned | None] = (
-            queue.SimpleQueue()
-        )
+        # None, or the file of a garbage-collected service, ends the thread.
+        self._queue: queue.SimpleQueue[_Pending | Database | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
@@ -299,13 +276,13 @@ class Writer:
         put, database = self._queue.put, self._database
 
         def end() -> None:
-            put(_Abandoned(database))
+            put(database)
 
         return end
 
     def _work(self) -> None:
         lines = _Lines()
-        last: _Abandoned | None = None
+        last: Database | None = None
         ending = False
         while lines or not ending:
             group: list[_Pending] = []
@@ -326,7 +303,7 @@ class Writer:
                 self._write_surely(group or lines.next_group())
         if last is not None:
             with suppress(VecallError):
-                last.database.close()
+                last.close()
 
     def _write_surely(self, group: list[_Pending]) -> None:
         """Write a group and resolve every future, also after an unexpected error."""
@@ -456,7 +433,6 @@ class SqliteStorage:
 
     @property
     def publish(self) -> Callable[[Change], None]:
-        """Applies a committed change to the engine."""
         return self._writer.publish
 
     @publish.setter
@@ -465,11 +441,9 @@ class SqliteStorage:
 
     @property
     def closed_before_fork(self) -> bool:
-        """In a forked child: whether no connection was open at the fork."""
         return self._database.closed_before_fork
 
     def version(self, app: str, user: str) -> Version | None:
-        """Return the number and the newest change of a partition, as of now."""
         return self._database.peek(find_part, app, user)
 
     newest = version  # it takes microseconds
@@ -488,33 +462,27 @@ class SqliteStorage:
                 reads._end()
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
-        """Return what is on record about drafts; None if the key was used."""
         with self._database.read_transaction() as connection:
             return add.lookup_existing(connection, asked, self.expiry_clock.now())
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        """Return an item, without vectors."""
         known, item = self._database.peek(item_reads.item_at, app, user, ns, key)
         if not known:
             self._database.peek(find_surely, app, user)
         return item
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
-        """Make `model` the file's model, if it has none."""
         with self._database.write_transaction() as connection:
             return adopt(connection, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
-        """Begin or resume a migration; None if `model` is the active model."""
         with self._database.write_transaction() as connection:
             return begin_migration(connection, model)
 
     def end_writes(self) -> None:
-        """Finish all submitted jobs and end the writer thread."""
         self._writer.close()
 
     def close(self) -> None:
-        """End the writes and close all connections."""
         self._writer.close()
         self._database.close()
 

@@ -69,26 +69,21 @@ class Claims(Protocol):
 
         After `lease_s` it is due again, unless memories were made of it.
         """
-        ...
 
     def users(self, most: int, lease_s: float) -> list[ClaimedUser]:
         """Claim at most `most` users who have expired data, for `lease_s`."""
-        ...
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
         """End claims, so that data that expires later can be claimed at once."""
-        ...
 
     def rows_to_embed(self, model: int, most: int, lease_s: float) -> ClaimedRows:
         """Claim rows that need a vector of the migrating model, for `lease_s`.
 
         ConflictError: the migration to this model is not running.
         """
-        ...
 
     def release_rows(self, rids: Sequence[int]) -> None:
         """End claims of rows. Those that are not done can be claimed at once."""
-        ...
 
 
 class Snapshots(Protocol):
@@ -103,7 +98,6 @@ class Snapshots(Protocol):
 
         Read it before you take a snapshot, and pass it to `write`.
         """
-        ...
 
     def read(self, part: int, record: bytes) -> bytes | None:
         """Return the snapshot that is on record.
@@ -119,7 +113,6 @@ class Snapshots(Protocol):
         Raises:
             CorruptFileError: It is the recorded snapshot, but its bytes were altered.
         """
-        ...
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
@@ -143,11 +136,9 @@ class Snapshots(Protocol):
             OSError: It could not be stored; the snapshot before it is still in place.
             VecallError: As for `Storage.submit`.
         """
-        ...
 
     def remove(self, part: int) -> None:
         """Remove the snapshot of a partition, if it has one."""
-        ...
 
 
 class Maintenance(Protocol):
@@ -155,11 +146,9 @@ class Maintenance(Protocol):
 
     def sizes(self) -> dict[str, int]:
         """Return "file_bytes", "wal_bytes" and "snapshot_bytes"; 0 without a part."""
-        ...
 
     def has_room(self, size: int) -> bool:
         """Whether the storage has room for `size` more bytes."""
-        ...
 
     def purge(self) -> int:
         """Erase deleted data from the storage completely.
@@ -172,7 +161,6 @@ class Maintenance(Protocol):
             StorageFullError: A purge needs more disk space; nothing changed.
             ReadOnlyError: The storage is open read-only.
         """
-        ...
 
     def backup(self, target: Path) -> None:
         """Copy one state to a new file. Reads and writes go on meanwhile.
@@ -181,7 +169,6 @@ class Maintenance(Protocol):
             ConfigError: The target exists, or its folder does not.
             StorageFullError: The disk is full.
         """
-        ...
 
     def require_unrelated(self, path: Path) -> None:
         """Check that a file, such as one to import, is not part of the storage.
@@ -189,7 +176,6 @@ class Maintenance(Protocol):
         Raises:
             ConfigError: It is part of the storage.
         """
-        ...
 
 
 class Storage(Protocol):
@@ -207,17 +193,14 @@ class Storage(Protocol):
     @property
     def identity(self) -> bytes:
         """16 bytes that are unique to this storage; a copy has different ones."""
-        ...
 
     @property
     def expiry_clock(self) -> ExpiryClock:
         """The clock by which memories expire. It never goes back, also after reopen."""
-        ...
 
     @property
     def in_memory(self) -> bool:
         """Whether the storage belongs to this object alone and ends with it."""
-        ...
 
     @property
     def is_local(self) -> bool:
@@ -225,7 +208,6 @@ class Storage(Protocol):
 
         Callers read from another storage on a thread of their own.
         """
-        ...
 
     @property
     def closed_before_fork(self) -> bool:
@@ -233,22 +215,18 @@ class Storage(Protocol):
 
         If so, the child may open the storage again. It must not use this object.
         """
-        ...
 
     @property
     def snapshots(self) -> Snapshots | None:
         """The snapshots; None if the storage does not support them."""
-        ...
 
     @property
     def claims(self) -> Claims | None:
         """How processes share periodic work; None if every process tries all of it."""
-        ...
 
     @property
     def maintenance(self) -> Maintenance:
         """Maintenance of the whole storage."""
-        ...
 
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now.
@@ -264,14 +242,12 @@ class Storage(Protocol):
             BusyError: The state could not be read in time.
             CorruptFileError: The storage is damaged.
         """
-        ...
 
     def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
         """Return what `version` returns, or on an event loop a future of it.
 
         A storage whose `version` takes microseconds returns no future.
         """
-        ...
 
     def read(
         self, app: str | None = None, user: str | None = None
@@ -291,21 +267,18 @@ class Storage(Protocol):
             CorruptFileError: The storage is damaged.
             StorageError: The storage cannot be read.
         """
-        ...
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
         """Return what is on record about drafts, which saves embedding a text again.
 
         None if the idempotency key was used before.
         """
-        ...
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
         """Return an item of a user as of now; None if there is none.
 
         `ns` is the stored text of its namespace. Vectors and pieces are not read.
         """
-        ...
 
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
@@ -332,7 +305,6 @@ class Storage(Protocol):
         Raises:
             ClosedError: The storage accepts no more writes.
         """
-        ...
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
         """Make `model` the active model, unless one is on record.
@@ -345,7 +317,6 @@ class Storage(Protocol):
                 fingerprint.
             ReadOnlyError: The storage is open read-only.
         """
-        ...
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin, or resume, the migration of all vectors to another model.
@@ -360,14 +331,12 @@ class Storage(Protocol):
             ConflictError: Vectors of the previous migration are still to be moved.
             ReadOnlyError: The storage is open read-only.
         """
-        ...
 
     def end_writes(self) -> None:
         """Finish all submitted jobs and accept no more. Reads still work.
 
         A second call waits for the first.
         """
-        ...
 
     def close(self) -> None:
         """End the writes, then close. Idempotent.
@@ -376,7 +345,6 @@ class Storage(Protocol):
             BusyError: Another process held the storage for too long. Call `close`
                 again to finish.
         """
-        ...
 
     def abandon(self) -> Callable[[], None]:
         """Return a finalizer for a storage that is dropped without `close`.
@@ -384,4 +352,3 @@ class Storage(Protocol):
         The finalizer does not wait. It holds no reference to this object or to
         `publish`. Jobs that were submitted before it is called are still written.
         """
-        ...

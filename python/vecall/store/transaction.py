@@ -32,27 +32,21 @@ class Result(Protocol):
     @property
     def rowcount(self) -> int:
         """The number of rows that an UPDATE, INSERT or DELETE changed."""
-        ...
 
     def fetchone(self) -> Any:
         """Return the next row; None after the last."""
-        ...
 
     def fetchmany(self, size: int, /) -> list[Any]:
         """Return at most `size` further rows."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return all further rows."""
-        ...
 
     def __iter__(self) -> Iterator[Any]:
         """Yield all further rows."""
-        ...
 
     def close(self) -> None:
         """Drop the further rows."""
-        ...
 
 
 class Transaction(Protocol):
@@ -61,13 +55,11 @@ class Transaction(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction has begun."""
-        ...
 
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> Result:
         """Execute one statement."""
-        ...
 
 
 class PartitionEntry(NamedTuple):
@@ -180,11 +172,9 @@ class WriteJob(Protocol):
     @property
     def estimated_bytes(self) -> int:
         """Estimate of the file's growth in bytes; 0 for a job that frees space."""
-        ...
 
     def run(self, transaction: Any, /) -> Change:
         """Execute the job. Only the storage calls this, inside a transaction."""
-        ...
 
 
 # The condition of the memories that exist for a caller, in SQL.

@@ -82,9 +82,9 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
         elif field == "importance":
             check_share(value, f"{name}.{field}")
         elif field in ("content", "meta"):
-            json_object(_checked_string(value, name), f"{name}.{field}")
+            json_object(_checked(value, str, name), f"{name}.{field}")
         elif field in _PAST_STRINGS:
-            _checked_string(value, name)
+            _checked(value, str, name)
         elif field == "state" and value == "quarantined":
             continue
         else:
@@ -104,7 +104,7 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         _check_compaction(actions.get("compaction"), name)
     for field in _STRINGS:
         if event.get(field) is not None:
-            _checked_string(event[field], name)
+            _checked(event[field], str, name)
     if event.get("timestamp") is not None:
         to_seconds(_number(event["timestamp"], name), f"{name}.timestamp")
     if event.get("importance") is not None:
@@ -147,14 +147,11 @@ def _check_compaction(compaction: object, name: str) -> None:
 
 
 def _number(value: Any, name: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{name}: expected texts and numbers as they were"
-        raise InvalidArgumentError(msg)
-    return value
+    return _checked(value, int | float, name)
 
 
-def _checked_string(value: object, name: str) -> str:
-    if not isinstance(value, str):
+def _checked(value: Any, types: Any, name: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, types):
         msg = f"{name}: expected texts and numbers as they were"
         raise InvalidArgumentError(msg)
     return value

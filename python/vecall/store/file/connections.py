@@ -58,11 +58,9 @@ class ForkAware(Protocol):
 
     def close_for_fork(self, timeout_s: float) -> bool:
         """Close all connections and block new ones; False if one is in use."""
-        ...
 
     def reopen(self) -> None:
         """Let all threads connect again."""
-        ...
 
 
 _open: weakref.WeakSet[ForkAware] = weakref.WeakSet()

@@ -445,25 +445,10 @@ _State = tuple[int, ...] | None
 """The stat values of a file that is read as immutable; None if it has a WAL."""
 
 
-def open_database(
-    path: Path | None,
-    durability: Durability,
-    *,
-    read_only: bool,
-    min_free_bytes: int,
-    allow_network_filesystem: bool,
-    clock: Clock | None,
-) -> Database:
-    """Open a file as a `Database`, or as an `UnwritableDatabase` if necessary."""
+def kind_of_database(path: Path | None, *, read_only: bool) -> type[Database]:
+    """Return what opens a file: `Database`, or `UnwritableDatabase` if necessary."""
     unwritable = read_only and path is not None and _is_unwritable(path)
-    kind = UnwritableDatabase if unwritable else Database
-    return kind(
-        path,
-        durability,
-        min_free_bytes=min_free_bytes,
-        allow_network_filesystem=allow_network_filesystem,
-        clock=clock,
-    )
+    return UnwritableDatabase if unwritable else Database
 
 
 def _is_unwritable(path: Path) -> bool:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -116,21 +117,13 @@ _OTHERS = (
 )
 
 
+@dataclass(eq=False)
 class PostgresClaims:
     """Implements `Claims`."""
 
-    def __init__(
-        self,
-        claiming: Callable[[], AbstractContextManager[PostgresTransaction]],
-        submit: Callable[[WriteJob], Future[Change]],
-    ) -> None:
-        """Share the work of one storage.
-
-        `claiming` begins a transaction across users, and commits it. `submit` queues a
-        job.
-        """
-        self._claiming = claiming
-        self._submit = submit
+    # Begins a transaction across users, and commits it.
+    _claiming: Callable[[], AbstractContextManager[PostgresTransaction]]
+    _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
     def session(self, lease_s: float) -> DueSession | None:
         """Claim a due session; see `Claims.session`."""

@@ -10,6 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
@@ -538,23 +539,16 @@ _PAUSE_S = 0.2
 _Outcome = Literal["committed", "aborted", "in progress", "unknown"]
 
 
+@dataclass(eq=False)
 class Attempt:
-    """One transaction of a job.
+    """One transaction of a job."""
 
-    Attributes:
-        is_committing: Whether COMMIT was sent.
-    """
-
-    def __init__(
-        self, connections: Connections, expiry_clock: ExpiryClock, secret: bytes
-    ) -> None:
-        """Prepare an attempt."""
-        self._connections = connections
-        self._expiry_clock = expiry_clock
-        self._secret = secret
-        self._transaction: PostgresTransaction | None = None
-        self._change: Change | None = None
-        self.is_committing = False
+    _connections: Connections
+    _expiry_clock: ExpiryClock
+    _secret: bytes
+    _transaction: PostgresTransaction | None = None
+    _change: Change | None = None
+    is_committing: bool = False  # whether COMMIT was sent
 
     def run(self, job: WriteJob, seconds: float, lock_wait: float) -> Change:
         """Run the job and commit it.

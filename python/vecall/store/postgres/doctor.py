@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -340,19 +341,13 @@ AND c.relkind = 'r' AND c.relname <> 'snap'
 """
 
 
+@dataclass(eq=False)
 class PostgresMaintenance:
     """Implements `Maintenance`."""
 
-    def __init__(
-        self, reading: _Begin, altering: _Begin, vacuum: Callable[[], str | None]
-    ) -> None:
-        """Maintain a database, in transactions that read or write across users.
-
-        `vacuum` returns the space of deleted rows; it says why if it could not.
-        """
-        self._reading = reading
-        self._altering = altering
-        self._vacuum = vacuum
+    _reading: _Begin  # begins a transaction that reads across users
+    _altering: _Begin  # begins one that writes across users
+    _vacuum: Callable[[], str | None]  # returns space; says why if it could not
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes of vecall's tables and of the snapshots, in bytes."""

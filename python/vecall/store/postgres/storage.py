@@ -1,6 +1,6 @@
 """A PostgreSQL database as a storage."""
 
-# ruff: noqa: D102 -- `StorageReads` documents the methods
+# ruff: noqa: D102 -- the protocols document the methods
 
 from __future__ import annotations
 
@@ -178,30 +178,20 @@ def _snapshot_header(part: int, transaction: Transaction) -> bytes:
     return b"" if found is None else bytes(found[0])
 
 
+@dataclass(eq=False)
 class PostgresSnapshots:
     """Implements `Snapshots`."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        reading: Callable[..., AbstractContextManager[PostgresTransaction]],
-        submit: Callable[[WriteJob], Future[Change]],
-    ) -> None:
-        """Store snapshots in the database.
-
-        `reading` begins to read one partition, `part`, or across users.
-        """
-        self._connections = connections
-        self._reading = reading
-        self._submit = submit
+    _connections: Connections
+    # Begins to read one partition, `part`, or across users.
+    _reading: Callable[..., AbstractContextManager[PostgresTransaction]]
+    _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
     def generation(self) -> int:
-        """Return how often the database was purged."""
         with database_errors(), self._reading() as transaction:
             return purges(transaction)
 
     def read(self, part: int, record: bytes) -> bytes | None:
-        """Return the snapshot on record; see `Snapshots.read`."""
         try:
             with self._reading(part=part) as transaction:
                 found = transaction.execute(
@@ -217,7 +207,6 @@ class PostgresSnapshots:
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        """Store a snapshot and put it on record; see `Snapshots.write`."""
         record = recorded(tag.nonce, data)
         recording = RecordSnapshot(
             app, user, record, tag, generation, partial(_snapshot_header, tag.part)
@@ -226,7 +215,6 @@ class PostgresSnapshots:
         return recording.is_recorded
 
     def remove(self, part: int) -> None:
-        """Remove the snapshot of a partition, if it has one."""
         with (
             database_errors(),
             self._connections.transaction(
@@ -321,7 +309,6 @@ class PostgresStorage:
 
     @property
     def publish(self) -> Callable[[Change], None]:
-        """Applies a committed change to the engine."""
         return self._writers.publish
 
     @publish.setter
@@ -342,11 +329,9 @@ class PostgresStorage:
         return True
 
     def version(self, app: str, user: str) -> Version | None:
-        """Return the version of a partition, as of now."""
         return self._checker.ask_here(app, user)
 
     def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
-        """Return the version; on an event loop a future of it."""
         ask = self._checker.ask if in_event_loop() else self._checker.ask_here
         return ask(app, user)
 
@@ -354,7 +339,6 @@ class PostgresStorage:
     def read(
         self, app: str | None = None, user: str | None = None
     ) -> Iterator[StorageReads]:
-        """Read one committed state, of one user or across users."""
         with database_errors(), self._reading(app, user) as transaction:
             limited = not self._sees_all and (app is None or user is None)
             reads = (SharedReads if limited else PostgresReads)(transaction)
@@ -364,7 +348,6 @@ class PostgresStorage:
                 reads._end()
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
-        """Return what is on record about drafts; None if the key was used."""
         now = self.expiry_clock.now()
         with database_errors():
             with self._reading(asked.app, asked.user) as sent:
@@ -382,7 +365,6 @@ class PostgresStorage:
                 return add.lookup_existing(transaction, asked, now)
 
     def item_at(self, app: str, user: str, ns: str, key: str) -> ItemRow | None:
-        """Return an item, without vectors."""
         with database_errors(), self._reading(app, user) as transaction:
             return item_reads.item_at(transaction, app, user, ns, key)[1]
 
@@ -438,21 +420,17 @@ class PostgresStorage:
         return self._writers.submit(job, then)
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
-        """Make `model` the model of the database, if it has none."""
         with self._begin_altering() as transaction:
             return adopt(transaction, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
-        """Begin or resume a migration; None if `model` is the active model."""
         with self._begin_altering() as transaction:
             return begin_migration(transaction, model)
 
     def end_writes(self) -> None:
-        """Finish all submitted jobs and end the writer threads."""
         self._writers.close()
 
     def close(self) -> None:
-        """End the writes and close all connections."""
         self._writers.close()
         if self._follower is not None:
             self._follower.close()
@@ -463,7 +441,6 @@ class PostgresStorage:
         self._connections.close()
 
     def abandon(self) -> Callable[[], None]:
-        """Return a finalizer that ends the threads, not waiting."""
         ends = [self._writers.abandon(), self._checker.abandon()]
         if self._follower is not None:
             ends.append(self._follower.abandon())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -275,13 +276,11 @@ def prepare_connection(connection: Connection) -> None:
     use_own_names(connection)
 
 
+@dataclass(slots=True)
 class _RoundTrips:
     """Counts how often a transaction waited for the server."""
 
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
+    count: int = 0
 
 
 class PostgresResult:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from time import monotonic
 
 import psycopg
@@ -51,16 +52,14 @@ class _Pending:
         self.future.set_running_or_notify_cancel()
 
 
+@dataclass(slots=True, eq=False)
 class _Line:
     """The queued jobs of one user. One thread at a time has it."""
 
-    __slots__ = ("jobs", "pause", "repeat_at", "user")
-
-    def __init__(self, user: _User) -> None:
-        self.user = user
-        self.jobs: deque[_Pending] = deque()
-        self.pause = 0.0
-        self.repeat_at = 0.0
+    user: _User
+    jobs: deque[_Pending] = field(default_factory=deque)
+    pause: float = 0.0
+    repeat_at: float = 0.0
 
     def block(self) -> None:
         """Note that a lock was not free."""
@@ -91,13 +90,11 @@ class Writers:
         self._ready: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._blocked: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         names = [f"vecall-writer-{n}" for n in range(connections.url.writers)]
-        works = [(name, self._work) for name in names]
+        works = dict.fromkeys(names, self._work)
+        works["vecall-writer-blocked"] = self._repeat_locked_jobs
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (
-                *works,
-                ("vecall-writer-blocked", self._repeat_locked_jobs),
-            )
+            for name, work in works.items()
         ]
         for thread in self._threads:
             thread.start()

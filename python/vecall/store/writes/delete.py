@@ -498,13 +498,13 @@ def hide_what_is_gone(connection: Transaction, now: float) -> None:
         )
 
 
+@dataclass(slots=True)
 class _Hiding:
     """Hides names of a user under the user's key."""
 
-    def __init__(self, connection: Transaction, now: float) -> None:
-        self._connection = connection
-        self._now = now
-        self._keys: dict[int, bytes] = {}
+    _connection: Transaction
+    _now: float
+    _keys: dict[int, bytes] = field(default_factory=dict)
 
     def __call__(self, part: int, name: str) -> str:
         if is_hidden(name):

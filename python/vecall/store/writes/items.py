@@ -312,14 +312,13 @@ class SweepItems(UserJob):
         return partition.changed()
 
 
+@dataclass(slots=True)
 class ImportedItems:
     """Writes exported items of one partition; of each item the newer version wins."""
 
-    def __init__(self, partition: PartitionWriter) -> None:
-        """Write to a partition that exists."""
-        self._partition = partition
-        self._state: ItemState | None = None
-        self._count = 0
+    _partition: PartitionWriter
+    _state: ItemState | None = None
+    _count: int = 0
 
     def take(self, values: Mapping[str, Any]) -> None:
         """Write one item, unless the stored one is as new, or it has expired.
