@@ -17,8 +17,7 @@ from helpers.memories import ALICE
 from vecall import ConflictError, MemoryService, StorageOptions
 from vecall.store import AddMemories, memory_id
 from vecall.store.file.database import Database
-from vecall.store.rows import Draft, text_hash
-from vecall.store.transaction import digest_of
+from vecall.store.rows import Draft, digest_of, text_hash
 
 PIN = "my PIN is 493817"
 TOLD = {"author": "user", "text": PIN, "timestamp": 5.0}

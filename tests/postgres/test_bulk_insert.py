@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from vecall.clock import Clock, ExpiryClock
 from vecall.store.postgres.transaction import MAX_ROWS, column_type
 from vecall.store.rows import TABLES
-from vecall.store.sql import insert_many
+from vecall.store.transaction import insert_many
 
 psycopg = pytest.importorskip("psycopg")
 

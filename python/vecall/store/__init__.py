@@ -59,9 +59,8 @@ from vecall.store.rows import (
     passage_id,
     text_hash,
 )
-from vecall.store.sql import require_same
 from vecall.store.storage import Snapshots, Storage
-from vecall.store.transaction import WriteJob
+from vecall.store.transaction import WriteJob, require_same
 from vecall.store.values import (
     DAMAGED_ITEM,
     LARGE,

@@ -11,8 +11,14 @@ from typing import Literal, NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.results import PartitionState, Version
-from vecall.store.sql import execute_in, in_statements, select_in, set_fact
-from vecall.store.transaction import Statement, Transaction
+from vecall.store.transaction import (
+    Statement,
+    Transaction,
+    execute_in,
+    in_statements,
+    select_in,
+    set_fact,
+)
 from vecall.store.values import require_counts
 
 # Keyed digests that replace the names and ids of deleted data.

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
-from vecall.store import names, sql
+from vecall.store import names, transaction
 from vecall.store.queries import figures, item_reads, listing, partition_reads
 from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
@@ -109,8 +109,8 @@ class StorageReads(ABC):
     due_sessions = _read(sessions.due_sessions)
     next_due = _read(sessions.next_due)
     totals = _read(figures.totals)
-    active_model = _read(sql.active_model)
-    has_memories = _read(sql.has_memories)
+    active_model = _read(transaction.active_model)
+    has_memories = _read(transaction.has_memories)
     without_vector = _read(partition_reads.without_vector)
     unmoved_vectors = _read(model_migration.unmoved_vectors)
     require_migrating = _read(model_migration.require_migrating)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
-from vecall.store.rows import Draft, Row
-from vecall.store.transaction import was_overwritten
+from vecall.store.rows import Draft, Row, was_overwritten
 
 Version = tuple[int, int, int]
 """(part, seq, head): a partition's number, the number of its newest change, and random

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,7 +15,13 @@ from vecall._core import joined_values
 from vecall.errors import CorruptFileError
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.scalars import exact_arguments
-from vecall.store.values import ITEM_COLUMNS, PIECES, canonical, old_spellings
+from vecall.store.values import (
+    ITEM_COLUMNS,
+    PIECES,
+    canonical,
+    old_spellings,
+    stored_object,
+)
 
 _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
@@ -269,6 +276,40 @@ class Change:
     marked: Sequence[Row] = ()  # rows of which only the usage counters changed
     head_before: int = 0  # random bits of the change `seq_before`; 0 in a file
     head: int = 0  # random bits of the change `seq`; 0 in a file
+
+
+# Digests of overwritten revisions, which prevent ingest from undoing a correction.
+
+
+SHORT = 4  # hexadecimal digits of a digest after a purge
+
+COMPARED = (
+    "session event ts author kind source trust text content meta importance"
+).split()
+"""The fields whose change makes a new revision."""
+
+
+def was_overwritten(draft: Draft, digests: set[str]) -> bool:
+    """Whether a draft equals a revision that a correction has overwritten."""
+    digest = digest_of(draft)
+    return digest in digests or digest[:SHORT] in digests
+
+
+def digest_of(draft: Draft) -> str:
+    """Return a digest of the fields in `COMPARED`."""
+    return _compared_values_digest({name: getattr(draft, name) for name in COMPARED})
+
+
+def digest_of_old(old: str) -> str:
+    """Return the digest of a revision; the history may hold only the digest."""
+    revision: dict[str, object] = stored_object(old)
+    digest = revision.get("digest")
+    return digest if isinstance(digest, str) else _compared_values_digest(revision)
+
+
+def _compared_values_digest(values: Mapping[str, object]) -> str:
+    text = json.dumps([values.get(name) for name in COMPARED])
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 # All rows of one user, in a form that does not depend on the storage.

@@ -40,8 +40,7 @@ from vecall.store.results import (
     Version,
 )
 from vecall.store.rows import Change, SnapshotTag, checked_snapshot, recorded
-from vecall.store.sql import adopt
-from vecall.store.transaction import WriteJob
+from vecall.store.transaction import WriteJob, adopt
 from vecall.store.values import ItemRow, ItemState
 from vecall.store.writes import add
 from vecall.store.writes.history import RecordSnapshot, newer_is_recorded, purges

@@ -28,12 +28,12 @@ from vecall.errors import (
 from vecall.store.file.counters import TIDY, count_added, read_added
 from vecall.store.names import HIDDEN_APP, hidden_user, require_absent, require_hidden
 from vecall.store.rows import Added, names_checksum
-from vecall.store.sql import insert_many
 from vecall.store.transaction import (
     LoggedChange,
     PartitionEntry,
     ReadsAhead,
     enter,
+    insert_many,
     leave,
 )
 from vecall.store.values import NO_VALUE

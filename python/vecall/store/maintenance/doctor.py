@@ -45,7 +45,7 @@ from vecall.store.results import (
     clock_finding,
     vectors_finding,
 )
-from vecall.store.sql import active_model
+from vecall.store.transaction import active_model
 from vecall.store.values import decode_namespace
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors

@@ -50,7 +50,7 @@ from vecall.store.queries.listing import exported_memory
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
-from vecall.store.sql import active_model, adopt, fact, select_in
+from vecall.store.transaction import active_model, adopt, fact, select_in
 from vecall.store.values import PIECES, checked_vectors
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone

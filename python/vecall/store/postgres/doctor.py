@@ -37,7 +37,7 @@ from vecall.store.results import (
     clock_finding,
     vectors_finding,
 )
-from vecall.store.sql import active_model, fact
+from vecall.store.transaction import active_model, fact
 from vecall.store.writes.add import drop_digests
 from vecall.store.writes.delete import hide_what_is_gone
 from vecall.store.writes.history import count_purge, shorten_digests

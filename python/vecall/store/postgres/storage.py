@@ -67,9 +67,14 @@ from vecall.store.rows import (
     checked_snapshot,
     recorded,
 )
-from vecall.store.sql import active_model, adopt, set_fact
 from vecall.store.storage import Storage
-from vecall.store.transaction import Transaction, WriteJob
+from vecall.store.transaction import (
+    Transaction,
+    WriteJob,
+    active_model,
+    adopt,
+    set_fact,
+)
 from vecall.store.values import ItemRow, ItemState, require_counts
 from vecall.store.writes import add
 from vecall.store.writes.delete import ForgetUser

@@ -15,23 +15,21 @@ from vecall.clock import ExpiryClock
 from vecall.store.names import USERS_PART, hidden_user_under
 from vecall.store.postgres.url import use_own_names
 from vecall.store.rows import Added
-from vecall.store.sql import (
-    ACTIVE_MODEL,
-    given_rows,
-    insert_many,
-    rows_with_marks,
-    statement_among,
-    statement_with_marks,
-)
 from vecall.store.transaction import (
+    ACTIVE_MODEL,
     LoggedChange,
     PartitionEntry,
     ReadsAhead,
     Statement,
     enter,
+    given_rows,
+    insert_many,
     leave,
     read_ahead,
     retire,
+    rows_with_marks,
+    statement_among,
+    statement_with_marks,
 )
 
 # Translates the SQL of jobs and reads for PostgreSQL.

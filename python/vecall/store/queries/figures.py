@@ -20,8 +20,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
 from vecall.store.names import HIDDEN_APP, IS_KEY
 from vecall.store.queries.partition_reads import count_totals, number_of_part
-from vecall.store.sql import given_rows
-from vecall.store.transaction import Transaction, visible
+from vecall.store.transaction import Transaction, given_rows, visible
 from vecall.types import AppSummary, Filter, ListedSession, UserSummary
 
 _TIME = "coalesce(ts, created_at)"

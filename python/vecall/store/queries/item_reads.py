@@ -20,8 +20,7 @@ from typing import Any
 from vecall.errors import CorruptFileError
 from vecall.store.names import WRONG_USER
 from vecall.store.queries.partition_reads import CheckedRows
-from vecall.store.sql import select_in
-from vecall.store.transaction import Transaction
+from vecall.store.transaction import Transaction, select_in
 from vecall.store.values import (
     DAMAGED_ITEM,
     ITEM_COLUMNS,

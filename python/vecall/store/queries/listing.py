@@ -31,8 +31,7 @@ from vecall.store.rows import (
     RowWithVector,
     is_whole,
 )
-from vecall.store.sql import active_model, is_print
-from vecall.store.transaction import Transaction, visible
+from vecall.store.transaction import Transaction, active_model, is_print, visible
 from vecall.store.values import checked_item, checked_vectors, stored_object
 from vecall.types import Filter, MemoryFigures
 

@@ -13,8 +13,7 @@ from vecall.filters.rights import FULL, Rights
 from vecall.store.names import HIDDEN_APP, IS_KEY
 from vecall.store.results import ChangedRows
 from vecall.store.rows import COLUMNS, Row, RowWithVector, checksum, is_whole
-from vecall.store.sql import select_in
-from vecall.store.transaction import Transaction, visible
+from vecall.store.transaction import Transaction, select_in, visible
 from vecall.store.values import PIECES, stored_object
 from vecall.types import Condition, Filter, several
 

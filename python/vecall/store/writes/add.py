@@ -32,20 +32,18 @@ from vecall.store.rows import (
     Row,
     RowWithVector,
     text_hash,
-)
-from vecall.store.sql import (
-    given_rows,
-    in_statements,
-    insert_many,
-    require_active,
-    select_in,
+    was_overwritten,
 )
 from vecall.store.transaction import (
     ReadsAhead,
     Statement,
     Transaction,
+    given_rows,
+    in_statements,
+    insert_many,
     read_ahead,
-    was_overwritten,
+    require_active,
+    select_in,
 )
 from vecall.store.writes.delete import (
     delete_rows,

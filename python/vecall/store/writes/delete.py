@@ -26,13 +26,14 @@ from vecall.store.queries.partition_reads import (
     load_rows,
     passing_metadata,
 )
-from vecall.store.rows import Change, names_checksum, text_hash
-from vecall.store.sql import execute_in, insert_many, select_in
+from vecall.store.rows import Change, digest_of_old, names_checksum, text_hash
 from vecall.store.transaction import (
     Transaction,
     above_floor,
-    digest_of_old,
+    execute_in,
+    insert_many,
     retire,
+    select_in,
     visible,
 )
 from vecall.store.writes.items import delete_expired_items, delete_items

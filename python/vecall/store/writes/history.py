@@ -14,20 +14,22 @@ from vecall.store.names import forms_of, tombstones
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import (
     COLUMNS,
+    COMPARED,
+    SHORT,
     Change,
     Draft,
     Row,
     SnapshotTag,
     checksum,
+    digest_of_old,
     is_whole,
 )
-from vecall.store.sql import fact, select_in, set_fact
 from vecall.store.transaction import (
-    COMPARED,
-    SHORT,
     Transaction,
     above_floor,
-    digest_of_old,
+    fact,
+    select_in,
+    set_fact,
     visible,
 )
 from vecall.store.writes.delete import (

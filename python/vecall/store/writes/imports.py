@@ -27,8 +27,14 @@ from vecall.store.rows import (
     checksum,
     text_hash,
 )
-from vecall.store.sql import insert_many, require_active, set_fact
-from vecall.store.transaction import Transaction, enter, leave
+from vecall.store.transaction import (
+    Transaction,
+    enter,
+    insert_many,
+    leave,
+    require_active,
+    set_fact,
+)
 from vecall.store.values import ItemRow, item_checksum, with_checksum
 from vecall.store.writes.delete import RowToDelete, delete_partition, delete_rows
 from vecall.store.writes.items import ImportedItems

@@ -19,7 +19,8 @@ from vecall.errors import ConflictError, EmbeddingMismatchError
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, Row, RowWithVector, checksum
-from vecall.store.sql import (
+from vecall.store.transaction import (
+    Transaction,
     active_model,
     adopt,
     checked_model,
@@ -27,7 +28,6 @@ from vecall.store.sql import (
     require_active,
     set_fact,
 )
-from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter, UserJob
 
 # Stores vectors for memories that were added before the file had a model.

@@ -27,13 +27,15 @@ from vecall.store.rows import (
     names_checksum,
     passages_from,
 )
-from vecall.store.sql import given_rows, insert_many, select_in
 from vecall.store.transaction import (
     LoggedChange,
     ReadsAhead,
     Transaction,
     enter,
+    given_rows,
+    insert_many,
     leave,
+    select_in,
     visible,
 )
 from vecall.store.values import NO_VALUE, WHOLE, require_counts, stored_list

@@ -16,8 +16,7 @@ from vecall.limits import Eviction
 from vecall.ranking.options import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.queries.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
-from vecall.store.sql import select_in
-from vecall.store.transaction import Transaction, visible
+from vecall.store.transaction import Transaction, select_in, visible
 from vecall.store.writes.delete import (
     RowToDelete,
     clear_away,

@@ -16,8 +16,14 @@ from vecall.scalars import stored_float
 from vecall.store.names import hide, keys_of, part_of, tombstones
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change, Draft
-from vecall.store.sql import execute_in, fact, insert_many, select_in, set_fact
-from vecall.store.transaction import Transaction
+from vecall.store.transaction import (
+    Transaction,
+    execute_in,
+    fact,
+    insert_many,
+    select_in,
+    set_fact,
+)
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.history import ExistingRow, taken_ids
 from vecall.store.writes.partition_writer import (
