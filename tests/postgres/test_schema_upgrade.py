@@ -27,7 +27,6 @@ ALTER TABLE chg ADD COLUMN reason text;
 @pytest.fixture
 def next_version(monkeypatch):
     """Makes this process one of the version that has another step."""
-    from vecall.store.postgres import doctor
     from vecall.store.postgres import schema as module
 
     script = module._script
@@ -38,7 +37,6 @@ def next_version(monkeypatch):
 
     def become(number):
         monkeypatch.setattr(module, "NEWEST", number)
-        monkeypatch.setattr(doctor, "NEWEST", number)
         monkeypatch.setattr(
             module, "_script", lambda name: steps.get(name) or script(name)
         )

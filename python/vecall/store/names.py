@@ -186,12 +186,6 @@ def _name_digest(secret: bytes, name: str) -> str:
     return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
 
 
-def hidden_app(connection: Transaction, app: str) -> str | None:
-    """Return the prefix of digests of an app's users; None if no name is hidden."""
-    secret = _read_secret(connection)
-    return None if secret is None else _name_digest(secret, f"app {app}")
-
-
 def _hidden_end(secret: bytes, user: str) -> str:
     return _name_digest(secret, f"user {user}")
 
@@ -233,9 +227,10 @@ def part_of(connection: Transaction, app: str, user: str) -> int | None:
 
 def hidden_in_app(connection: Transaction, app: str) -> list[str]:
     """Return the digests of the names of an app's users, whose app is `HIDDEN_APP`."""
-    begin = hidden_app(connection, app)
-    if begin is None:
+    secret = _read_secret(connection)
+    if secret is None:
         return []
+    begin = _name_digest(secret, f"app {app}")
     found = connection.execute(
         "SELECT user FROM part WHERE app = ? AND user >= ? AND user < ?",
         (HIDDEN_APP, begin, begin + "g"),

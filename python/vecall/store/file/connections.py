@@ -121,9 +121,9 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
     # Python's own errors, such as "closed database", have no code.
     kind = _BY_CODE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     if kind is None:
-        return StorageError(
-            f"the file cannot be read or written: {_sqlite_message(error)}"
-        )
+        # SQLite's message names tables and files but never values.
+        said = str(error) or type(error).__name__
+        return StorageError(f"the file cannot be read or written: {said}")
     made, message = _ERRORS[kind]
     return made(message)
 
@@ -131,11 +131,6 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
 def is_io_error(error: sqlite3.Error) -> bool:
     """Whether the disk failed, during the statement or when opening the file."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _IO_CODES
-
-
-def _sqlite_message(error: sqlite3.Error) -> str:
-    """SQLite's message, which names tables and files but never values."""
-    return str(error) or type(error).__name__
 
 
 def as_typed(error: BaseException) -> BaseException:

@@ -27,7 +27,7 @@ from vecall.errors import (
     StorageError,
     StorageFullError,
 )
-from vecall.store.file import schema
+from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
     LockedConnection,
@@ -39,17 +39,6 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.counters import count_writes
-from vecall.store.file.filesystem import (
-    FileLock,
-    Reserve,
-    close_gate,
-    create_private,
-    free_bytes,
-    open_gate,
-    require_local,
-    require_plain,
-    with_resolved_folder,
-)
 
 # Stores the expiry clock of a file for the next process that opens it.
 
@@ -126,7 +115,7 @@ class Database:
         clock: Clock | None = None,
     ) -> None:
         """Open or create a file, or a database in memory; see `open_storage`."""
-        path = None if path is None else with_resolved_folder(path)
+        path = None if path is None else filesystem.with_resolved_folder(path)
         self.path = path
         self._wal = "" if path is None else f"{path}-wal"  # each write looks at it
         self.expiry_clock = ExpiryClock(clock or Clock())
@@ -138,14 +127,14 @@ class Database:
         self._min_free = min_free_bytes
         self._closed = False
         self._ended = False  # all connections are closed
-        self._gate: FileLock | None = None
+        self._gate: filesystem.FileLock | None = None
         self._pass_gate: Callable[[], AbstractContextManager[None]] = nullcontext
-        self.reserve = None if path is None else Reserve(path)
+        self.reserve = None if path is None else filesystem.Reserve(path)
         if path is not None:
-            require_plain(path)
+            filesystem.require_plain(path)
             if not allow_network_filesystem:
-                require_local(path.parent)
-            create_private(path)
+                filesystem.require_local(path.parent)
+            filesystem.create_private(path)
         self.closed_before_fork = False  # set in a child forked without connections
         self._idle: list[sqlite3.Connection] = []
         self._readers = threading.Condition()  # for _idle, _lent and _frozen
@@ -190,7 +179,7 @@ class Database:
         if self.path is None:
             schema.create_in_memory(connection)
             return
-        self._gate = open_gate(self.path)
+        self._gate = filesystem.open_gate(self.path)
         self._pass_gate = partial(self._gate.hold, _GATE_TIMEOUT_S)
         with self._pass_gate():
             self._set_up_writer()
@@ -364,7 +353,7 @@ class Database:
             needed += wal_bytes
         # The reserve is filled first: a deletion may need it.
         lacking = 0 if self.reserve is None else self.reserve.lacks(wal_bytes + size)
-        if free_bytes(self.path.parent) < needed + lacking:
+        if filesystem.free_bytes(self.path.parent) < needed + lacking:
             return False
         if lacking and self.reserve is not None:
             self.reserve.fill(lacking)
@@ -428,7 +417,7 @@ class Database:
 
     def _close_gate(self) -> None:
         if self._gate is not None:
-            close_gate(self._gate)
+            filesystem.close_gate(self._gate)
             self._gate, self._pass_gate = None, nullcontext
 
 

@@ -19,16 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vecall.errors import ConfigError, VecallError
-from vecall.store.file import schema
+from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import connect_to_read, file_bytes, storage_errors
 from vecall.store.file.database import MIN_FREE_BYTES, Database, load_checkpoint
-from vecall.store.file.filesystem import (
-    MAGIC,
-    SnapshotFolder,
-    free_bytes,
-    require_local,
-    require_plain,
-)
 from vecall.store.names import HIDDEN_APP, UserNames, names_of_user, partition_names
 from vecall.store.queries.figures import count_again, miscounted, said, totals
 from vecall.store.queries.item_reads import checked_items
@@ -81,7 +74,10 @@ def examine(path: Path) -> list[Finding]:
 
 
 def _environment_findings(path: Path) -> Iterator[Finding]:
-    for check in (require_plain, lambda file: require_local(file.parent)):
+    for check in (
+        filesystem.require_plain,
+        lambda file: filesystem.require_local(file.parent),
+    ):
         try:
             check(path)
         except VecallError as error:
@@ -95,7 +91,7 @@ def _environment_findings(path: Path) -> Iterator[Finding]:
         yield Finding("warning", "permissions", advice)
     else:
         yield Finding("ok", "permissions", f"{mode:o}")
-    free = free_bytes(path.parent)
+    free = filesystem.free_bytes(path.parent)
     short = free < MIN_FREE_BYTES
     message = f"{free // 2**20} MiB free" + ("; adds are refused" if short else "")
     yield Finding("warning" if short else "ok", "disk", message)
@@ -167,7 +163,7 @@ def _counts(connection: sqlite3.Connection) -> Finding:
 
 
 def _snapshots(path: Path) -> Iterator[Finding]:
-    folder = SnapshotFolder(path)
+    folder = filesystem.SnapshotFolder(path)
     sizes = folder.sizes()
     left = [name for name in sizes if not name.endswith(".vs")]
     if left:
@@ -236,7 +232,7 @@ def repair(path: Path) -> list[str]:
                 done.append(f"{said(wrong)} were counted again")
     finally:
         database.close()
-    unfinished = SnapshotFolder(path).clear(unfinished_only=True)
+    unfinished = filesystem.SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
         done.append(f"{unfinished} unfinished snapshot files were removed")
     if rights_of_others(path.stat()):
@@ -266,7 +262,7 @@ def file_facts(path: Path) -> dict[str, Any]:
         CorruptFileError: The file is damaged.
         StorageError: The file cannot be read.
     """
-    require_plain(path)
+    filesystem.require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         version = schema.check_origin(connection)
         counts: dict[str, Any] = {}
@@ -287,14 +283,14 @@ def file_facts(path: Path) -> dict[str, Any]:
         **counts,
         "file_bytes": file_bytes(path),
         "wal_bytes": file_bytes(path.with_name(path.name + "-wal")),
-        "snapshot_bytes": SnapshotFolder(path).nbytes(),
+        "snapshot_bytes": filesystem.SnapshotFolder(path).nbytes(),
         "model": None if model is None else model.name,
     }
 
 
 def names_in_file(path: Path, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does; change nothing."""
-    require_plain(path)
+    filesystem.require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         if not schema.check_origin(connection):
             return UserNames([], [], [])
@@ -350,7 +346,9 @@ def traces_in_file(
     found += dict.fromkeys(_in_unused(path, name.encode()))
     for file in sorted(path.with_name(path.name + ".snap").glob("*")):
         # A snapshot holds numbers and hashes; an equal sequence of bytes is chance.
-        if file.is_file() and not (text := file.read_bytes()).startswith(MAGIC):
+        if file.is_file() and not (text := file.read_bytes()).startswith(
+            filesystem.MAGIC
+        ):
             found += [(file, "no snapshot")] * (name.encode() in text)
     return found
 

@@ -27,7 +27,7 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
-from vecall.store.file import schema
+from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     as_vecall_error,
     connect,
@@ -35,15 +35,6 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.database import Database, begun, save_checkpoint
-from vecall.store.file.filesystem import (
-    SnapshotFolder,
-    create_private,
-    free_bytes,
-    is_locked_here,
-    require_new,
-    require_plain,
-    with_resolved_folder,
-)
 from vecall.store.names import copy_secret, partition_names
 from vecall.store.queries.item_reads import items_by_number, state_of
 from vecall.store.queries.listing import exported_memory
@@ -91,7 +82,7 @@ def recover(path: Path, target: Path) -> Salvage:
         ConfigError: The new file exists already.
         CorruptFileError: The file has views or triggers, which must not run.
     """
-    require_new(target)
+    filesystem.require_new(target)
     with closing(connect_to_read(path)) as connection:
         with suppress(sqlite3.Error, ValueError):
             schema.require_plain_tables(connection)
@@ -311,11 +302,11 @@ def copy_state(source: sqlite3.Connection, target: Path) -> None:
     ConfigError: the target exists, or its folder does not. StorageFullError: the disk
     has no room for the copy.
     """
-    require_new(target)
+    filesystem.require_new(target)
     query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
     _require_room(target.parent, source.execute(query).fetchone()[0])
     passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
-    create_private(passing)
+    filesystem.create_private(passing)
     try:
         with storage_errors, closing(connect(passing)) as copy:
             source.backup(copy)
@@ -358,7 +349,7 @@ def purge(database: Database) -> int:
             hide_what_is_gone(connection, database.expiry_clock.wall())
         connection.execute("VACUUM")
         if database.path is not None:
-            folder = SnapshotFolder(database.path)
+            folder = filesystem.SnapshotFolder(database.path)
             before += folder.nbytes()
             folder.clear()
             _empty_log(connection)
@@ -386,7 +377,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
 
 
 def _require_room(folder: Path, size: int) -> None:
-    if free_bytes(folder) < size:
+    if filesystem.free_bytes(folder) < size:
         msg = f"the disk has no room for {size} bytes more; nothing was written"
         raise StorageFullError(msg)
 
@@ -530,7 +521,7 @@ def _moment() -> str:
 
 
 def _short_id(path: Path) -> str:
-    require_plain(path)
+    filesystem.require_plain(path)
     with storage_errors, closing(connect_to_read(path)) as connection:
         _require_memories(connection)
         return str(fact(connection, "uuid"))[:8]
@@ -587,7 +578,7 @@ def restore_backup(
     if not backup.exists():
         msg = "backup: there is no such file"
         raise ConfigError(msg)
-    target = with_resolved_folder(target)
+    target = filesystem.with_resolved_folder(target)
     if target.exists():
         if backup.samefile(target):
             msg = "target: is the backup itself"
@@ -596,9 +587,9 @@ def restore_backup(
             msg = "target: exists; with --replace it is kept aside"
             raise ConfigError(msg)
         _drop_second_names(target)
-        require_plain(target)
+        filesystem.require_plain(target)
     else:
-        require_new(target)
+        filesystem.require_new(target)
     passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
     with _temporary(passing):
         with storage_errors, closing(connect_to_read(backup)) as connection:
@@ -611,7 +602,7 @@ def restore_backup(
 def _put(passing: Path, target: Path) -> Path | None:
     """Give a file another's name; return where the other one is kept."""
     if not target.exists():
-        require_new(target)
+        filesystem.require_new(target)
         replace(passing, target)
         sync_folder(target.parent)
         return None
@@ -629,7 +620,7 @@ def _put(passing: Path, target: Path) -> Path | None:
         except OSError as error:
             msg = f"target: cannot be replaced: {error.strerror}"
             raise StorageError(msg) from error
-    SnapshotFolder(target).clear()
+    filesystem.SnapshotFolder(target).clear()
     sync_folder(target.parent)
     return aside
 
@@ -637,7 +628,7 @@ def _put(passing: Path, target: Path) -> Path | None:
 @contextmanager
 def _unused(path: Path) -> Iterator[None]:
     """Write the log of a file into it, and keep others from opening it in the block."""
-    if is_locked_here(path):
+    if filesystem.is_locked_here(path):
         raise BusyError(_IN_USE)
     with _locked(path) as file:
         head = os.read(file, 20)

@@ -14,18 +14,8 @@ from psycopg import sql
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
+from vecall.store.postgres import schema
 from vecall.store.postgres.claims import reading_all_users
-from vecall.store.postgres.schema import (
-    NEWEST,
-    catalog_digests,
-    changed_definitions,
-    group_faults,
-    require_member,
-    require_schema,
-    require_server,
-    role_faults,
-    table_faults,
-)
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
 from vecall.store.postgres.url import DatabaseUrl, database_errors
 from vecall.store.queries.figures import miscounted, said
@@ -96,8 +86,8 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         prepare_connection(opened)
         findings = list(_server(opened, url))
         try:
-            require_member(opened)
-            number = require_schema(opened, url.schema)
+            schema.require_member(opened)
+            number = schema.require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
@@ -115,7 +105,7 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
 
 def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
-        require_server(connection)
+        schema.require_server(connection)
         number = connection.info.server_version
         yield Finding(
             "ok", "server", f"PostgreSQL {number // 10_000}.{number % 10_000}"
@@ -233,17 +223,21 @@ def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding
 
 
 def _schema(number: int) -> Finding:
-    if number == NEWEST:
+    if number == schema.NEWEST:
         return Finding("ok", "schema", "the newest")
-    message = f"{number} of {NEWEST}; run `vecall pg migrate URL` when it suits"
+    message = f"{number} of {schema.NEWEST}; run `vecall pg migrate URL` when it suits"
     return Finding("note", "schema", message)
 
 
 def _rights_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     for about, faults, well in (
-        ("role", role_faults(connection, url.schema), "limited to one user at a time"),
-        ("roles", group_faults(connection), "none logs in"),
-        ("policies", table_faults(connection, url.schema), "hold users apart"),
+        (
+            "role",
+            schema.role_faults(connection, url.schema),
+            "limited to one user at a time",
+        ),
+        ("roles", schema.group_faults(connection), "none logs in"),
+        ("policies", schema.table_faults(connection, url.schema), "hold users apart"),
     ):
         for fault in faults:
             yield Finding("error", about, fault)
@@ -262,7 +256,9 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
     if found is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
-    changed = changed_definitions(catalog_digests(connection, url.schema), found[0])
+    changed = schema.changed_definitions(
+        schema.catalog_digests(connection, url.schema), found[0]
+    )
     if changed:
         message = f"not as the last migration made them: {', '.join(changed)}"
         yield Finding("warning", "tables", message)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -233,11 +233,6 @@ def catalog_digests(connection: Connection, schema: str) -> dict[str, str]:
     }
 
 
-def stored_digests(digests: dict[str, str]) -> str:
-    """Return digests as `meta` stores them."""
-    return json.dumps(digests, separators=(",", ":"), sort_keys=True)
-
-
 def changed_definitions(now: dict[str, str], stored: str) -> list[str]:
     """Return the tables and functions that differ from those of the last migration."""
     then: dict[str, str] = json.loads(stored)
@@ -294,16 +289,10 @@ def _create_roles_and_schema(
     with connection.transaction():
         _lock(connection)
         _create_roles(connection, login)
-        connection.execute(
-            sql.SQL("CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner").format(
-                sql.Identifier(url.schema)
-            )
-        )
-        connection.execute(
-            sql.SQL(
-                "GRANT USAGE ON SCHEMA {} TO vecall_app, vecall_keeper, vecall_reader"
-            ).format(sql.Identifier(url.schema))
-        )
+        create = "CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner"
+        _execute(connection, create, url.schema)
+        use = "GRANT USAGE ON SCHEMA {} TO vecall_app, vecall_keeper, vecall_reader"
+        _execute(connection, use, url.schema)
 
 
 def migrate(url: DatabaseUrl) -> int:
@@ -322,6 +311,19 @@ def migrate(url: DatabaseUrl) -> int:
             count = partial(_count_users, connection, url, after)
             after = _until_locked(count)
         return before
+
+
+def _execute(connection: Connection, text: LiteralString, *names: str) -> None:
+    """Execute a statement with names in place of its braces."""
+    connection.execute(sql.SQL(text).format(*map(sql.Identifier, names)))
+
+
+def _set_fact(connection: Connection, key: str, value: str) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (%s, %s) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )
 
 
 def _until_locked(step: Callable[[], _T]) -> _T:
@@ -365,19 +367,11 @@ def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
                 "analysis": ANALYSIS_VERSION,
             }
             for fact in facts.items():
-                connection.execute(
-                    "INSERT INTO meta (key, value) VALUES (%s, %s)", fact
-                )
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('schema', %s) "
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (str(NEWEST),),
-        )
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('catalog', %s) "
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (stored_digests(catalog_digests(connection, url.schema)),),
-        )
+                _set_fact(connection, *fact)
+        _set_fact(connection, "schema", str(NEWEST))
+        digests = catalog_digests(connection, url.schema)
+        stored = json.dumps(digests, separators=(",", ":"), sort_keys=True)
+        _set_fact(connection, "catalog", stored)
         return before
 
 
@@ -419,10 +413,9 @@ def _grant_vacuum(connection: Connection, schema: str) -> None:
         (schema,),
     ).fetchall()
     for (name,) in own:
+        table = sql.Identifier(schema, name)
         connection.execute(
-            sql.SQL("GRANT MAINTAIN ON {} TO vecall_keeper").format(
-                sql.Identifier(schema, name)
-            )
+            sql.SQL("GRANT MAINTAIN ON {} TO vecall_keeper").format(table)
         )
 
 
@@ -488,24 +481,20 @@ def _create_roles(connection: Connection, login: str | None) -> None:
             (role,),
         ).fetchone()
         if found is None:
-            connection.execute(
-                sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role))
-            )
+            _execute(connection, "CREATE ROLE {} NOLOGIN", role)
         elif found[0]:
             msg = f"path: the role {role} must not log in, nor pass row-level security"
             raise ConfigError(msg)
-    if connection.info.server_version >= 160_000:
-        me = sql.SQL("GRANT vecall_owner TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
-    else:
-        me = sql.SQL("GRANT vecall_owner TO CURRENT_USER")
-    connection.execute(me)
+    how = " WITH INHERIT FALSE, SET TRUE"
+    if connection.info.server_version < 160_000:
+        how = ""
+    connection.execute(f"GRANT vecall_owner TO CURRENT_USER{how}".encode())
     if login is not None:
         _grant_login(connection, login)
 
 
 def _grant_login(connection: Connection, login: str) -> None:
     """Let a role act as `vecall_app`, and become `vecall_keeper`."""
-    name = sql.Identifier(login)
     found = connection.execute(
         "SELECT 1 FROM pg_roles WHERE rolname = %s", (login,)
     ).fetchone()
@@ -518,12 +507,10 @@ def _grant_login(connection: Connection, login: str) -> None:
     # Only the rights of vecall_app come by themselves: with those of the keeper, the
     # role would see all users.
     for role in ("vecall_app", "vecall_keeper", "vecall_reader"):
-        inherits = "TRUE" if role == "vecall_app" else "FALSE"
-        connection.execute(
-            sql.SQL(f"GRANT {{}} TO {{}} WITH INHERIT {inherits}, SET TRUE").format(
-                sql.Identifier(role), name
-            )
-        )
+        grant = "GRANT {} TO {} WITH INHERIT FALSE, SET TRUE"
+        if role == "vecall_app":
+            grant = "GRANT {} TO {} WITH INHERIT TRUE, SET TRUE"
+        _execute(connection, grant, role, login)
 
 
 def _grant_login_of_15(connection: Connection, login: str) -> None:
@@ -543,8 +530,4 @@ def _grant_login_of_15(connection: Connection, login: str) -> None:
     ).fetchone():
         connection.execute(f"CREATE ROLE {BEHIND} NOLOGIN NOINHERIT".encode())
     connection.execute(f"GRANT vecall_keeper, vecall_reader TO {BEHIND}".encode())
-    connection.execute(
-        sql.SQL("GRANT vecall_app, {} TO {}").format(
-            sql.Identifier(BEHIND), sql.Identifier(login)
-        )
-    )
+    _execute(connection, "GRANT vecall_app, {} TO {}", BEHIND, login)

@@ -25,24 +25,9 @@ from vecall.store.maintenance.doctor import (
     number_of_user,
 )
 from vecall.store.names import HIDDEN_APP, WRONG_USER, UserNames, names_of_user, part_of
-from vecall.store.postgres.claims import (
-    ClockFollower,
-    PostgresClaims,
-    ServerClock,
-    ServerExpiryClock,
-    VersionChecker,
-    reading_all_users,
-    time_of,
-)
+from vecall.store.postgres import claims, schema
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.doctor import PostgresMaintenance
-from vecall.store.postgres.schema import (
-    may_become_keeper,
-    require_member,
-    require_rights,
-    require_schema,
-    require_server,
-)
 from vecall.store.postgres.transaction import (
     NotSentError,
     PostgresTransaction,
@@ -282,9 +267,9 @@ class PostgresStorage:
         self._secret = b""
         self._role = "vecall_reader" if read_only else "vecall_app"
         self._sees_all = True
-        followed = ServerClock()
+        followed = claims.ServerClock()
         self._check(followed)
-        expiry_clock: ExpiryClock = ServerExpiryClock(followed)
+        expiry_clock: ExpiryClock = claims.ServerExpiryClock(followed)
         if clock is not None:
             expiry_clock = ExpiryClock(clock)
         self.expiry_clock = expiry_clock
@@ -294,18 +279,20 @@ class PostgresStorage:
         expiry_clock.advance_to(ClockCheckpoint.parse(facts.get("clock")))
         self._save_clock()
         self._writers = Writers(connections, expiry_clock, self._secret)
-        self._checker = VersionChecker(connections, max_staleness)
+        self._checker = claims.VersionChecker(connections, max_staleness)
         self.maintenance = PostgresMaintenance(
             self._reading, self._begin_altering, self._connections.vacuum
         )
-        self.claims: PostgresClaims | None = PostgresClaims(self._claiming, self.submit)
+        self.claims: claims.PostgresClaims | None = claims.PostgresClaims(
+            self._claiming, self.submit
+        )
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
             connections, self._reading, self.submit
         )
-        self._follower: ClockFollower | None = None
-        if isinstance(expiry_clock, ServerExpiryClock):
+        self._follower: claims.ClockFollower | None = None
+        if isinstance(expiry_clock, claims.ServerExpiryClock):
             own = weakref.WeakMethod(self._save_clock)
-            self._follower = ClockFollower(
+            self._follower = claims.ClockFollower(
                 partial(connections.transaction, keeper=False, role=self._role),
                 followed,
                 expiry_clock,
@@ -473,17 +460,17 @@ class PostgresStorage:
             if known is None or known.now + least < mark.now:
                 set_fact(transaction, "clock", str(mark))
 
-    def _check(self, clock: ServerClock) -> None:
+    def _check(self, clock: claims.ServerClock) -> None:
         """Check the server, the schema and rights, and set a clock."""
         with database_errors(), self._connections.connect() as connection:
-            require_server(connection)
-            schema = self._connections.url.schema
-            require_member(connection, self._role)
-            require_schema(connection, schema)
-            require_rights(connection, schema, self._role)
+            schema.require_server(connection)
+            name = self._connections.url.schema
+            schema.require_member(connection, self._role)
+            schema.require_schema(connection, name)
+            schema.require_rights(connection, name, self._role)
             has_keeper = self._connections.url.keeper is not None
-            self._sees_all = has_keeper or may_become_keeper(connection)
-            clock.measure(time_of(connection))
+            self._sees_all = has_keeper or schema.may_become_keeper(connection)
+            clock.measure(claims.time_of(connection))
 
     def _database_facts(self) -> dict[str, str]:
         with database_errors(), self._reading() as transaction:
@@ -519,7 +506,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 def names_in_database(url: str, user: str, app: str | None) -> UserNames:
     """Return the partitions of a user, as `names_of_user` does."""
-    with reading_all_users(parse_url(url)) as reading:
+    with claims.reading_all_users(parse_url(url)) as reading:
         return names_of_user(reading, user, app)
 
 
@@ -538,7 +525,7 @@ def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[s
 
     Rows with one of the numbers of partitions `parts` are told, too.
     """
-    with reading_all_users(parse_url(url)) as reading:
+    with claims.reading_all_users(parse_url(url)) as reading:
         return list(_places(reading.connection, name, parts))
 
 

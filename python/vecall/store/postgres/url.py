@@ -37,8 +37,7 @@ _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 # among several hosts.
 _PARTS = re.compile(
     r"(?P<scheme>[a-z]+)://(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
-    r"(\?(?P<query>[^#]*))?(#(?P<fragment>.*))?",
-    re.DOTALL,
+    r"(\?(?P<query>[^#]*))?#?"
 )
 
 
@@ -47,7 +46,6 @@ class _Parts(NamedTuple):
     netloc: str
     path: str
     query: str
-    fragment: str
 
 
 def _split_url(url: str) -> _Parts:
@@ -118,7 +116,6 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         options = _options(parts.query)
         hosts = _hosts_of_url(parts.netloc, dict(options))
         _require_ports(parts.netloc)
-        _require_no_fragment(parts.fragment)
     except ValueError:
         msg = "path: the URL of the database is malformed"
         raise ConfigError(msg) from None
@@ -161,12 +158,6 @@ def _keeper_conninfo(url: str) -> str:
         )
         raise ConfigError(msg)
     return parse_url(url).conninfo
-
-
-def _require_no_fragment(fragment: str) -> None:
-    if fragment:
-        msg = "fragment"
-        raise ValueError(msg)
 
 
 def _decode_option(option: str) -> tuple[str, str]:

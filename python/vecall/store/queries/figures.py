@@ -19,7 +19,7 @@ from vecall.filters.metadata import EVERY
 from vecall.filters.rights import FULL, Rights
 from vecall.limits import APP_WIDE
 from vecall.store.names import HIDDEN_APP, IS_KEY
-from vecall.store.queries.partition_reads import count_totals, number_of_part
+from vecall.store.queries.partition_reads import TOTALS, count_totals, number_of_part
 from vecall.store.transaction import Transaction, given_rows, visible
 from vecall.types import AppSummary, Filter, ListedSession, UserSummary
 
@@ -174,11 +174,7 @@ def totals(connection: Transaction) -> dict[str, int]:
         f"sum(docs), sum({own} bytes END) FROM fig WHERE part = 0",
         (HIDDEN_APP,) * 4,
     ).fetchone()
-    names = (
-        "users sessions memories embedded deleted_ids archived quarantined "
-        "waiting_turns items text_bytes"
-    ).split()
-    return {name: int(value or 0) for name, value in zip(names, counted, strict=True)}
+    return {name: int(value or 0) for name, value in zip(TOTALS, counted, strict=True)}
 
 
 _NEWEST = (

@@ -274,8 +274,9 @@ def _of_one(
     ):
         old = stored_object(text)
         if "digest" not in old:
-            was = "quarantined" if _was_held(old) else "overwritten"
-            past.append(RevisionRow(_as_it_was(now, old), was, at, operation, None))
+            was = "overwritten" if old.get("state") != "quarantined" else old["state"]
+            known = {name: value for name, value in old.items() if name in Row._fields}
+            past.append(RevisionRow(now._replace(**known), was, at, operation, None))
     by = connection.execute(
         "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
     ).fetchone()
@@ -283,15 +284,6 @@ def _of_one(
     if other is not None and is_hidden(other):
         other = None  # deleted, and a purge replaced its id by a digest
     return [*past, RevisionRow(now, state, at, why, other)]
-
-
-def _was_held(old: dict[str, Any]) -> bool:
-    return old.get("state") == "quarantined"
-
-
-def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
-    known = {name: value for name, value in old.items() if name in Row._fields}
-    return now._replace(**known)
 
 
 def old_sessions(
@@ -492,17 +484,15 @@ def free_lines(
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
             held.add(values["id"])
-        elif kind == "told" and _is_held(values):
+        elif kind == "told" and "quarantined" in stored_object(
+            values.get("event", "{}")
+        ):
             continue
         elif kind != "hist" or not (
             values["id"] in held
             or stored_object(values["old"]).get("state") == "quarantined"
         ):
             yield kind, values
-
-
-def _is_held(turn: Mapping[str, Any]) -> bool:
-    return "quarantined" in stored_object(turn.get("event", "{}"))
 
 
 def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
@@ -547,7 +537,10 @@ def read_partition(
         table: _partition_table_rows(connection, table, names.part) for table in TABLES
     }
     _require_whole(connection, current, tables)
-    tables["item"] = [_without_checksum(row) for row in tables["item"]]
+    tables["item"] = [
+        (*row[:8], None if row[8] is None else row[8][:-4], row[9])  # vectors alone
+        for row in tables["item"]
+    ]
     return PartitionCopy(current, tables, expiry_now)
 
 
@@ -580,12 +573,6 @@ def _require_whole(
     for rid, *values in tables["item"]:
         checked_item((high | rid, *values[:7]), values[-1])
         checked_vectors(high | rid, values[7], dim)
-
-
-def _without_checksum(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row of an item with its vectors as float32 alone."""
-    vecs = row[8]
-    return (*row[:8], None if vecs is None else vecs[:-4], row[9])
 
 
 _DAMAGED = "a memory fails its checks; `vecall doctor` says more"

@@ -271,6 +271,13 @@ def changed_users(
     return [(app, user) for app, user in connection.execute(query, (since, since))]
 
 
+TOTALS = (
+    "users sessions memories embedded deleted_ids archived quarantined "
+    "waiting_turns items text_bytes"
+).split()
+"""The names of the totals."""
+
+
 def count_totals(
     connection: Transaction, *, waiting: bool = True, items: bool = True
 ) -> dict[str, int]:
@@ -300,19 +307,9 @@ def count_totals(
         ),
         (HIDDEN_APP, *([PIECES] if items else [])),
     )
-    rows, bare, sessions, deleted, archived, held, turns, documents = counted.fetchone()
-    return {
-        "users": partitions,
-        "sessions": sessions,
-        "memories": memories,
-        "embedded": rows - bare,
-        "deleted_ids": deleted,
-        "archived": archived,
-        "quarantined": held,
-        "waiting_turns": turns,
-        "items": documents,
-        "text_bytes": text_bytes,
-    }
+    rows, bare, sessions, *others = counted.fetchone()
+    found = (partitions, sessions, memories, rows - bare, *others, text_bytes)
+    return dict(zip(TOTALS, found, strict=True))
 
 
 # Finds rows by labels and custom_metadata, which the engine does not store.
@@ -394,14 +391,14 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
         if names := several(getattr(wanted_labels, name)):
             condition += f" AND {name} IN ({', '.join('?' * len(names))})"
             values += names
-    if names := several(wanted_labels.not_kind):
-        marks = ", ".join("?" * len(names))
-        condition += f" AND (kind IS NULL OR kind NOT IN ({marks}))"
-        values += names
-    if names := several(wanted_labels.not_session_id):
-        marks = ", ".join("?" * len(names))
-        condition += f" AND (session IS NULL OR session NOT IN ({marks}))"
-        values += names
+    for name, excluded in (
+        ("kind", several(wanted_labels.not_kind)),
+        ("session", several(wanted_labels.not_session_id)),
+    ):
+        if excluded:
+            marks = ", ".join("?" * len(excluded))
+            condition += f" AND ({name} IS NULL OR {name} NOT IN ({marks}))"
+            values += excluded
     for name, prefixes in (
         ("session", several(wanted_labels.session_prefix)),
         ("kind", several(wanted_labels.kind_prefix)),

@@ -45,30 +45,11 @@ from vecall.store.transaction import (
     require_active,
     select_in,
 )
+from vecall.store.writes import history
 from vecall.store.writes.delete import (
     delete_rows,
     delete_stale_passages,
     rows_of_session,
-)
-from vecall.store.writes.history import (
-    ANY_CORRECTED,
-    NONE,
-    REST,
-    STORED,
-    Away,
-    ExistingRow,
-    append_history,
-    changed_turns,
-    corrected,
-    expiry,
-    find_stored,
-    is_noop,
-    leave_out_deleted,
-    rest,
-    row_merged,
-    row_of,
-    same_content,
-    set_aside,
 )
 from vecall.store.writes.partition_writer import (
     NEXT_VECTORS,
@@ -249,7 +230,7 @@ class AddMemories(UserJob):
     # history.
     rights: Rights = FULL
     # Set by `run`: why drafts are not stored, by id.
-    left_out: dict[str, Away] = field(default_factory=dict)
+    left_out: dict[str, history.Away] = field(default_factory=dict)
     # Set by `run`: the corrected memory as this job leaves it.
     edited: Row | None = None
     folded: int = 0  # set by `run`: how many memories it archived for `fold`
@@ -284,20 +265,20 @@ class AddMemories(UserJob):
         if folded is None:
             return partition.changed()
         drafts = dict(zip(map(_ID, self.drafts), self.drafts, strict=True))
-        self.left_out, back = leave_out_deleted(
+        self.left_out, back = history.leave_out_deleted(
             partition, drafts, keys, self.restore, self.again
         )
-        stored = find_stored(partition, list(drafts))
-        hidden = NONE
+        stored = history.find_stored(partition, list(drafts))
+        hidden = history.NONE
         if self.rights is not FULL:
             how = (self.rights, self.edit, self.restore)
-            hidden = set_aside(partition, drafts, stored, *how)
+            hidden = history.set_aside(partition, drafts, stored, *how)
             self.left_out |= dict.fromkeys(hidden.taken, "taken")
         outdated = set(hidden.same)
         if stored or self.edit:
             self._check_versions(partition, stored)
             outdated |= self._leave_out(partition, drafts, stored)
-        back |= hidden.replaced.keys() | changed_turns(drafts, stored)
+        back |= hidden.replaced.keys() | history.changed_turns(drafts, stored)
         changed = back - outdated
         removed = list(hidden.deleted)
         if not self.edit and (changed or self.replace is not None):
@@ -329,8 +310,8 @@ class AddMemories(UserJob):
             yield from key_reads(part, self.key)
         ids = list(dict.fromkeys(draft.id for draft in self.drafts))
         yield from tombstone_reads(connection, part, ids)
-        yield from in_statements(connection, STORED, [part], ids)
-        yield ANY_CORRECTED, (part,)
+        yield from in_statements(connection, history.STORED, [part], ids)
+        yield history.ANY_CORRECTED, (part,)
         for draft in self.drafts:
             if draft.ordered:
                 yield LAST_POSITION, (part, draft.session)
@@ -346,7 +327,7 @@ class AddMemories(UserJob):
         return size
 
     def _check_versions(
-        self, partition: PartitionWriter, stored: dict[str, ExistingRow]
+        self, partition: PartitionWriter, stored: dict[str, history.ExistingRow]
     ) -> None:
         """Raise ConflictError unless the memories are as the caller last saw them."""
         now = partition.expiry_now
@@ -370,7 +351,7 @@ class AddMemories(UserJob):
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
-        stored: dict[str, ExistingRow],
+        stored: dict[str, history.ExistingRow],
     ) -> set[str]:
         """Drop expired turns and report drafts that a correction has overwritten."""
         if self.edit:
@@ -382,7 +363,7 @@ class AddMemories(UserJob):
                     raise NotFoundError(msg)
         if self.edit or self.restore:
             return set()
-        old = corrected(partition.connection, partition.id, list(stored))
+        old = history.corrected(partition.connection, partition.id, list(stored))
         for id_, known in stored.items():
             # An expired turn counts as deleted before a sweep deletes it.
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
@@ -444,7 +425,7 @@ class AddMemories(UserJob):
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
-        stored: dict[str, ExistingRow],
+        stored: dict[str, history.ExistingRow],
         places: Places,
         hidden: Collection[str] = (),
     ) -> list[tuple[Draft, RowWithVector]]:
@@ -466,12 +447,12 @@ class AddMemories(UserJob):
             keeps = draft.ordered or was is not None
             if pos is None and keeps and known.row.session == draft.session:
                 pos = places.moved.get(id_, known.row.pos)
-            expires_at = expiry(draft, was, partition.expiry_now, self.ttl)
+            expires_at = history.expiry(draft, was, partition.expiry_now, self.ttl)
             back = known.state == "archived" and (
                 self.restore or (draft.passage_of or id_) in returning
             )
-            if back or not is_noop(draft, known, expires_at, exact=self.edit):
-                if known.state == "live" and same_content(draft, known):
+            if back or not history.is_noop(draft, known, expires_at, exact=self.edit):
+                if known.state == "live" and history.same_content(draft, known):
                     draft.quarantined = False  # it was released
                 row = self._update(
                     partition, draft, known, pos, expires_at, hidden=was is None
@@ -480,7 +461,7 @@ class AddMemories(UserJob):
                 self.edited = row.row
             elif self.edit:
                 self.edited = known.row
-        columns = f"mem ({COLUMNS}, {REST}, state)"
+        columns = f"mem ({COLUMNS}, {history.REST}, state)"
         insert_many(partition.connection, columns, inserts)
         return put
 
@@ -494,10 +475,10 @@ class AddMemories(UserJob):
         """Return a new row, which a later `inserts` statement writes."""
         live, size = int(not draft.quarantined), len(draft.text.encode())
         rid = partition.change(0, "u", live=live, size=size * live)
-        expires_at = expiry(draft, None, partition.expiry_now, self.ttl)
-        row = row_of(draft, rid, pos, partition.now, expires_at)
+        expires_at = history.expiry(draft, None, partition.expiry_now, self.ttl)
+        row = history.row_of(draft, rid, pos, partition.now, expires_at)
         state = "quarantined" if draft.quarantined else "live"
-        more = rest(partition, row, draft, draft.vec, self.model)
+        more = history.rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
         times = row.created_at, row.updated_at or row.created_at, row.ts
         added = partition.added = partition.added or Added()
@@ -508,7 +489,7 @@ class AddMemories(UserJob):
         self,
         partition: PartitionWriter,
         draft: Draft,
-        old: ExistingRow,
+        old: history.ExistingRow,
         pos: float | None,
         expires_at: float | None,
         *,
@@ -518,25 +499,25 @@ class AddMemories(UserJob):
         size = len(draft.text.encode()) * live - len(old.row.text.encode()) * was
         partition.change(old.row.rid, "u", live=live - was, size=size)
         operation = "edit" if self.edit else "update"
-        append_history(partition, draft, old, operation, self.revision_ttl)
+        history.append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
         is_same = (draft.author, draft.text) == (old.row.author, old.row.text)
         if is_same and not draft.has_own_vector and self._keeps(draft, old):
             vec, model = old.vec, old.model
         now = partition.after(old.row.updated_at)
         if hidden:
-            row = row_of(draft, old.row.rid, pos, now, expires_at)
+            row = history.row_of(draft, old.row.rid, pos, now, expires_at)
         else:
-            row = row_merged(draft, old, pos, now, expires_at)
+            row = history.row_merged(draft, old, pos, now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
-        names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
+        names = COLUMNS.replace("rid, ", "", 1) + ", " + history.REST
         partition.connection.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
             "WHERE rid = ?",
             (
                 *row[1:],
-                *rest(partition, row, draft, vec, model),
+                *history.rest(partition, row, draft, vec, model),
                 "live" if live else "quarantined",
                 old.row.rid,
             ),
@@ -548,7 +529,7 @@ class AddMemories(UserJob):
             )
         return RowWithVector(row, vec, model)
 
-    def _keeps(self, draft: Draft, old: ExistingRow) -> bool:
+    def _keeps(self, draft: Draft, old: history.ExistingRow) -> bool:
         """Whether a memory whose text does not change keeps its vector.
 
         A vector of the caller's is not replaced by one of another memory's equal text.
@@ -561,7 +542,7 @@ class AddMemories(UserJob):
 
 
 def _returning_turns(
-    drafts: Mapping[str, Draft], stored: Mapping[str, ExistingRow]
+    drafts: Mapping[str, Draft], stored: Mapping[str, history.ExistingRow]
 ) -> set[str]:
     """Return the turns whose archived passages become live: a passage has changed."""
     if all(row.state != "archived" for row in stored.values()):
@@ -569,7 +550,7 @@ def _returning_turns(
     return {
         draft.passage_of or id_
         for id_, draft in drafts.items()
-        if id_ not in stored or not same_content(draft, stored[id_])
+        if id_ not in stored or not history.same_content(draft, stored[id_])
     }
 
 
@@ -633,7 +614,7 @@ def existing_in(
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
-    known.corrected = corrected(connection, part, ids)
+    known.corrected = history.corrected(connection, part, ids)
     said = zip(ids, asked.texts, strict=True)
     new = [text for id_, text in said if known.texts.get(id_) != text]
     texts = asked.texts if asks_all else new
@@ -650,7 +631,7 @@ def first_reads(
         yield from key_reads(part, asked.key)
     yield from tombstone_reads(connection, part, asked.ids)
     yield from in_statements(connection, _OF_IDS, [part], asked.ids)
-    yield ANY_CORRECTED, (part,)
+    yield history.ANY_CORRECTED, (part,)
     yield from _same_texts(connection, part, asked.texts)
 
 

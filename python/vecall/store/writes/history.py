@@ -228,10 +228,6 @@ class MergeMemories(UserJob):
 # Puts snapshots on record, and invalidates all records on a purge.
 
 
-def _no_snapshot_header(_: Transaction) -> bytes:
-    return b""
-
-
 @dataclass(slots=True)
 class RecordSnapshot(UserJob):
     """Puts a new snapshot on record."""
@@ -240,7 +236,7 @@ class RecordSnapshot(UserJob):
     tag: SnapshotTag  # the state of the partition when the snapshot was taken
     purges: int  # the purge count when the snapshot was taken
     # Reads the first bytes of the snapshot that is in place.
-    header: Callable[[Transaction], bytes] = _no_snapshot_header
+    header: Callable[[Transaction], bytes] = lambda _: b""
     # Set by `run`: whether it is on record. If not, the partition was replaced, its
     # history went back, the snapshot may contain purged data, or one that is at least
     # as new is on record.
