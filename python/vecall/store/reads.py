@@ -13,13 +13,7 @@ from vecall.store.queries import figures, item_reads, listing, partition_reads
 from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import Transaction
 from vecall.store.values import ItemState
-from vecall.store.writes import (
-    add,
-    delete,
-    imports,
-    model_migration,
-    sessions,
-)
+from vecall.store.writes import add, delete, imports, model_migration, sessions
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,16 +17,9 @@ from operator import attrgetter
 from pathlib import Path
 
 from vecall.concurrency.executor import InterruptibleFuture
-from vecall.errors import (
-    ClosedError,
-    StorageError,
-    StorageFullError,
-    VecallError,
-)
+from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store.file.connections import as_typed
-from vecall.store.file.database import (
-    Database,
-)
+from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
 from vecall.store.maintenance.recover import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone

@@ -217,10 +217,7 @@ _VARIABLES = 900  # per statement; every SQLite allows 999
 
 @singledispatch
 def insert_many(
-    connection: Any,
-    into: str,
-    rows: Sequence[tuple[Any, ...]],
-    conflict: str = "",
+    connection: Any, into: str, rows: Sequence[tuple[Any, ...]], conflict: str = ""
 ) -> None:
     """Insert rows in order, into a table and columns as "chg (part, seq)".
 
@@ -289,10 +286,7 @@ def in_statements(
 
 
 def select_in(
-    connection: Transaction,
-    query: str,
-    before: Sequence[Any],
-    among: Sequence[Any],
+    connection: Transaction, query: str, before: Sequence[Any], among: Sequence[Any]
 ) -> Iterable[tuple[Any, ...]]:
     """Return the rows of a query that ends in "IN", for many values.
 

@@ -254,11 +254,7 @@ _MARK = "@"  # no JSON text begins with it
 _PARSE = json.JSONDecoder().raw_decode  # faster than json.loads
 _HEAD = 32  # characters in which the numbers of a large value are
 
-_JSON: Any = {
-    "allow_nan": False,
-    "separators": (",", ":"),
-    "default": json_default,
-}
+_JSON: Any = {"allow_nan": False, "separators": (",", ":"), "default": json_default}
 _ENCODE = json.JSONEncoder(ensure_ascii=False, **_JSON).encode
 _ENCODE_ASCII = json.JSONEncoder(**_JSON).encode
 

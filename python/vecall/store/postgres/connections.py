@@ -89,10 +89,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         return not has_input(self.pgconn.socket)
 
     def wait(
-        self,
-        gen: Generator[Any, Any, _Result],
-        *args: Any,
-        **kwargs: Any,
+        self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any
     ) -> _Result:
         """Wait for the server; NoAnswerError, and closed, when the time is over."""
         begin = monotonic()

@@ -237,10 +237,7 @@ def open_postgres(
     connections = Connections(parse_url(url), durable=durability == "full")
     try:
         return PostgresStorage(
-            connections,
-            clock,
-            read_only=read_only,
-            max_staleness=max_staleness,
+            connections, clock, read_only=read_only, max_staleness=max_staleness
         )
     except BaseException:
         connections.close()
@@ -556,8 +553,7 @@ def _has_rows(
     opened: Connection, table: str, number: str, parts: Sequence[int]
 ) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} = ANY (%s))").format(
-        sql.Identifier(table),
-        sql.SQL(number),
+        sql.Identifier(table), sql.SQL(number)
     )
     found = opened.execute(query, (list(parts),)).fetchone()
     return found is not None and bool(found[0])

@@ -291,9 +291,7 @@ class PostgresResult:
     __slots__ = ("_cursor", "_places", "_round_trips", "_texts")
 
     def __init__(
-        self,
-        cursor: psycopg.Cursor[tuple[Any, ...]],
-        round_trips: _RoundTrips,
+        self, cursor: psycopg.Cursor[tuple[Any, ...]], round_trips: _RoundTrips
     ) -> None:
         """Read the rows of an executed cursor when they are needed."""
         self._cursor = cursor
@@ -476,9 +474,7 @@ def _statement_among(
 
 @given_rows.register
 def _given_rows(
-    transaction: PostgresTransaction,
-    name: str,
-    rows: Sequence[tuple[Any, ...]],
+    transaction: PostgresTransaction, name: str, rows: Sequence[tuple[Any, ...]]
 ) -> Statement:
     if len(rows) <= _FEW:
         return rows_with_marks(transaction, name, rows)

@@ -188,11 +188,7 @@ _OLDEST = (
 
 
 def list_apps(
-    connection: Transaction,
-    prefix: str,
-    after: str,
-    limit: int,
-    rights: Rights = FULL,
+    connection: Transaction, prefix: str, after: str, limit: int, rights: Rights = FULL
 ) -> list[AppSummary]:
     """Return the apps after a name, in order of their names.
 

@@ -589,9 +589,7 @@ def _hide_ids(connection: Transaction, hidden: _Hiding) -> None:
         )
 
 
-def _users_without_memories(
-    connection: Transaction,
-) -> list[tuple[int, str, str]]:
+def _users_without_memories(connection: Transaction) -> list[tuple[int, str, str]]:
     found: list[tuple[int, str, str]] = connection.execute(
         "SELECT id, app, user FROM part WHERE app <> ? "
         "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "

@@ -302,10 +302,7 @@ def rewrite(
 
 
 def archive(
-    partition: PartitionWriter,
-    rids: Iterable[int],
-    why: Reason,
-    by: str | None = None,
+    partition: PartitionWriter, rids: Iterable[int], why: Reason, by: str | None = None
 ) -> list[int]:
     """Archive live memories, which `by` replaces; return the rows that were live."""
     stored = load_rows(partition.connection, rids)
@@ -325,9 +322,7 @@ def archive(
 
 
 def supersede(
-    partition: PartitionWriter,
-    newer: Mapping[str, str],
-    rights: Rights = FULL,
+    partition: PartitionWriter, newer: Mapping[str, str], rights: Rights = FULL
 ) -> list[int]:
     """Archive memories that newer ones supersede; return the rows that were live.
 
@@ -355,10 +350,7 @@ def supersede(
 
 
 def bring_back(
-    partition: PartitionWriter,
-    ids: Sequence[str],
-    state: State,
-    rights: Rights = FULL,
+    partition: PartitionWriter, ids: Sequence[str], state: State, rights: Rights = FULL
 ) -> list[RowWithVector]:
     """Make memories of one state live, except for damaged and hidden ones.
 

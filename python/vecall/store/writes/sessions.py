@@ -228,11 +228,7 @@ def _stored_tries(state: str) -> int:
 
 
 def seen_turn_ids(
-    connection: Transaction,
-    app: str,
-    user: str,
-    session: str,
-    ids: Sequence[str],
+    connection: Transaction, app: str, user: str, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of `ids` that a session has buffered before."""
     part = part_of(connection, app, user)
