@@ -8,13 +8,6 @@ them.
 
 from __future__ import annotations
 
-from vecall.store.copying import (
-    CopyReport,
-    copy_storage,
-    forget_hidden,
-    name_traces,
-    names_of,
-)
 from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
@@ -28,9 +21,14 @@ from vecall.store.maintenance.recover import (
 )
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.opening import (
+    CopyReport,
+    copy_storage,
     examine_database,
+    forget_hidden,
     initialize_database,
     migrate_database,
+    name_traces,
+    names_of,
     open_storage,
     public_url,
 )

@@ -1,17 +1,26 @@
-"""Opens the storage of a path: a file, or the URL of a database."""
+"""Opens, copies and examines the storage of a path: a file, or a database's URL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from vecall.clock import Clock
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, StorageError
 from vecall.store.file.database import MIN_FREE_BYTES, Durability, kind_of_database
+from vecall.store.maintenance.doctor import (
+    forget_hidden_in_file,
+    names_in_file,
+    traces_in_file,
+)
+from vecall.store.names import HIDDEN_APP, UserNames
 from vecall.store.results import Finding
+from vecall.store.rows import PartitionCopy, PartitionNames, shifted
 from vecall.store.sqlite import SqliteStorage
 from vecall.store.storage import Storage
+from vecall.store.writes.imports import AdoptIdentity, CopyPartition
 
 
 def open_storage(
@@ -91,16 +100,9 @@ def needing_psycopg() -> Iterator[None]:
 def initialize_database(url: str, *, login: str | None = None) -> None:
     """Create vecall's roles and schema, unless they exist, and migrate the schema.
 
-    Args:
-        url: The URL of an administrator, who may create roles.
-        login: The role that servers log in with; it must exist.
-
-    Raises:
-        ConfigError: The URL is malformed, the server is older than 15, or the role has
-            too few rights.
-        IncompatibleFileError: The schema is newer than this version of vecall.
-        StorageError: The database cannot be reached.
-        ImportError: The packages for databases are missing.
+    The URL is that of an administrator, who may create roles. The role `login`, with
+    which servers log in, must exist. ConfigError: the URL is malformed, the server is
+    older than 15, or the role has too few rights.
     """
     with needing_psycopg():
         from vecall.store.postgres.schema import initialize
@@ -133,3 +135,276 @@ def public_url(url: str) -> str:
     with needing_psycopg():
         from vecall.store.postgres.url import parse_url
     return str(parse_url(url))
+
+
+# Copies a storage to another one, user by user.
+
+
+_AT_ONCE = 500  # names read in one transaction
+_SAME_TIME_S = 1.0  # of the two clocks; they are read one after the other
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What `copy_storage` did."""
+
+    users: int = 0  # users whose rows were copied, or would be in a dry run
+    memories: int = 0  # their live memories
+    items: int = 0  # their items
+    bytes: int = 0  # the size of their rows
+    unchanged: int = 0  # users whose rows were in the target already
+    different: int = 0  # users who have other rows in the target; nothing was changed
+    # Users without memories whose names a purge hid, and who were not copied because
+    # the target has another secret.
+    hidden: int = 0
+    # Users whose rows in the source changed while it was copied. The rows of one moment
+    # are in the target.
+    changed: int = 0
+    copied: dict[int, PartitionNames] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the target has the rows that the source had at the end."""
+        return not (self.different or self.hidden or self.changed)
+
+
+def copy_storage(
+    source: Path | str,
+    target: Path | str,
+    *,
+    app: str | None = None,
+    user: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[CopyReport], None] = lambda _: None,
+) -> CopyReport:
+    """Copy all users of a storage, each in one transaction, and verify each.
+
+    A user's rows are read in one state and written in one transaction, then read back
+    and compared. A copy that was interrupted continues when it is called again: users
+    whose rows are equal are left alone. Services may use both storages meanwhile.
+
+    Memory: three times the rows of the largest user.
+
+    Args:
+        source: A file, or the URL of a database. It is opened read-only.
+        target: A file, which is created if it does not exist, or the URL of a database
+            with the schema.
+        app: Copy only this app.
+        user: Copy only this user.
+        replace: Delete and copy again users who have other rows in the target.
+        dry_run: Write nothing.
+        progress: Called after each user.
+
+    Raises:
+        ConfigError: The source does not exist, both are the same storage, or the source
+            is moving to another embedding model.
+        EmbeddingMismatchError: The target has vectors of another model.
+        CorruptFileError: A row of the source fails its checks.
+        StorageError: A user's rows in the target differ from those that were written.
+    """
+    origin = open_storage(source, "full", read_only=True)
+    try:
+        with origin.read() as reads:
+            facts = reads.identity_facts()
+            model = reads.active_model()
+            if reads.is_changing_model():
+                msg = (
+                    "the source is moving to another embedding model; finish it with "
+                    "`vecall reembed` first"
+                )
+                raise ConfigError(msg)
+        if dry_run and isinstance(target, Path) and not target.exists():
+            return _Copier(origin, None, None, app, user, replace, progress).run()
+        destination = open_storage(target, "full", read_only=dry_run)
+        try:
+            if destination.identity == origin.identity and _same_place(source, target):
+                msg = "the source and the target are the same storage"
+                raise ConfigError(msg)
+            if not dry_run:
+                adopting = AdoptIdentity(facts)
+                destination.submit(adopting).result()
+                if adopting.is_adopted:  # the identity is read at opening
+                    destination.end_writes()
+                    destination.close()
+                    destination = open_storage(target, "full")
+                if model is not None:
+                    destination.adopt_model(model)
+            with destination.read() as reads:
+                known = reads.active_model()
+                secret = reads.identity_facts().get("secret")
+            copier = _Copier(
+                origin,
+                destination,
+                None if known is None else known.id,
+                app,
+                user,
+                replace,
+                progress,
+                dry_run=dry_run,
+                same_secret=secret == facts.get("secret"),
+            )
+            return copier.run()
+        finally:
+            destination.end_writes()
+            destination.close()
+    finally:
+        origin.end_writes()
+        origin.close()
+
+
+def _same_place(source: Path | str, target: Path | str) -> bool:
+    if isinstance(source, Path) and isinstance(target, Path):
+        return target.exists() and source.samefile(target)
+    return source == target
+
+
+@dataclass(slots=True)
+class _Copier:
+    """Copies the users of one storage."""
+
+    source: Storage
+    target: Storage | None
+    model: int | None
+    app: str | None
+    user: str | None
+    replace: bool
+    progress: Callable[[CopyReport], None]
+    dry_run: bool = True
+    same_secret: bool = True
+    report: CopyReport = field(default_factory=CopyReport)
+
+    def run(self) -> CopyReport:
+        """Copy, then count the users that changed meanwhile."""
+        for names in self._users():
+            self._copy_user(names)
+            self.progress(self.report)
+        if not self.dry_run:
+            current = {names.part: names for names in self._users()}
+            copied = self.report.copied
+            self.report.changed = sum(
+                copied[part] != names
+                for part, names in current.items()
+                if part in copied
+            ) + len(copied.keys() - current.keys())
+        return self.report
+
+    def _users(self) -> Iterator[PartitionNames]:
+        after = 0
+        while True:
+            with self.source.read() as reads:
+                batch = reads.partitions_after(after, _AT_ONCE)
+            if not batch:
+                return
+            after = batch[-1].part
+            for names in batch:
+                if self.app in (None, names.app) and self.user in (None, names.user):
+                    yield names
+
+    def _copy_user(self, names: PartitionNames) -> None:
+        if names.app == HIDDEN_APP and not self.same_secret:
+            self.report.hidden += 1
+            return
+        copied = self._rows(self.source, names)
+        if copied is None:
+            return  # deleted meanwhile
+        written = None if self.target is None else self._found(self.target, names)
+        if written is not None and written.digest == copied.digest:
+            self.report.unchanged += 1
+            self.report.copied[names.part] = copied.names
+            return
+        if written is not None and not _is_empty(written) and not self.replace:
+            self.report.different += 1
+            return
+        if not self.dry_run:
+            assert self.target is not None
+            if not self._write(self.target, copied):
+                self.report.different += 1
+                return
+            self.report.copied[names.part] = copied.names
+        self.report.users += 1
+        self.report.memories += copied.names.live
+        self.report.items += copied.items
+        self.report.bytes += copied.nbytes
+
+    def _write(self, target: Storage, copied: PartitionCopy) -> bool:
+        """Write and verify; False if the target has rows of the user meanwhile."""
+        shift = target.expiry_clock.now() - copied.expiry_now
+        moved = shifted(copied, shift)
+        job = CopyPartition(
+            moved, self.model, self.replace, estimated_bytes=copied.nbytes
+        )
+        target.submit(job).result()
+        if not job.is_written:
+            return False
+        with target.read() as reads:
+            written = reads.partition_copy(
+                copied.names._replace(part=job.part), target.expiry_clock.now()
+            )
+        if written is None or written.names.seq != copied.names.seq:
+            return True  # a service of the target has changed the user since
+        if (
+            written.digest != copied.digest
+            or moved.latest_difference(written, 0.0) > _SAME_TIME_S
+        ):
+            msg = "the rows of a user in the target are not those that were written"
+            raise StorageError(msg)
+        return True
+
+    def _rows(self, storage: Storage, names: PartitionNames) -> PartitionCopy | None:
+        with storage.read() as reads:
+            return reads.partition_copy(names, storage.expiry_clock.now())
+
+    def _found(self, target: Storage, names: PartitionNames) -> PartitionCopy | None:
+        with target.read() as reads:
+            version = reads.version(names.app, names.user)
+            if version is None:
+                return None
+            there = names._replace(part=version[0])
+            return reads.partition_copy(there, target.expiry_clock.now())
+
+
+def _is_empty(copied: PartitionCopy) -> bool:
+    return not any(copied.tables.values())
+
+
+# Finds and forgets the names of a user, for `vecall erase`.
+#
+# The place is a file, or as a text the URL of a PostgreSQL database.
+
+
+def names_of(place: Path | str, user: str, app: str | None) -> UserNames:
+    """Return the partitions of a user; change nothing.
+
+    `hidden` has only the digests of `app`; None: of all apps.
+    """
+    if isinstance(place, Path):
+        return names_in_file(place, user, app)
+    with needing_psycopg():
+        from vecall.store.postgres.storage import names_in_database
+    return names_in_database(place, user, app)
+
+
+def forget_hidden(place: Path | str, names: Sequence[str]) -> None:
+    """Delete all data of users whose names a purge has replaced by digests."""
+    if isinstance(place, Path):
+        forget_hidden_in_file(place, names)
+        return
+    with needing_psycopg():
+        from vecall.store.postgres.storage import forget_hidden_in_database
+    forget_hidden_in_database(place, names)
+
+
+def name_traces(
+    place: Path | str, name: str, parts: Sequence[int] = ()
+) -> list[tuple[Path | str, str]]:
+    """Return the places that have a name: the file or the database, and where in it.
+
+    Rows with one of the numbers of partitions `parts` are told, too.
+    """
+    if isinstance(place, Path):
+        return [*traces_in_file(place, name, parts)]
+    with needing_psycopg():
+        from vecall.store.postgres.storage import traces_in_database
+    shown = public_url(place)
+    return [(shown, each) for each in traces_in_database(place, name, parts)]

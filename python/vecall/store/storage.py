@@ -100,41 +100,25 @@ class Snapshots(Protocol):
         """
 
     def read(self, part: int, record: bytes) -> bytes | None:
-        """Return the snapshot that is on record.
+        """Return the bytes of the snapshot on record; None if there is none such.
 
-        Args:
-            part: The partition's number.
-            record: `PartitionState.snap`, from the read that also loads the changes
-                since the snapshot.
-
-        Returns:
-            Its bytes; None if there is no snapshot, or it is not the recorded one.
-
-        Raises:
-            CorruptFileError: It is the recorded snapshot, but its bytes were altered.
+        `record` is `PartitionState.snap`, from the read that also loads the changes
+        since the snapshot. CorruptFileError: it is the recorded snapshot, but its bytes
+        were altered.
         """
 
     def write(
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
-        """Store a snapshot and put it on record.
+        """Store a snapshot and put it on record; return whether it is.
 
-        Args:
-            app: The app.
-            user: The user.
-            tag: The state of the snapshot; made by `SnapshotTag.new` before the bytes
-                were taken.
-            data: The engine's bytes, which contain the packed tag.
-            generation: The value of `generation` before the bytes were taken.
+        If not, the snapshot was deleted: the partition was replaced meanwhile, its
+        history went back, the bytes may contain purged data, or a snapshot that is at
+        least as new is on record.
 
-        Returns:
-            Whether it is on record. If not, the snapshot was deleted: the partition
-            was replaced meanwhile, its history went back, the bytes may contain purged
-            data, or a snapshot that is at least as new is on record.
-
-        Raises:
-            OSError: It could not be stored; the snapshot before it is still in place.
-            VecallError: As for `Storage.submit`.
+        `tag` was made by `SnapshotTag.new`, and `generation` read, before the bytes
+        were taken, which contain the packed tag. After an OSError the snapshot before
+        it is still in place.
         """
 
     def remove(self, part: int) -> None:
@@ -151,31 +135,20 @@ class Maintenance(Protocol):
         """Whether the storage has room for `size` more bytes."""
 
     def purge(self) -> int:
-        """Erase deleted data from the storage completely.
+        """Erase deleted data from the storage completely; return the bytes freed.
 
-        Returns:
-            The number of bytes freed.
-
-        Raises:
-            BusyError: A reader still uses an older state; purge again.
-            StorageFullError: A purge needs more disk space; nothing changed.
-            ReadOnlyError: The storage is open read-only.
+        BusyError: a reader still uses an older state; purge again. StorageFullError: a
+        purge needs more disk space; nothing changed.
         """
 
     def backup(self, target: Path) -> None:
         """Copy one state to a new file. Reads and writes go on meanwhile.
 
-        Raises:
-            ConfigError: The target exists, or its folder does not.
-            StorageFullError: The disk is full.
+        ConfigError: the target exists, or its folder does not.
         """
 
     def require_unrelated(self, path: Path) -> None:
-        """Check that a file, such as one to import, is not part of the storage.
-
-        Raises:
-            ConfigError: It is part of the storage.
-        """
+        """Check that a file, such as one to import, is not part of the storage."""
 
 
 class Storage(Protocol):
@@ -231,16 +204,9 @@ class Storage(Protocol):
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now.
 
-        It never waits for a writer.
-
-        Returns:
-            (part, seq, head) of a committed state that is no older than the call; None
-            if the user has no partition.
-
-        Raises:
-            ClosedError: The storage is closed.
-            BusyError: The state could not be read in time.
-            CorruptFileError: The storage is damaged.
+        It never waits for a writer. The state is a committed one that is no older than
+        the call. None: the user has no partition. BusyError: it could not be read in
+        time.
         """
 
     def newest(self, app: str, user: str) -> Version | None | Future[Version | None]:
@@ -254,18 +220,12 @@ class Storage(Protocol):
     ) -> AbstractContextManager[StorageReads]:
         """Read one committed state, no older than the call.
 
-        Args:
-            app: The app whose user is read; None for reads across users.
-            user: The user whose data is read; other users' data may be missing.
+        Without app and user, reads are across users; else other users' data may be
+        missing.
 
         All operations in one block see the same state, even if writes are committed
         meanwhile. After the block, operations raise ClosedError, and iterators that
         they returned must not be used.
-
-        Raises:
-            ClosedError: The storage is closed.
-            CorruptFileError: The storage is damaged.
-            StorageError: The storage cannot be read.
         """
 
     def lookup_existing(self, asked: DraftLookup) -> ExistingMemories | None:
@@ -307,29 +267,18 @@ class Storage(Protocol):
         """
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
-        """Make `model` the active model, unless one is on record.
+        """Make `model` the active model, unless one is on record; return that one.
 
-        Returns:
-            The model on record, with its number.
-
-        Raises:
-            EmbeddingMismatchError: The model on record has another name, dimension or
-                fingerprint.
-            ReadOnlyError: The storage is open read-only.
+        EmbeddingMismatchError: the model on record has another name, dimension or
+        fingerprint.
         """
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
-        """Begin, or resume, the migration of all vectors to another model.
+        """Begin, or resume, the migration of all vectors to another model; return it.
 
-        A running migration to a third model is abandoned.
-
-        Returns:
-            The migrating model, with its number. None if `model` is already active, or
-            became active because no model was on record.
-
-        Raises:
-            ConflictError: Vectors of the previous migration are still to be moved.
-            ReadOnlyError: The storage is open read-only.
+        A running migration to a third model is abandoned. None if `model` is already
+        active, or became active because no model was on record. ConflictError: vectors
+        of the previous migration are still to be moved.
         """
 
     def end_writes(self) -> None:
@@ -341,9 +290,8 @@ class Storage(Protocol):
     def close(self) -> None:
         """End the writes, then close. Idempotent.
 
-        Raises:
-            BusyError: Another process held the storage for too long. Call `close`
-                again to finish.
+        BusyError: another process held the storage for too long; call it again to
+        finish.
         """
 
     def abandon(self) -> Callable[[], None]:

@@ -324,8 +324,7 @@ def file_bytes(path: Path | str) -> int:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that changes nothing and does not checkpoint the WAL.
 
-    Without a WAL there is nothing to checkpoint. Then the connection may write, so that
-    it leaves no empty WAL behind.
+    Without a WAL the connection may write, so that it leaves no empty one behind.
     """
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)

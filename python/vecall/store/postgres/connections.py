@@ -393,18 +393,11 @@ class Connections:
     ) -> Iterator[BoundedConnection]:
         """Begin a transaction in a pipeline. The caller commits it; else it ends.
 
-        Args:
-            keeper: Whether it concerns several users.
-            role: The role whose rights it has.
-            how: More for BEGIN, such as "READ ONLY".
-            seconds: How long it waits for the database in total. Default: the
-                `timeout` of the URL, and that for each wait if it concerns several
-                users, because its data may be large.
-            lock_wait: How long each statement waits for a lock, in seconds. Default:
-                as long as for its result.
-
-        Raises:
-            psycopg.Error: The database cannot be reached, or refuses access.
+        The keeper's concerns several users. `how` has more for BEGIN, such as "READ
+        ONLY". `seconds` is how long it waits for the database in total; by default the
+        `timeout` of the URL, and that for each wait of the keeper's, whose data may be
+        large. `lock_wait` is how long each statement waits for a lock; by default as
+        long as for its result.
         """
         if self._closed:
             msg = "the memory service is closed"
@@ -441,10 +434,6 @@ class Connections:
 
         Others wait behind the request for the lock. So it is given up when a running
         write holds it up, and repeated for the `timeout` of the URL.
-
-        Raises:
-            psycopg.Error: The database cannot be reached, refuses access, or another
-                transaction held the lock.
         """
         deadline, pause = monotonic() + self.url.timeout, LOCK_WAIT_S
         while True:

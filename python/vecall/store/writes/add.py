@@ -238,9 +238,8 @@ class AddMemories(UserJob):
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
 
-        Raises:
-            ForgottenKeyError: `answered` is set, and the key is unknown.
-            ConflictError: `absent` or `version` does not hold.
+        ForgottenKeyError: `answered` is set, and the key is unknown. ConflictError:
+        `absent` or `version` does not hold.
         """
         reads = partial(self._first_reads, connection)
         ahead = ReadsAhead(reads, self.likely_part)
