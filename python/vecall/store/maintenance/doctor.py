@@ -101,12 +101,8 @@ def _environment_findings(path: Path) -> Iterator[Finding]:
 def _sqlite_finding() -> Finding:
     version = sqlite3.sqlite_version_info
     # https://www.sqlite.org/wal.html#walresetbug
-    fixed = version >= (3, 51, 3) or version[:2] in ((3, 50), (3, 44))
-    if version[:2] == (3, 50):
-        fixed = version >= (3, 50, 7)
-    elif version[:2] == (3, 44):
-        fixed = version >= (3, 44, 6)
-    if fixed:
+    fixed = {(3, 50): (3, 50, 7), (3, 44): (3, 44, 6)}
+    if version >= fixed.get(version[:2], (3, 51, 3)):
         return Finding("ok", "sqlite", sqlite3.sqlite_version)
     return Finding(
         "note",

@@ -61,6 +61,7 @@ from vecall.system import (
 
 _AT_ONCE = 500
 _NAMELESS = "vecall-recovered"
+_Line = tuple[str, dict[str, Any]]  # kind and values, as in an export
 
 
 class Salvage(NamedTuple):
@@ -139,44 +140,41 @@ def _shadow_unreadable(connection: sqlite3.Connection) -> None:
 
 
 def _row_numbers(connection: sqlite3.Connection) -> list[int]:
-    """All row numbers that can be read from the table or one of its indexes.
-
-    A walk ends at a damaged page, so each B-tree is walked from both ends.
-    """
+    """All row numbers that can be read from the table or one of its indexes."""
     found: set[int] = set()
-    walks = (
+    for query in (
         "SELECT rid FROM mem NOT INDEXED ORDER BY rid {}",
         "SELECT rid FROM mem INDEXED BY sqlite_autoindex_mem_1 ORDER BY part {}, id {}",
         "SELECT rid FROM mem INDEXED BY mem_session "
         "ORDER BY part {}, session {}, pos {}",
-    )
-    for walk in walks:
-        for direction in ("", "DESC"):
-            with suppress(sqlite3.Error):
-                for (rid,) in connection.execute(walk.replace("{}", direction)):
-                    if isinstance(rid, int):
-                        found.add(rid)
+    ):
+        rows = _walked(connection, query)
+        found.update(rid for (rid,) in rows if isinstance(rid, int))
     return sorted(found)
+
+
+def _walked(connection: sqlite3.Connection, query: str, *values: str) -> Iterator[Any]:
+    """Yield the rows of a query in order, then from the end.
+
+    A walk ends at a damaged page, so each B-tree is walked from both ends.
+    """
+    for direction in ("", "DESC"):
+        with suppress(sqlite3.Error):
+            yield from connection.execute(query.replace("{}", direction), values)
 
 
 def _names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     names: dict[int, tuple[str, str]] = {}
-    for direction in ("", "DESC"):
-        with suppress(sqlite3.Error):
-            for part, app, user, crc in connection.execute(
-                "SELECT id, app, user, crc FROM part NOT INDEXED "
-                f"ORDER BY id {direction}"
-            ):
-                named = isinstance(app, str) and isinstance(user, str)
-                if named and crc == names_checksum(part, app, user):
-                    names[part] = (app, user)
+    query = "SELECT id, app, user, crc FROM part NOT INDEXED ORDER BY id {}"
+    for part, app, user, crc in _walked(connection, query):
+        named = isinstance(app, str) and isinstance(user, str)
+        if named and crc == names_checksum(part, app, user):
+            names[part] = (app, user)
     return names
 
 
-def _tombstone_lines(
-    connection: sqlite3.Connection,
-) -> dict[int, list[tuple[str, dict[str, Any]]]]:
-    found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
+    found: dict[int, list[_Line]] = defaultdict(list)
     with suppress(sqlite3.Error, ValueError):
         for part, id_, at in connection.execute(
             "SELECT part, id, at FROM tomb WHERE typeof(part) = 'integer' "
@@ -189,18 +187,11 @@ def _tombstone_lines(
 
 def _item_lines(
     connection: sqlite3.Connection,
-) -> tuple[dict[int, list[tuple[str, dict[str, Any]]]], int]:
+) -> tuple[dict[int, list[_Line]], int]:
     """The items that can be read, by partition, and the number of known items."""
-    rids: set[int] = set()
-    for direction in ("", "DESC"):
-        with suppress(sqlite3.Error):
-            for (rid,) in connection.execute(
-                f"SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? "
-                f"ORDER BY rid {direction}",
-                (PIECES,),
-            ):
-                rids.add(rid)
-    found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    query = "SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? ORDER BY rid {}"
+    rids = {rid for (rid,) in _walked(connection, query, PIECES)}
+    found: dict[int, list[_Line]] = defaultdict(list)
     for rid in sorted(rids):
         with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
             for row in items_by_number(connection, rid >> 32, [rid]):
@@ -235,7 +226,7 @@ class _Copy:
         app: str,
         user: str,
         rids: Sequence[int],
-        deleted: Sequence[tuple[str, dict[str, Any]]],
+        deleted: Sequence[_Line],
     ) -> None:
         lines = [*deleted, *self._readable_rows(rids)]
         for start in range(0, len(lines), _AT_ONCE):
@@ -254,7 +245,7 @@ class _Copy:
         self,
         app: str,
         user: str,
-        lines: Sequence[tuple[str, dict[str, Any]]],
+        lines: Sequence[_Line],
         model: int | None,
     ) -> None:
         job = ImportLines(app, user, 0.0, lines, model, restore=False)
@@ -262,17 +253,13 @@ class _Copy:
             written = len(job.run(connection).ids)
         self.saved += written
 
-    def items(
-        self, app: str, user: str, lines: Sequence[tuple[str, dict[str, Any]]]
-    ) -> None:
+    def items(self, app: str, user: str, lines: Sequence[_Line]) -> None:
         for line in lines:
             with suppress(CorruptFileError, InvalidArgumentError):
                 self._write(app, user, [line], None)
                 self.saved_items += 1
 
-    def _readable_rows(
-        self, rids: Sequence[int]
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _readable_rows(self, rids: Sequence[int]) -> Iterator[_Line]:
         for rid in rids:
             with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
                 for stored in load_rows(self._source, [rid], any_state=True):

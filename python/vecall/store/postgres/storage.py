@@ -65,6 +65,7 @@ from vecall.store.writes import add
 from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.history import RecordSnapshot, purges
 from vecall.store.writes.model_migration import begin_migration
+from vecall.store.writes.partition_writer import PartitionWriter
 
 # The read operations over one transaction of PostgreSQL.
 
@@ -129,43 +130,31 @@ _PIECE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
-class StoreSnapshot:
-    """Stores a snapshot and puts it on record, as far as `RecordSnapshot` does."""
+class StoreSnapshot(RecordSnapshot):
+    """Stores a snapshot and puts it on record."""
 
-    recording: RecordSnapshot  # puts it on record
-    data: bytes  # the engine's bytes
-    estimated_bytes: int = 0
+    data: bytes = b""  # the engine's bytes
 
-    @property
-    def app(self) -> str:
-        """The app."""
-        return self.recording.app
-
-    @property
-    def user(self) -> str:
-        """The user."""
-        return self.recording.user
-
-    def run(self, transaction: Transaction) -> Change:
-        """Do it inside a transaction."""
-        change = self.recording.run(transaction)
-        if self.recording.is_recorded:
-            part, data = self.recording.tag.part, self.data
-            transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
-            for n, start in enumerate(range(0, len(data), _PIECE_BYTES)):
-                transaction.execute(
+    def write(self, partition: PartitionWriter) -> Change:
+        """Do it in the user's partition."""
+        change = RecordSnapshot.write(self, partition)
+        if self.is_recorded:
+            part, execute = self.tag.part, partition.connection.execute
+            execute("DELETE FROM snap WHERE part = ?", (part,))
+            for n, start in enumerate(range(0, len(self.data), _PIECE_BYTES)):
+                execute(
                     "INSERT INTO snap (part, n, data) VALUES (?, ?, ?)",
-                    (part, n, data[start : start + _PIECE_BYTES]),
+                    (part, n, self.data[start : start + _PIECE_BYTES]),
                 )
         return change
 
-
-def _snapshot_header(part: int, transaction: Transaction) -> bytes:
-    found = transaction.execute(
-        f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap WHERE part = ? AND n = 0",
-        (part,),
-    ).fetchone()
-    return b"" if found is None else bytes(found[0])
+    def header(self, connection: Transaction) -> bytes:
+        """Return the first bytes of the snapshot that is in place."""
+        query = f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap "
+        found = connection.execute(
+            f"{query} WHERE part = ? AND n = 0", (self.tag.part,)
+        ).fetchone()
+        return b"" if found is None else bytes(found[0])
 
 
 @dataclass(eq=False)
@@ -198,11 +187,9 @@ class PostgresSnapshots:
         self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
     ) -> bool:
         record = recorded(tag.nonce, data)
-        recording = RecordSnapshot(
-            app, user, record, tag, generation, partial(_snapshot_header, tag.part)
-        )
-        self._submit(StoreSnapshot(recording, data)).result()
-        return recording.is_recorded
+        storing = StoreSnapshot(app, user, record, tag, generation, data=data)
+        self._submit(storing).result()
+        return storing.is_recorded
 
     def remove(self, part: int) -> None:
         with (

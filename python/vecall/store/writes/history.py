@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -235,8 +235,6 @@ class RecordSnapshot(UserJob):
     record: bytes  # its nonce and its digest
     tag: SnapshotTag  # the state of the partition when the snapshot was taken
     purges: int  # the purge count when the snapshot was taken
-    # Reads the first bytes of the snapshot that is in place.
-    header: Callable[[Transaction], bytes] = lambda _: b""
     # Set by `run`: whether it is on record. If not, the partition was replaced, its
     # history went back, the snapshot may contain purged data, or one that is at least
     # as new is on record.
@@ -256,6 +254,10 @@ class RecordSnapshot(UserJob):
                 "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
             )
         return partition.changed()
+
+    def header(self, connection: Transaction) -> bytes:  # noqa: ARG002
+        """Return the first bytes of the snapshot before, if the storage holds it."""
+        return b""
 
 
 def is_in_history(
