@@ -7,7 +7,7 @@ import secrets
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -83,23 +83,14 @@ class Draft:
     vec: bytes | None = None
     valid_until: float | None = None
     supersedes: str | None = None
-    ttl: float | None = None
-    """TTL in seconds."""
-    revision_ttl: float | None = None
-    """TTL of the revision that this memory overwrites, in seconds."""
-    ordered: bool = field(default=False, kw_only=True)
-    """Whether it is a turn of a session, with a position among the other turns."""
-    quarantined: bool = field(default=False, kw_only=True)
-    """Whether it is quarantined: stored, but not found until it is released."""
-
-    also_supersedes: tuple[str, ...] = field(default=(), kw_only=True)
-    """Further memories that it replaces; its history names them."""
-
-    passage_of: str | None = field(default=None, kw_only=True)
-    """The id of the turn of which it is a passage, but not the first one."""
-
-    has_own_vector: bool = field(default=False, kw_only=True)
-    """Whether the caller gave `vec`; None stands for a zero vector then."""
+    ttl: float | None = None  # TTL in seconds
+    revision_ttl: float | None = None  # of the revision that it overwrites, in seconds
+    _: KW_ONLY
+    ordered: bool = False  # a turn of a session, with a position among the other turns
+    quarantined: bool = False  # stored, but not found until it is released
+    also_supersedes: tuple[str, ...] = ()  # further ones; its history names them
+    passage_of: str | None = None  # the id of the turn of which it is a later passage
+    has_own_vector: bool = False  # the caller gave `vec`; None is a zero vector then
 
     @property
     def hash(self) -> bytes:
@@ -480,10 +471,8 @@ def shifted(copied: PartitionCopy, shift: float) -> PartitionCopy:
 NONCE_BYTES = 8
 _DIGEST_BYTES = 16
 _TAG = struct.Struct("<16sIIQ8sII")  # 48 bytes, the size of the engine's tag
-TAG_AT = 64
-"""Where the tag is in a snapshot."""
-HEADER_BYTES = 128
-"""Of a snapshot; the tag is inside."""
+TAG_AT = 64  # where the tag is in a snapshot
+HEADER_BYTES = 128  # of a snapshot; the tag is inside
 # Tags of the first format had no random bits, and a number of 8 bytes.
 _ANALYSIS = zlib.crc32(f"{ANALYSIS_VERSION}, tag 2".encode())
 

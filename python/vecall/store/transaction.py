@@ -76,12 +76,10 @@ class PartitionEntry(NamedTuple):
     is_hidden: bool = False  # whether a purge replaced its names by digests
 
 
-Statement = tuple[str, Sequence[Any]]
-"""The text of a statement, and its values."""
+Statement = tuple[str, Sequence[Any]]  # the text of a statement, and its values
 
 
-LoggedChange = tuple[int, int, int, str]
-"""(part, seq, rid, op): a change for the log."""
+LoggedChange = tuple[int, int, int, str]  # (part, seq, rid, op): a change for the log
 
 
 class ReadsAhead(NamedTuple):

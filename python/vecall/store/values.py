@@ -59,8 +59,7 @@ def stored_list(text: str) -> list[Any]:
     return found
 
 
-WHOLE = frozenset([int])
-"""The types of whole numbers."""
+WHOLE = frozenset([int])  # the types of whole numbers
 
 
 def require_counts(*values: object) -> None:
@@ -242,11 +241,9 @@ def old_spellings(
 # are escaped. A piece is a row of its own, under a namespace that no caller can name.
 
 
-PIECES = "\x1f"
-"""The stored text of the pieces' namespace: one label, which is empty."""
+PIECES = "\x1f"  # the stored text of the pieces' namespace: one label, which is empty
 
-LARGE = 65_536
-"""Characters up to which a value is one text, about."""
+LARGE = 65_536  # characters up to which a value is one text, about
 
 _LONG = 16_384  # characters of a string from which on it has pieces of its own
 _PIECE = 262_144  # characters
@@ -422,8 +419,7 @@ _END, _AFTER_END = "\x1f", "\x20"
 _ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
 _CRC_BYTES = 4
 HEAD_DIGITS, HEADS = 8, 32
-MOST_VECTORS = 1 << 10
-"""Maximum number of vectors of one item."""
+MOST_VECTORS = 1 << 10  # maximum number of vectors of one item
 
 
 @lru_cache(maxsize=1024)

@@ -6,13 +6,12 @@ import os
 import secrets
 import sqlite3
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from vecall.clock import ExpiryClock
@@ -37,62 +36,7 @@ from vecall.store.transaction import (
     leave,
 )
 from vecall.store.values import NO_VALUE
-from vecall.system import at_fork, resolved
-
-# Closes all connections before a fork.
-#
-# SQLite has a table of the locks that this process holds on each file. A fork copies
-# the table, but not the kernel's locks. So a child would assume locks that it does not
-# hold, its parent could delete the WAL, and acknowledged writes would be lost, even
-# those of a connection that the child opened itself. Closing all connections clears the
-# table. Parent and child reconnect when necessary.
-
-
-_PATIENCE_S = 5.0
-
-
-class ForkAware(Protocol):
-    """A database that can close its connections for a fork."""
-
-    closed_before_fork: bool
-
-    def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections and block new ones; False if one is in use."""
-
-    def reopen(self) -> None:
-        """Let all threads connect again."""
-
-
-_open: weakref.WeakSet[ForkAware] = weakref.WeakSet()
-_frozen: list[ForkAware] = []
-
-
-def close_before_fork(database: ForkAware) -> None:
-    """Close a database's connections whenever this process forks."""
-    _open.add(database)
-
-
-def _before() -> None:
-    for database in list(_open):
-        if database.close_for_fork(_PATIENCE_S):
-            _frozen.append(database)
-
-
-def _after_in_parent() -> None:
-    while _frozen:
-        _frozen.pop().reopen()
-
-
-def _after_in_child() -> None:
-    for database in _frozen:
-        database.closed_before_fork = True
-    _after_in_parent()
-
-
-at_fork(
-    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
-)
-
+from vecall.system import resolved
 
 # Converts SQLite's errors to vecall's.
 

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -31,7 +32,6 @@ from vecall.store.file import filesystem, schema
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
     LockedConnection,
-    close_before_fork,
     connect,
     file_bytes,
     is_io_error,
@@ -39,6 +39,7 @@ from vecall.store.file.connections import (
     storage_errors,
 )
 from vecall.store.file.counters import count_writes
+from vecall.system import at_fork
 
 # Stores the expiry clock of a file for the next process that opens it.
 
@@ -147,7 +148,7 @@ class Database:
             if self.reserve is None or not self.reserve.release():
                 raise
             self._open()
-        close_before_fork(self)
+        _opened.add(self)
 
     def _open(self) -> None:
         with storage_errors:
@@ -419,6 +420,42 @@ class Database:
         if self._gate is not None:
             filesystem.close_gate(self._gate)
             self._gate, self._pass_gate = None, nullcontext
+
+
+# Closes all connections before a fork.
+#
+# SQLite has a table of the locks that this process holds on each file. A fork copies
+# the table, but not the kernel's locks. So a child would assume locks that it does not
+# hold, its parent could delete the WAL, and acknowledged writes would be lost, even
+# those of a connection that the child opened itself. Closing all connections clears the
+# table. Parent and child reconnect when necessary.
+
+
+_PATIENCE_S = 5.0
+_opened: weakref.WeakSet[Database] = weakref.WeakSet()
+_frozen: list[Database] = []
+
+
+def _before() -> None:
+    for database in list(_opened):
+        if database.close_for_fork(_PATIENCE_S):
+            _frozen.append(database)
+
+
+def _after_in_parent() -> None:
+    while _frozen:
+        _frozen.pop().reopen()
+
+
+def _after_in_child() -> None:
+    for database in _frozen:
+        database.closed_before_fork = True
+    _after_in_parent()
+
+
+at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)
 
 
 # Reads a file in a place where no lock, WAL or snapshot can be created.

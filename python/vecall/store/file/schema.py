@@ -316,8 +316,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _to_7,
 )
 
-NEWEST = len(_MIGRATIONS)
-"""The schema that this version of vecall writes."""
+NEWEST = len(_MIGRATIONS)  # the schema that this version of vecall writes
 
 
 def check_origin(connection: sqlite3.Connection) -> int:

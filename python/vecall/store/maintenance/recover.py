@@ -185,9 +185,7 @@ def _tombstone_lines(connection: sqlite3.Connection) -> dict[int, list[_Line]]:
     return found
 
 
-def _item_lines(
-    connection: sqlite3.Connection,
-) -> tuple[dict[int, list[_Line]], int]:
+def _item_lines(connection: sqlite3.Connection) -> tuple[dict[int, list[_Line]], int]:
     """The items that can be read, by partition, and the number of known items."""
     query = "SELECT rid FROM item NOT INDEXED WHERE ns IS NOT ? ORDER BY rid {}"
     rids = {rid for (rid,) in _walked(connection, query, PIECES)}
@@ -222,11 +220,7 @@ class _Copy:
                 self._number[model.id] = adopt(connection, model).id
 
     def partition(
-        self,
-        app: str,
-        user: str,
-        rids: Sequence[int],
-        deleted: Sequence[_Line],
+        self, app: str, user: str, rids: Sequence[int], deleted: Sequence[_Line]
     ) -> None:
         lines = [*deleted, *self._readable_rows(rids)]
         for start in range(0, len(lines), _AT_ONCE):
@@ -242,11 +236,7 @@ class _Copy:
                         self._write(app, user, [line], model)
 
     def _write(
-        self,
-        app: str,
-        user: str,
-        lines: Sequence[_Line],
-        model: int | None,
+        self, app: str, user: str, lines: Sequence[_Line], model: int | None
     ) -> None:
         job = ImportLines(app, user, 0.0, lines, model, restore=False)
         with self._database.write_transaction() as connection:

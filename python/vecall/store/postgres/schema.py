@@ -26,8 +26,7 @@ from vecall.store.postgres.url import DatabaseUrl, database_errors
 
 Connection = psycopg.Connection[Any]
 
-SHARED = ("meta", "model")
-"""Tables without data of users."""
+SHARED = ("meta", "model")  # tables without data of users
 
 # Roles that are limited to the user of the transaction.
 _LIMITED = "{vecall_app,vecall_reader,public}"
@@ -249,8 +248,7 @@ have a default, tables, indexes, functions, checks of what every version writes.
 servers of the version before, which run on, write rows that the newer ones can read.
 """
 
-OLDEST_SERVER = 150_000
-"""PostgreSQL 15."""
+OLDEST_SERVER = 150_000  # PostgreSQL 15
 
 ROLES = ("vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader")
 BEHIND = "vecall_login"

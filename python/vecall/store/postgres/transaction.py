@@ -150,8 +150,7 @@ def _larger_and_smaller(sql: str) -> str:
 # row-level security refuses it.
 
 
-MAX_ROWS = 2_000
-"""Rows of one statement, which the client holds as one message."""
+MAX_ROWS = 2_000  # rows of one statement, which the client holds as one message
 
 _WHOLE = frozenset("part rid seq head uses crc".split())
 _NUMBERS = frozenset(

@@ -353,8 +353,7 @@ def old_facts(
 # file gives the same export.
 
 
-FORMAT = 1
-"""The version of the format, in the header."""
+FORMAT = 1  # the version of the format, in the header
 
 ROW_FIELDS = (
     "id session event pos ts created_at expires_at author kind source trust text "

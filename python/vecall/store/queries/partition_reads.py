@@ -32,8 +32,7 @@ _PAGE = 2_000  # rows with their vectors: a few MB
 `vec_next`; they take precedence."""
 
 
-ALWAYS = -9e99
-"""A time before every end: by it, rows that have expired are read too."""
+ALWAYS = -9e99  # a time before every end: by it, rows that have expired are read too
 
 END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 """`Row.end` in SQL; 9e99 means that the row never expires."""

@@ -54,8 +54,7 @@ from vecall.types import Filter
 # Proposals to delete memories, which take effect when confirmed.
 
 
-LASTS_S = 600.0
-"""TTL of a proposal, in seconds."""
+LASTS_S = 600.0  # TTL of a proposal, in seconds
 
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
 _ROW_BYTES = 1_000

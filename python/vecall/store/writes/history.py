@@ -556,8 +556,7 @@ def shorten_digests(connection: Transaction) -> None:
 # Leaves out the drafts of a call that are not stored.
 
 
-Away = Literal["deleted", "expired", "evicted", "taken"]
-"""Why a draft is not stored."""
+Away = Literal["deleted", "expired", "evicted", "taken"]  # why a draft is not stored
 
 
 def leave_out_deleted(
