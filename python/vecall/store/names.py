@@ -14,7 +14,6 @@ from vecall.store.results import PartitionState, Version
 from vecall.store.transaction import (
     Statement,
     Transaction,
-    execute_in,
     in_statements,
     select_in,
     set_fact,
@@ -150,16 +149,6 @@ def tombstones(
     forms = forms_of(connection, part, ids, keys)
     for form, why in select_in(connection, _TOMBSTONES, [part], list(forms)):
         yield forms[form], form, why
-
-
-def drop_tombstone(connection: Transaction, part: int, id_: str) -> None:
-    """Delete the tombstone of a memory."""
-    execute_in(
-        connection,
-        "DELETE FROM tomb WHERE part = ? AND id IN",
-        [part],
-        list(forms_of(connection, part, [id_])),
-    )
 
 
 def _read_secret(connection: Transaction) -> bytes | None:

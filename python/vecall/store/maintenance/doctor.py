@@ -186,10 +186,9 @@ def _migration_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
     checkpoint = load_checkpoint(connection)
-    if checkpoint is None:
-        return
-    advice = "; if the wall clock is right, --reset-clock mends that"
-    yield clock_finding("clock", checkpoint, advice)
+    if checkpoint is not None:
+        advice = "; if the wall clock is right, --reset-clock mends that"
+        yield clock_finding("clock", checkpoint, advice)
 
 
 def repair(path: Path) -> list[str]:

@@ -128,9 +128,7 @@ class PostgresClaims:
     def session(self, lease_s: float) -> DueSession | None:
         """Claim a due session; see `Claims.session`."""
 
-        def claim(
-            transaction: PostgresTransaction,
-        ) -> tuple[str, str, str, bool] | None:
+        def claim(transaction: PostgresTransaction) -> _Claimed | None:
             now = transaction.expiry_clock.now()
             given = {"now": now, "until": now + lease_s}
             found: _Claimed | None = transaction.execute(_SESSION, given).fetchone()

@@ -9,7 +9,6 @@ from typing import Any
 from vecall.errors import CorruptFileError
 from vecall.store.names import (
     add_key,
-    drop_tombstone,
     forms_of,
     is_hidden,
     is_key,
@@ -30,6 +29,7 @@ from vecall.store.rows import (
 from vecall.store.transaction import (
     Transaction,
     enter,
+    execute_in,
     insert_many,
     leave,
     require_active,
@@ -156,7 +156,9 @@ class ImportLines(UserJob):
         id_, state = values["id"], values["state"]
         mine = (partition.id, id_)
         if self.restore:
-            drop_tombstone(partition.connection, *mine)
+            forms = forms_of(partition.connection, partition.id, [id_])
+            query = "DELETE FROM tomb WHERE part = ? AND id IN"
+            execute_in(partition.connection, query, [partition.id], list(forms))
         elif any(tombstones(partition.connection, partition.id, [id_])):
             return
         old = execute(_KNOWN, mine).fetchone()

@@ -208,25 +208,6 @@ class PutNextVectors:
         return _NO_USER
 
 
-def switch_models(connection: Transaction, model: int) -> bool:
-    """Make the new model active if every row has its vector; return whether it is."""
-    active = active_model(connection)
-    if active is not None and active.id == model:
-        return True
-    require_migrating(connection, model)
-    rows, cursor = to_be_embedded(connection, 1)
-    if rows or cursor is not None:
-        return False
-    # The remaining entries without a vector belong to deleted or damaged rows.
-    connection.execute("DELETE FROM vec_next WHERE vec = x''")
-    connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
-    connection.execute("UPDATE model SET state = 'active' WHERE id = ?", (model,))
-    connection.execute("DELETE FROM meta WHERE key = 'reembed_cursor'")
-    # The snapshots contain the old vectors.
-    connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-    return True
-
-
 @dataclass(slots=True)
 class SwitchModels:
     """Makes the new model active if every row has its vector."""
@@ -237,8 +218,26 @@ class SwitchModels:
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
-        self.done = switch_models(connection, self.model.id)
+        self.done = self._switched(connection, self.model.id)
         return _NO_USER
+
+    @staticmethod
+    def _switched(connection: Transaction, model: int) -> bool:
+        active = active_model(connection)
+        if active is not None and active.id == model:
+            return True
+        require_migrating(connection, model)
+        rows, cursor = to_be_embedded(connection, 1)
+        if rows or cursor is not None:
+            return False
+        # The remaining entries without a vector belong to deleted or damaged rows.
+        connection.execute("DELETE FROM vec_next WHERE vec = x''")
+        connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
+        connection.execute("UPDATE model SET state = 'active' WHERE id = ?", (model,))
+        connection.execute("DELETE FROM meta WHERE key = 'reembed_cursor'")
+        # The snapshots contain the old vectors.
+        connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
+        return True
 
 
 def unmoved_vectors(connection: Transaction) -> bool:
