@@ -37,7 +37,7 @@ class StorageReads(ABC):
     `now` is a time of `Storage.expiry_clock`, in seconds since 1970. Memories that
     expired by `now` are left out. A memory that `rights` hide is not returned, not
     counted and no cursor. Every operation raises CorruptFileError if the data that it
-    reads is damaged, and ClosedError after the block.
+    reads is damaged, and ClosedError after the block. The functions document the rest.
     """
 
     __slots__ = ("_reading",)

@@ -35,7 +35,7 @@ def _parsed(text: str) -> Any:
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in a caller's string, flat and with finite numbers."""
+    """Return the JSON object in a caller's string: not too deep, all numbers finite."""
     found = _parsed(text)
     if not isinstance(found, dict) or not _is_flat(found):
         msg = f"{name}: expected a JSON object as a string, all numbers finite"
