@@ -1,4 +1,4 @@
-"""Copies the readable memories of a file with damaged pages to a new file."""
+"""Recovers, copies, purges and backs up a whole file, and resets its clock."""
 
 from __future__ import annotations
 
