@@ -144,25 +144,18 @@ def role_faults(
     """Return why the role that logged in is not limited to one user at a time."""
     found = connection.execute(_ROLE, {"schema": schema, "role": role}).fetchone()
     assert found is not None  # a role of the server
-    texts = (
-        "is a superuser",
-        "has BYPASSRLS",
-        "is a member of vecall_owner",
-        "inherits the rights of vecall_keeper",
-    )
     superuser, bypasses, owner, keeper, app, owns = found
+    own = "the role of the URL"
     if superuser:
-        return [f"the role of the URL {texts[0]}: policies do not apply to it"]
-    faults = [
-        f"the role of the URL {text}"
-        for text, is_so in zip(texts[1:], (bypasses, owner, keeper), strict=True)
-        if is_so
-    ]
-    if owns:
-        faults.append("the role of the URL owns tables of vecall")
-    if not app:
-        faults.append(_no_member(role))
-    return faults
+        return [f"{own} is a superuser: policies do not apply to it"]
+    faults = {
+        f"{own} has BYPASSRLS": bypasses,
+        f"{own} is a member of vecall_owner": owner,
+        f"{own} inherits the rights of vecall_keeper": keeper,
+        f"{own} owns tables of vecall": owns,
+        _no_member(role): not app,
+    }
+    return [fault for fault, is_so in faults.items() if is_so]
 
 
 def group_faults(connection: Connection) -> list[str]:
@@ -180,29 +173,25 @@ def group_faults(connection: Connection) -> list[str]:
 def table_faults(connection: Connection, schema: str) -> list[str]:
     """Return which tables and functions do not hold users apart."""
     given = {"schema": schema, "limited": _LIMITED, "shared": list(SHARED)}
-    faults = []
+    faults: dict[str, bool] = {}
     for name, enabled, forced, one, every, wide in connection.execute(_TABLES, given):
-        if not enabled:
-            faults.append(f"the table {name} has no row-level security")
-        elif not forced:
-            faults.append(f"the table {name} does not force row-level security")
-        if not one:
-            faults.append(f"the table {name} has no policy for vecall_app")
-        if not every:
-            faults.append(f"the table {name} has no policy for vecall_keeper")
-        if wide is not None:
-            faults.append(f"a policy of the table {name} shows other users")
+        own = f"the table {name}"
+        faults |= {
+            f"{own} has no row-level security": not enabled,
+            f"{own} does not force row-level security": enabled and not forced,
+            f"{own} has no policy for vecall_app": not one,
+            f"{own} has no policy for vecall_keeper": not every,
+            f"a policy of {own} shows other users": wide is not None,
+        }
     for name, exists, definer, public, fixed in connection.execute(_DOORS, given):
-        if not exists:
-            faults.append(f"the function {name} is missing")
-            continue
-        if not definer:
-            faults.append(f"the function {name} is not SECURITY DEFINER")
-        if public:
-            faults.append(f"the function {name} can be executed by every role")
-        if not fixed:
-            faults.append(f"the function {name} has not the search_path of the schema")
-    return faults
+        own = f"the function {name}"
+        faults |= {
+            f"{own} is missing": not exists,
+            f"{own} is not SECURITY DEFINER": exists and not definer,
+            f"{own} can be executed by every role": exists and public,
+            f"{own} has not the search_path of the schema": exists and not fixed,
+        }
+    return [fault for fault, is_so in faults.items() if is_so]
 
 
 def require_rights(

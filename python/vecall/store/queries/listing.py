@@ -55,8 +55,8 @@ def listed(
     id of the last memory of the page before; NotFoundError if the user has none. The
     `limit` -1 returns all.
     """
-    begin = -1
     part = number_of_part(connection, app, user)
+    lowest = part << 32
     if cursor is not None:
         row = connection.execute(
             f"SELECT rid FROM mem WHERE part = ? AND id = ?{visible(rights)}",
@@ -67,18 +67,16 @@ def listed(
                 "cursor: this user has no such memory any more; begin without a cursor"
             )
             raise NotFoundError(msg)
-        begin = row[0]
+        lowest = row[0] + 1
     where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is None:
         page = connection.execute(
             f"SELECT rid {where} ORDER BY rid LIMIT ?",
-            (max(begin + 1, part << 32), *values, limit if limit >= 0 else _ALL),
+            (lowest, *values, limit if limit >= 0 else _ALL),
         )
         rids = [rid for (rid,) in page]
     else:
-        passing = _passing_row_numbers(
-            connection, where, values, part, begin, conditions
-        )
+        passing = _passing_row_numbers(connection, where, values, lowest, conditions)
         rids = list(passing if limit < 0 else islice(passing, limit))
     found = load_rows(connection, rids, any_state=True)
     return sorted((stored.row for stored in found), key=lambda row: row.rid)
@@ -100,7 +98,8 @@ def count_listed(
     part = number_of_part(connection, app, user)
     where, values = _from_and_where(part, state, now, conditions, rights)
     if conditions.metadata is not None:
-        passing = _passing_row_numbers(connection, where, values, part, -1, conditions)
+        lowest = part << 32
+        passing = _passing_row_numbers(connection, where, values, lowest, conditions)
         return sum(1 for _ in passing)
     counted = f"SELECT count(*) {where}"
     row = connection.execute(counted, (part << 32, *values)).fetchone()
@@ -157,12 +156,10 @@ def _passing_row_numbers(
     connection: Transaction,
     where: str,
     values: list[Any],
-    part: int,
-    begin: int,
+    lowest: int,
     conditions: Filter,
 ) -> Iterator[int]:
-    """Yield the numbers of rows with passing metadata, in order, after row `begin`."""
-    lowest = max(begin + 1, part << 32)
+    """Yield the numbers of rows with passing metadata, in order, from `lowest` on."""
     rows = _in_pages(connection, where, values, lowest, tested(conditions))
     return (row[0] for row in passing_metadata(rows, conditions.metadata or {}))
 

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import CorruptFileError
-from vecall.store.names import (
-    add_key,
-    forms_of,
-    is_hidden,
-    is_key,
-    tombstones,
-)
+from vecall.store.names import add_key, forms_of, is_hidden, is_key, tombstones
 from vecall.store.queries.listing import EXPORTED_TABLES, ROW_FIELDS
 from vecall.store.queries.partition_reads import load_rows
 from vecall.store.rows import (
