@@ -425,16 +425,19 @@ def is_noop(
     row = old.row
     if old.state == "quarantined" and not old.is_whole():
         return False
-    news = (
-        draft.vec is not None and old.vec is None,
-        draft.has_own_vector and draft.vec != old.vec,
-        draft.ordered and row.pos is None,
-        expires_at != row.expires_at,
-        draft.valid_until not in (row.valid_until, *(() if exact else (None,))),
-        draft.supersedes not in (row.supersedes, None),
-        bool(draft.also_supersedes),
+    is_new = (
+        (draft.vec is not None and old.vec is None)
+        or (draft.has_own_vector and draft.vec != old.vec)
+        or (draft.ordered and row.pos is None)
+        or expires_at != row.expires_at
+        or (
+            draft.valid_until != row.valid_until
+            and (exact or draft.valid_until is not None)
+        )
+        or draft.supersedes not in (row.supersedes, None)
+        or draft.also_supersedes
     )
-    return not any(news) and same_content(draft, old)
+    return not is_new and same_content(draft, old)
 
 
 def row_of(
