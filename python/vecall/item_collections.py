@@ -31,14 +31,8 @@ _ATTEMPTS = 20  # of a change that meets other writes of the same documents
 class LazyItems:
     """The items of one (app, user), in a service or a file. Thread-safe.
 
-    Args:
-        memory: The path of the file, or ":memory:", which the first call opens; or a
-            function that returns it; or a service, which stays open.
-        app_name: The app.
-        user_id: The user.
-
-    Raises:
-        InvalidArgumentError: An invalid name.
+    The first call opens the file of a path, or of a function that returns it. A service
+    stays open.
     """
 
     def __init__(
@@ -131,12 +125,7 @@ class ItemCollection(LazyItems):
         self._items.delete(self._namespace, **self._whose)
 
     def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
-        """Return the documents that meet conditions, in the order of their writes.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-        """
+        """Return the documents that meet conditions, in the order of their writes."""
         found = self._items.find_all(self._namespace, where=where, **self._whose)
         if test is not None:
             found = [item for item in found if test(item)]
@@ -149,17 +138,7 @@ class ItemCollection(LazyItems):
         where: Mapping[str, Any] | None,
         test: Test | None,
     ) -> list[tuple[Item, float]]:
-        """Return the documents next to an embedding with their cosines, best first.
-
-        Args:
-            vector: Numbers (dim,).
-            limit: Maximum number of documents.
-            where: Conditions for `Items.find`.
-            test: A further condition.
-
-        Raises:
-            DimensionError: The documents have embeddings of another dimension.
-        """
+        """Return the documents next to an embedding with their cosines, best first."""
         if limit < 1 or not np.any(vector):
             return []
         size = min(_PAGE, limit if test is None else 4 * limit + 50)
@@ -209,11 +188,6 @@ class ItemCollection(LazyItems):
         """Change the documents that meet conditions; return their number.
 
         A document that is written meanwhile is read again.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-            changed: Returns the change of a document, with its version.
         """
         done: set[str] = set()
         for _ in range(_ATTEMPTS - 1):
@@ -280,17 +254,8 @@ class ItemLog:
     `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
     them without an event loop. Every call changes the list in one transaction, and
     returns when it is durable. `clear` deletes the items of more than 9,000 values in
-    further transactions. If it is interrupted, the list is empty, and the next
-    `extend` or `clear` deletes the rest of the items.
-
-    Args:
-        memory: The memory service.
-        app_name: The app.
-        user_id: The user.
-        namespace: The namespace of the list, which has no other items.
-
-    Raises:
-        InvalidArgumentError: An invalid app or user.
+    further transactions. If it is interrupted, the list is empty, and the next `extend`
+    or `clear` deletes the rest of the items.
     """
 
     def __init__(
@@ -338,11 +303,7 @@ class ItemLog:
             return result
 
     def read(self, last: int | None = None) -> Steps[list[Any]]:
-        """Return the values in order.
-
-        Args:
-            last: Only the last ones, at most so many; None or below 0 is all.
-        """
+        """Return the values in order, or the last ones; None or below 0 is all."""
         while True:
             state = yield from self._log_state()
             found = yield from self._last_values(state, last)
@@ -358,10 +319,7 @@ class ItemLog:
     ) -> Steps[None]:
         """Add values at the end, all or none but those that are too large.
 
-        Args:
-            values: The values.
-            new: Returns those of the values to add, given the last stored ones.
-            window: How many of the last stored values `new` is given.
+        `new` returns those to add, given the last `window` stored ones.
 
         Raises:
             InvalidTypeError: A value that JSON does not have; nothing was added.

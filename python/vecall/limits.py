@@ -29,12 +29,7 @@ MOST_OFFSET = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The bounds of a number, both inclusive.
-
-    Attributes:
-        low: The lower one.
-        high: The upper one; a name is that of a field of the service's `Limits`.
-    """
+    """The bounds of a number, inclusive; a name is that of a field of `Limits`."""
 
     low: float
     high: float | str
@@ -262,11 +257,7 @@ _BY_NAME = {
 
 
 def checked_trigger(given: object) -> Trigger | None:
-    """Return a trigger from itself, its name, or a mapping with "type".
-
-    Raises:
-        ConfigError: Another value.
-    """
+    """Return a trigger from itself, its name, or a mapping with "type"."""
     if given is None or isinstance(given, Trigger):
         return given
     options: Mapping[str, object] = {}

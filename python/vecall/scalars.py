@@ -70,11 +70,7 @@ def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def stored_float(text: str) -> float:
-    """Return a number of the file, which was once written as NumPy spells it.
-
-    Raises:
-        ValueError: Not a number.
-    """
+    """Return a number of the file, which was once written as NumPy spells it."""
     return float(text.removeprefix("np.float64(").removesuffix(")"))
 
 
@@ -87,11 +83,7 @@ def make_exact(options: Any) -> None:
 
 
 def json_default(value: object) -> object:
-    """Return what JSON has for a value that `json` does not know.
-
-    Raises:
-        TypeError: JSON has nothing for it.
-    """
+    """Return what JSON has for a value that `json` does not know."""
     plain = exact(value)
     if plain is value and isinstance(value, Mapping):
         return dict(value)
@@ -210,8 +202,5 @@ def usable(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return for each vector whether it has a direction: finite, and not zero.
 
     Every door asks it before a vector is stored: the engine refuses other vectors.
-
-    Args:
-        matrix: Vectors (n, dim).
     """
     return np.asarray(np.isfinite(matrix).all(axis=1) & matrix.any(axis=1))

@@ -225,13 +225,7 @@ class Telemetry:
         next(self._errors)
 
     def finish(self, watch: _Watch, outcome: str, number: int | None = None) -> None:
-        """Tell what became of an operation.
-
-        Args:
-            watch: What `begin` returned.
-            outcome: "ok", or the name of the error's class.
-            number: What is counted of its result.
-        """
+        """Tell how an operation ended: "ok", or an error's class; and what to count."""
         kind = OPERATIONS[watch.operation]
         seconds = perf_counter() - watch.start
         ended = {"operation": watch.operation, "outcome": outcome}
@@ -288,12 +282,9 @@ def observed(
 ]:
     """Watch a coroutine method of an object that has a `telemetry`.
 
-    Every public operation is such a method. Scalars among its arguments arrive in it
-    as exactly str, int, float or bool.
-
-    Args:
-        operation: One of `OPERATIONS`.
-        count: What to count of the result, as `OPERATIONS` says.
+    Every public operation is such a method. Scalars among its arguments arrive in it as
+    exactly str, int, float or bool. `count` takes what `OPERATIONS` names from a
+    result.
     """
     if operation not in OPERATIONS:
         raise KeyError(operation)
@@ -347,12 +338,7 @@ warnings.simplefilter("ignore", RawTurnsWarning, append=True)  # the program's g
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost call that is not of this package.
-
-    Args:
-        message: The text.
-        category: The class of the warning.
-    """
+    """Warn at the innermost call that is not of this package."""
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__")):

@@ -317,25 +317,14 @@ def without_surrogates(text: str) -> str:
 
 
 def indented(text: str, masked: str = "") -> str:
-    """Return a memory's text with every line but the first indented by two spaces.
-
-    Args:
-        text: The stored text.
-        masked: A secret of the block; stars replace it in the text.
-    """
+    """Return a memory's text, every line but the first indented; hide the secret."""
     shown = hide(escape(strip_invisible(text)).strip(), masked)
     shown = _MANY_LINES.sub("\n\n", shown)
     return _CONTINUED.sub("\n  ", shown) or "(no text)"
 
 
 def label(value: str, masked: str = "", limit: int = 80) -> str:
-    """Return a name or another short value on one line, also safe inside quotes.
-
-    Args:
-        value: The stored value.
-        masked: As in `indented`.
-        limit: Maximum number of characters; the rest is cut.
-    """
+    """Return a name on one line, cut to `limit` characters, safe inside quotes."""
     shown = _SPACES.sub(" ", strip_invisible(value)).strip()
     if len(shown) > limit:
         shown = shown[:limit] + "\N{HORIZONTAL ELLIPSIS}"

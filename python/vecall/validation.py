@@ -54,13 +54,7 @@ _DATABASES = ("postgresql://", "postgres://")
 
 
 def check_name(value: object, name: str, limits: Limits) -> str:
-    """Return `value` if it may name an app, a user, a session, an event or a memory.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: Empty, or with a NUL or a lone surrogate.
-        LimitExceededError: Longer than `max_name_bytes`.
-    """
+    """Return `value` if it may name an app, a user, a session, an event or a memory."""
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
@@ -92,16 +86,7 @@ def is_name(value: str, limits: Limits) -> bool:
 def checked_owner(
     app_name: object, user_id: object, limits: Limits | None = None
 ) -> Owner:
-    """Return the checked names of an app and a user.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        limits: The service's; None is the default.
-
-    Raises:
-        InvalidArgumentError: An invalid or a reserved name.
-    """
+    """Return the checked names of an app and a user."""
     most = Limits() if limits is None else limits
     app = check_name(app_name, "app_name", most)
     user = check_name(user_id, "user_id", most)
@@ -112,12 +97,7 @@ def checked_owner(
 def partition_key(
     scopes: Scopes, scope: object, app: str, user: str, *, write: bool
 ) -> tuple[str, str]:
-    """Return the names of the partition behind a scope.
-
-    Raises:
-        InvalidArgumentError: An unknown scope, or a reserved name.
-        ScopeError: The scope is not enabled.
-    """
+    """Return the names of the partition behind a scope."""
     if app in RESERVED or user in RESERVED:
         msg = "app_name, user_id: this name is reserved"
         raise InvalidArgumentError(msg)
@@ -137,11 +117,7 @@ def partition_key(
 
 
 def check_query(value: object) -> str:
-    """Return `value` if it is a string, of any content.
-
-    Raises:
-        InvalidTypeError: Not a string.
-    """
+    """Return `value` if it is a string, of any content."""
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
@@ -153,11 +129,7 @@ def check_query(value: object) -> str:
 def checked_page(
     prefix: object, after: object, limit: object, limits: Limits
 ) -> tuple[str, str, int]:
-    """Return the arguments of a page of names: "" is every name, or the beginning.
-
-    Raises:
-        InvalidArgumentError: A name or the limit is invalid.
-    """
+    """Return the arguments of a page of names: "" is every name, or the beginning."""
     count = check_top_k(limit, limits, "limit", DEFAULT_PAGE)
     begin = "" if after is None else check_name(after, "after", limits)
     if type(prefix) is str and not prefix:
@@ -168,32 +140,14 @@ def checked_page(
 def check_top_k(
     value: object, limits: Limits, name: str = "top_k", default: int | None = None
 ) -> int:
-    """Return `value` if it is a number of results.
-
-    Args:
-        value: The number.
-        limits: The service's.
-        name: The argument, for the error message.
-        default: What None means, or `max_top_k` if that is less.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Below 1.
-        LimitExceededError: Above `max_top_k`.
-    """
+    """Return a number of results; None is `default`, or `max_top_k` if that is less."""
     if value is None and default is not None:
         return min(default, limits.max_top_k)
     return _check_count(value, limits, name, least=1)
 
 
 def check_turns(value: object, name: str, limits: Limits) -> int:
-    """Return `value` if it is a number of turns, at least 0.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Below 0.
-        LimitExceededError: Above `max_top_k`.
-    """
+    """Return `value` if it is a number of turns, at least 0."""
     return _check_count(value, limits, name, least=0)
 
 
@@ -212,12 +166,7 @@ def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
 
 
 def check_min_similarity(value: object) -> float:
-    """Return `value` if it is a minimum cosine, in [-1, 1].
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: NaN or outside [-1, 1].
-    """
+    """Return `value` if it is a minimum cosine, in [-1, 1]."""
     value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = "min_similarity: expected a number"
@@ -229,11 +178,7 @@ def check_min_similarity(value: object) -> float:
 
 
 def checked_bool(value: object, name: str) -> bool:
-    """Return a bool.
-
-    Raises:
-        InvalidTypeError: Another type.
-    """
+    """Return a bool."""
     if value is True or value is False:
         return value
     value = exact(value)
@@ -244,12 +189,7 @@ def checked_bool(value: object, name: str) -> bool:
 
 
 def check_offset(offset: object) -> int:
-    """Return the number of results that a search leaves out.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Not within 0 to 10,000.
-    """
+    """Return the number of results that a search leaves out."""
     if type(offset) is int and offset == 0:
         return 0
     offset = exact(offset)
@@ -266,17 +206,7 @@ _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
 
 
 def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
-    """Return a time zone as a tzinfo; None for None.
-
-    Args:
-        value: An IANA name such as "Europe/Berlin", an offset such as "+02:00", "Z", a
-            tzinfo, or None.
-        name: The argument, for the error message.
-
-    Raises:
-        InvalidArgumentError: Another text, or a tzinfo that knows no offset.
-        InvalidTypeError: Of another type.
-    """
+    """Return a time zone as a tzinfo; None for None."""
     rule = (
         f'{name}: expected an IANA name such as "Europe/Berlin", which needs the '
         'system\'s zone data or the package tzdata, an offset such as "+02:00", or a '
@@ -307,11 +237,7 @@ def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
 
 
 def check_path(path: object) -> Path | None:
-    """Return the path of a file as a `Path`; None for a database in memory.
-
-    Raises:
-        ConfigError: Not a file name, or in the home folder of an unknown user.
-    """
+    """Return the path of a file as a `Path`; None for a database in memory."""
     path = exact(path)
     if path is None or str(path) == ":memory:":
         return None
@@ -333,14 +259,7 @@ def _is_file_name(name: str) -> bool:
 
 
 def check_storage_path(path: object) -> Path | str | None:
-    """Return where memories are stored: a file, a database, or None for memory only.
-
-    Returns:
-        The URL of a database as it is.
-
-    Raises:
-        ConfigError: As `check_path`.
-    """
+    """Return where memories are: a file, the URL of a database, or None for memory."""
     path = exact(path)
     return path if is_database_url(path) else check_path(path)
 
@@ -355,20 +274,8 @@ def check_filter(
 ) -> Filter:
     """Return a checked and normalised filter.
 
-    Args:
-        filter_: The filter, or a mapping with the same fields.
-        limits: The maximum sizes of its values.
-        by_metadata: Whether the caller can filter by metadata.
-
-    Returns:
-        A new filter. A field of names is a string for one name, and a tuple for
-        several. `min_trust` is replaced by the tiers that reach it.
-
-    Raises:
-        InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
-        InvalidArgumentError: An unknown field; an invalid name, time or number;
-            unsupported metadata; too few or too many names or keys.
-        LimitExceededError: A name or the metadata is too long.
+    A field of names becomes a string for one name, and a tuple for several. `min_trust`
+    is replaced by the tiers that reach it.
     """
     if isinstance(filter_, Mapping):
         known = [field.name for field in fields(Filter)]

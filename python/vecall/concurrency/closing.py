@@ -111,11 +111,7 @@ _open: weakref.WeakValueDictionary[int, Closable] = weakref.WeakValueDictionary(
 
 
 def close_at_exit(service: Closable) -> None:
-    """Close a service at the end of the process, unless it was freed before.
-
-    Args:
-        service: The service. Only a weak reference is stored.
-    """
+    """Close a service at the end of the process, unless it was freed before."""
     _open[next(_numbers)] = service
 
 

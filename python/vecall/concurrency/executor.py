@@ -134,23 +134,14 @@ class Pool(ThreadPoolExecutor):
     """A thread pool that stays usable if a signal handler interrupts `submit`."""
 
     def __init__(self, threads: int, *, thread_name_prefix: str) -> None:
-        """Create the pool without threads; `submit` starts them as needed.
-
-        Args:
-            threads: The maximum number of threads.
-            thread_name_prefix: The prefix of the thread names.
-        """
+        """Create the pool without threads; `submit` starts them as needed."""
         super().__init__(threads, thread_name_prefix=thread_name_prefix)
         self._idle_semaphore = _Count()  # type: ignore[assignment]
 
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Queue a call of `fn` and return the future of its result.
-
-        Raises:
-            RuntimeError: The pool is shut down.
-        """
+        """Queue a call of `fn` and return the future of its result."""
         promise: InterruptibleFuture[T] = InterruptibleFuture()
         work: Any = _InterruptibleWork(promise, partial(fn, *args, **kwargs))
         with self._shutdown_lock, thread._global_shutdown_lock:
@@ -180,11 +171,7 @@ class PluginCancelledError(RuntimeError):
 
 
 async def finished(result: Awaitable[T]) -> T:
-    """Await what a plugin's function returned, on the event loop of its executor.
-
-    Raises:
-        PluginCancelledError: It raised CancelledError itself.
-    """
+    """Await what a plugin's function returned, on the event loop of its executor."""
     try:
         return await result
     except asyncio.CancelledError:
@@ -202,12 +189,7 @@ class PluginExecutor:
     """
 
     def __init__(self, name: str, at_once: int = 1) -> None:
-        """Create the executor; the first call starts a thread.
-
-        Args:
-            name: The prefix of the thread names.
-            at_once: The maximum number of plain functions that run at once.
-        """
+        """Create the executor; the first call starts a thread."""
         self._name = name
         self._pool = Pool(at_once, thread_name_prefix=name)
         self._lock = threading.Lock()
@@ -218,11 +200,7 @@ class PluginExecutor:
         self._stop: weakref.finalize[..., PluginExecutor] | None = None
 
     def refuse_nested(self) -> None:
-        """Raise if a function of this executor waits for the current call.
-
-        Raises:
-            ReentrantCallError: The call would wait for itself.
-        """
+        """Raise if a function of this executor waits for the current call."""
         if id(self) in _waiting.get():
             msg = (
                 "a function that the service calls (an embedder, a hook, a summarizer, "
@@ -264,11 +242,7 @@ class PluginExecutor:
             raise ClosedError(msg) from None
 
     def close(self) -> None:
-        """Finish the calls in progress and end the threads. Idempotent.
-
-        Raises:
-            ReentrantCallError: A function of this executor waits for the call.
-        """
+        """Finish the calls in progress and end the threads. Idempotent."""
         self.refuse_nested()
         self._pool.shutdown(wait=True)  # first: its functions may need the loop
         with self._lock:
@@ -425,11 +399,7 @@ class _FairWork:
         return self.scan.is_abandoned
 
     def pause(self) -> None:
-        """End the work if its caller is gone; else let others have a turn.
-
-        Raises:
-            AbandonedError: The caller is gone.
-        """
+        """End the work if its caller is gone; else let others have a turn."""
         if self.scan.is_abandoned:
             raise AbandonedError
         if self._turns.are_wanted and time.perf_counter() - self._since > _TURN_S:
@@ -463,12 +433,10 @@ class FairPool:
     """
 
     def __init__(self, threads: int, at_once: int, *, thread_name_prefix: str) -> None:
-        """Create the pool; `submit` starts threads as needed.
+        """Create the pool; `submit` starts up to `threads` threads as needed.
 
-        Args:
-            threads: The maximum number of owners whose work is under way.
-            at_once: How many of these go on at the same time.
-            thread_name_prefix: The prefix of the thread names.
+        So many owners have work under way, and `at_once` of these go on at the same
+        time.
         """
         self._pool = Pool(threads, thread_name_prefix=thread_name_prefix)
         self._turns = _Turns(at_once)
@@ -484,9 +452,6 @@ class FairPool:
         """Queue a call of `fn` and return the future of its result.
 
         Cancel the future to drop the call, also while it runs.
-
-        Raises:
-            RuntimeError: The pool is shut down.
         """
         scan: _Scan[T] = _Scan()
         work = _FairWork(scan, partial(fn, *args, **kwargs), self._turns)

@@ -53,11 +53,7 @@ def run_sync(operation: Operation[T]) -> T:
 
 
 async def run_async(operation: Operation[T]) -> T:
-    """Run an operation on the running event loop.
-
-    Raises:
-        ConfigError: The event loop is not asyncio's. The operation was not started.
-    """
+    """Run an operation on the running event loop."""
     try:
         loop = running_loop()
         future = operation.send(None)
@@ -85,11 +81,7 @@ def in_event_loop() -> bool:
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop.
-
-    Raises:
-        ConfigError: The event loop is not asyncio's.
-    """
+    """Return the running event loop."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

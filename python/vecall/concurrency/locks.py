@@ -42,11 +42,7 @@ class KeyLocks(Generic[Key]):
 
     @contextmanager
     def held_if_free(self, key: Key) -> Iterator[bool]:
-        """Hold a key's lock in the block if it is free; never wait.
-
-        Yields:
-            Whether the block holds the lock.
-        """
+        """Hold a key's lock in the block if it is free; yield whether it is."""
         counted = self._enter(key)
         try:
             free = counted.lock.acquire(blocking=False)
@@ -88,9 +84,7 @@ FlightKey = tuple[str, str, bytes]
 class Claim:
     """The right and the duty of one caller to embed a text.
 
-    Attributes:
-        promise: The future of the vector; None while no other caller waits for it,
-            since most texts have one caller.
+    It has no promise while no other caller waits: most texts have one caller.
     """
 
     __slots__ = ("promise",)
@@ -151,12 +145,7 @@ class SingleFlight:
         """Give up the claims and resolve their futures when the batch is done.
 
         A done callback does this, so it does not depend on the caller's event loop,
-        which may be blocked meanwhile.
-
-        Args:
-            keys: The keys of the batch's texts, in order.
-            batch: The future of the vectors, one for each key; None for a zero vector,
-                which has no direction.
+        which may be blocked meanwhile. A zero vector, which has no direction, is None.
         """
         batch.add_done_callback(lambda done: self._resolve_promises(keys, done))
 
@@ -170,12 +159,7 @@ class SingleFlight:
     def abandoned(
         self, keys: Sequence[FlightKey], claimed: Mapping[int, Claim]
     ) -> None:
-        """Give up the unresolved claims of a caller that was interrupted.
-
-        Args:
-            keys: The keys of the texts, as in `claim`.
-            claimed: The `mine` of that call.
-        """
+        """Give up the unresolved claims of a caller that was interrupted."""
         for at, claim in claimed.items():
             with self._lock:
                 if self._coming.get(keys[at]) is claim:

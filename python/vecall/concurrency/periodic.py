@@ -26,13 +26,10 @@ class PeriodicWorker:
     def __init__(
         self, work: Callable[[], float | None], interval: float | None
     ) -> None:
-        """Start the thread. It waits before the first call.
+        """Start the thread, which waits before the first call; None starts no thread.
 
-        Args:
-            work: Does the work that is due. Returns the seconds until more work is
-                due, or None if that is unknown.
-            interval: The longest pause between two calls in seconds. None starts no
-                thread.
+        `work` returns the seconds until more is due, or None if that is unknown.
+        `interval` is the longest pause in seconds.
         """
         self._work = work
         self._wake = threading.Event()
@@ -61,15 +58,9 @@ class PeriodicWorker:
             self._thread.join()
 
     def work(self) -> float | None:
-        """Do the work that is due.
+        """Do what is due; return the seconds until more is, None if unknown.
 
         Any error but ClosedError is logged and not raised.
-
-        Returns:
-            The seconds until more work is due; None if unknown or after an error.
-
-        Raises:
-            ClosedError: The worker is closed, or the object that it works on.
         """
         if self._closed.is_set():
             msg = "the housekeeper is closed"
@@ -132,9 +123,8 @@ class SharedWork(Generic[Key]):
     def __init__(self, start: Callable[[Key, Done], None]) -> None:
         """Create the object without runs.
 
-        Args:
-            start: Starts the run of a key on another thread. The run calls the second
-                argument at its end. `start` must not block.
+        `start` begins the run of a key on another thread, which calls the second
+        argument at its end. It must not block.
         """
         self._start = start
         self._mutex = threading.Lock()
@@ -143,14 +133,8 @@ class SharedWork(Generic[Key]):
     def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
         """Return the future of the key's run; start a run if none is in progress.
 
-        Args:
-            key: The key of the run.
-            afresh: If a run is in progress, start one more after it: the current run
-                may have read its input too early. The future is still the current
-                run's.
-
-        Raises:
-            ClosedError: The service is closed.
+        With `afresh`, one more follows a run in progress, which may have read its input
+        too early. The future is still that of the current run.
         """
         new = _Run()
         try:

@@ -84,9 +84,6 @@ def fitted(
     Returns:
         The weights, and the figures of held-out users: each user is evaluated with
         weights fitted on all others. The figures are None if too few hits remain.
-
-    Raises:
-        ConfigError: Too few hits.
     """
     weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
     confidences: list[float] = []

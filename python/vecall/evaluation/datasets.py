@@ -53,14 +53,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The sessions and memories of one user, and questions about them.
-
-    Attributes:
-        user_id: The user.
-        sessions: The sessions, for `add_session_to_memory`.
-        questions: The questions.
-        memories: The memories, for `add_memory`; each has an id.
-    """
+    """The sessions and memories of one user, and questions about them."""
 
     user_id: str
     sessions: list[Session]
@@ -69,11 +62,7 @@ class Conversation:
 
 
 def read_locomo(path: Path, app_name: str) -> list[Conversation]:
-    """Return the conversations of a LoCoMo file.
-
-    Raises:
-        InvalidArgumentError: The file has another shape.
-    """
+    """Return the conversations of a LoCoMo file."""
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))
         conversations = [_locomo_conversation(sample, app_name) for sample in samples]
@@ -121,9 +110,6 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
     seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
     "unanswerable": [text, …]}, …]}. Any id of a group is enough. A question with
     "after": N is asked when only the first N sessions are stored.
-
-    Raises:
-        InvalidArgumentError: The file has another shape.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -203,15 +189,12 @@ class _Lines:
 def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     """Return the conversations of a file of JSON lines.
 
-    A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds
-    or ISO 8601) and text. Turns are in the order of the conversation. A line with
-    "memory" is a memory: user_id, id, timestamp, memory, and optionally kind. A line
-    with "question" is a question to that user's memory: user_id, question, category and
+    A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds or
+    ISO 8601) and text. Turns are in the order of the conversation. A line with "memory"
+    is a memory: user_id, id, timestamp, memory, and optionally kind. A line with
+    "question" is a question to that user's memory: user_id, question, category and
     evidence, a list of ids of turns and memories. An empty list marks the question as
     unanswerable.
-
-    Raises:
-        InvalidArgumentError: A line has another shape, or refers to an unknown turn.
     """
     users: dict[str, _Lines] = {}
     line = 0
@@ -283,15 +266,7 @@ def _checked_list(value: object) -> list[Any]:
 
 
 def chosen(conversations: list[Conversation], selection: str) -> list[Conversation]:
-    """Return the conversations that a selection such as "2-9" or "0,3" names.
-
-    Args:
-        conversations: All conversations; the first one has the number 0.
-        selection: Numbers and ranges of numbers, separated by commas.
-
-    Raises:
-        ConfigError: The selection has another form, or a number is too large.
-    """
+    """Return the conversations that a selection such as "2-9" or "0,3" names."""
     numbers: list[int] = []
     last_number = len(conversations) - 1
     try:
@@ -308,12 +283,7 @@ def chosen(conversations: list[Conversation], selection: str) -> list[Conversati
 
 
 def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation]:
-    """Return the conversations that come with vecall.
-
-    Args:
-        app_name: The app of the sessions.
-        unanswerable: Whether to include questions without evidence.
-    """
+    """Return the conversations that come with vecall."""
     data = load_conversations()
     users = dict.fromkeys(session["user_id"] for session in data["sessions"])
     return [

@@ -50,14 +50,7 @@ def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The hits of one range of confidences.
-
-    Attributes:
-        low: The lower end of the range; the upper end is that of the next bin.
-        hits: The number of hits.
-        confidence: Their mean confidence.
-        relevant: The share that was relevant.
-    """
+    """The hits of one range of confidences."""
 
     low: float
     hits: int

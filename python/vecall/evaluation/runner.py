@@ -67,14 +67,7 @@ class Silent:
 
 
 class Mode(NamedTuple):
-    """An embedder and a ranking to evaluate.
-
-    Attributes:
-        name: The name given in `--modes`.
-        embedder: The embedder; modes of one embedder share the object. None searches
-            by words alone.
-        ranking: The ranking options; not the default for "vectors" and "rrf" only.
-    """
+    """An embedder, None for words alone, and a ranking to evaluate."""
 
     name: str
     embedder: Embedder | None
@@ -93,15 +86,7 @@ _COMPARED = {
 
 
 def chosen_modes(selection: str | None) -> list[Mode]:
-    """Return the modes that a comma-separated list names.
-
-    Args:
-        selection: The names; None selects "lexical", and "local" if it is installed.
-
-    Raises:
-        ConfigError: A name is neither a mode nor an embedder.
-        ImportError: The extra of an embedder is not installed.
-    """
+    """Return the modes that a comma-separated list names; None: the usual ones."""
     if selection is None:
         selection = "lexical,local" if has_local() else "lexical"
     names = list(dict.fromkeys(name.strip() for name in selection.split(",")))
@@ -143,8 +128,6 @@ class QuestionResult:
     """The search result of one question.
 
     Attributes:
-        user: The user whose memory was searched.
-        question: The question.
         ranked: The evidence ids of the found memories, best first.
         hits: The first `TOP_K` memories with their signals; empty if the search did
             not return explanations.
@@ -195,8 +178,6 @@ class SystemUnderTest:
     """A service that holds the conversations and is searched for the questions.
 
     Attributes:
-        memory: The service, on a durable file.
-        model_id: The embedding model; None searches by words alone.
         ingest_s: Seconds that the ingest took, including embedding.
         queries: Seconds that the embedder took for each query not in its cache.
     """
@@ -232,14 +213,7 @@ class SystemUnderTest:
         *,
         fully: bool = True,
     ) -> list[QuestionResult]:
-        """Search for every question.
-
-        Args:
-            questions: Pairs of user and question.
-            mode: The embedder and the ranking.
-            progress: The display; it counts the questions.
-            fully: Whether results have hits and times. This costs a second search.
-        """
+        """Search for every question; `fully` searches again for hits and times."""
         results = []
         for user, question in questions:
             results.append(self._ask_question(user, question, mode, fully))
@@ -300,12 +274,6 @@ def ingested(
     """Open a service that holds all conversations; close it after the block.
 
     The embedder embeds every text once, for all modes and settings.
-
-    Args:
-        conversations: The conversations to store.
-        embedder: The embedder; None searches by words alone.
-        calibration: The calibration of confidences; None uses the shipped one.
-        progress: Creates the display from a label and the number of turns.
     """
     timed = None if embedder is None else TimedEmbedder(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
@@ -385,12 +353,7 @@ FIRST = {
 
 
 class Setting(NamedTuple):
-    """One row of the ablation table.
-
-    Attributes:
-        name: The name of the row.
-        ranking: The ranking options of its searches.
-    """
+    """One row of the ablation table."""
 
     name: str
     ranking: Ranking
@@ -400,12 +363,7 @@ DEFAULT = Setting("default", Ranking())
 
 
 def settings(*, vectors: bool) -> list[Setting]:
-    """Return the default, then the settings that differ from it in one option.
-
-    Args:
-        vectors: Whether searches use vectors; without them the weight of vectors and
-            the fusion do not vary.
-    """
+    """Return the default, then the settings that differ from it in one option."""
     found = [
         DEFAULT,
         _weighted_setting("no covered share", {"coverage_power": 0.0}),
@@ -490,9 +448,6 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     Returns:
         The map, and the recall@10 and MRR of a search by cosine, without a map and with
         a map fitted on other users. Both are None with less than two users.
-
-    Raises:
-        ConfigError: No question has evidence.
     """
     everything = fit(examples)
     count = sum(len(example.questions) for example in examples)

@@ -60,12 +60,9 @@ class Rules(NamedTuple):
 
 
 class Conditions(dict[str, Any]):
-    """A checked copy of conditions.
+    """A checked copy of conditions, with their test.
 
-    Attributes:
-        test: Says whether a JSON value meets them.
-        rules: What they may contain.
-        asks_own: Whether they have a field of `Rules.own`.
+    `asks_own` is whether they have a field of `Rules.own`.
     """
 
     __slots__ = ("asks_own", "rules", "test")
@@ -74,12 +71,7 @@ class Conditions(dict[str, Any]):
     asks_own: bool
 
     def scan(self, most: int | None = None) -> Test:
-        """Return a test of the values of one scan, which has a budget.
-
-        Args:
-            most: The number of comparisons after which the test raises
-                `LimitExceededError`; None is `MOST_COMPARISONS`.
-        """
+        """Return a test that raises `LimitExceededError` after `most` comparisons."""
         each, left = _comparison_count(self), MOST_COMPARISONS if most is None else most
 
         def spend(comparisons: int) -> None:
@@ -106,17 +98,7 @@ class Conditions(dict[str, Any]):
 
 
 def compiled(where: object, name: str = "where") -> Test:
-    """Return a function that says whether a JSON value meets conditions.
-
-    Args:
-        where: The conditions, see `parsed`; None or {} is met by every value.
-        name: The argument's name, for error messages.
-
-    Use it for one scan: it raises `LimitExceededError` after `MOST_COMPARISONS`.
-
-    Raises:
-        InvalidArgumentError: As `parsed`.
-    """
+    """Return a test of JSON values for one scan; None or {} is met by every value."""
     if where is None:
         return lambda _: True
     return parsed(where, Rules(name, finite_only=False)).scan()
@@ -136,16 +118,6 @@ def parsed(where: object, rules: Rules) -> Conditions:
     `$ne`, `$nin`, `$not` of a condition that it does not meet, and `{"$exists":
     False}`. A list contains its elements, a text the texts in it; nothing else contains
     anything.
-
-    Args:
-        where: The conditions.
-        rules: What they may contain.
-
-    Raises:
-        InvalidTypeError: Not a mapping, or an operand of a wrong type.
-        InvalidArgumentError: An unknown operator, a number that is not finite, or too
-            few or too many values or fields.
-        LimitExceededError: Nested more than 32 levels, or more than 1,000 values.
     """
     return _checked_conditions(where, rules, _DEPTH)
 
@@ -456,13 +428,7 @@ def _not_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
 
 
 def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
-    """Return a copy of an operand.
-
-    Raises:
-        InvalidTypeError: Not a JSON value, or not a scalar where one is needed.
-        InvalidArgumentError: A number that is not finite, where one is needed.
-        LimitExceededError: Nested too deeply.
-    """
+    """Return a copy of an operand."""
     _check_depth(rules, depth)
     given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
@@ -490,12 +456,7 @@ def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
 def _checked_scalars(
     given: list[Any] | tuple[Any, ...], rules: Rules, depth: int
 ) -> list[Any]:
-    """Return a copy of a list of scalars.
-
-    Raises:
-        InvalidTypeError: It holds another list.
-        LimitExceededError: It is too long.
-    """
+    """Return a copy of a list of scalars."""
     if any(isinstance(each, list | tuple) for each in given):
         msg = f"{rules.name}: a list as operand must have JSON scalars only"
         raise InvalidTypeError(msg)

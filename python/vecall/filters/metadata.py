@@ -33,12 +33,7 @@ _RULES = Rules(_NAME, MOST_KEYS, 1, MOST_VALUES, scalars_only=True, own=TIMES)
 
 
 def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Any]) -> bool:
-    """Whether metadata meets conditions.
-
-    Args:
-        metadata: The custom_metadata of one memory.
-        wanted: Conditions; those that `check_conditions` returned are the fastest.
-    """
+    """Whether metadata meets conditions."""
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
     return wanted.test(metadata)
@@ -52,32 +47,19 @@ def asks_times(wanted: Mapping[str, Any] | None) -> bool:
 def with_times(
     metadata: Mapping[str, object], time: float, updated_at: float
 ) -> dict[str, object]:
-    """Return metadata with the times of their memory, for conditions that ask them.
-
-    Args:
-        metadata: The custom_metadata.
-        time: The timestamp, or else the time of storing, in seconds.
-        updated_at: The time of the last change, in seconds.
-    """
+    """Return metadata with the times of their memory, for conditions that ask them."""
     return {**metadata, _TIME: round(time, 6), _UPDATED: round(updated_at, 6)}
 
 
 def scan_of(wanted: Mapping[str, Any], most: int | None = None) -> Test:
-    """Return a test of the metadata of one scan.
-
-    It raises `LimitExceededError` after `most` comparisons, `MOST_COMPARISONS` for
-    None.
-    """
+    """Return a test of the metadata of one scan; see `Conditions.scan`."""
     if not isinstance(wanted, Conditions):
         wanted = parsed(wanted, _RULES)
     return wanted.scan(most)
 
 
 def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
-    """Yield the key, the operator and the operand of comparisons that must hold.
-
-    Only comparisons that a missing key does not meet are included.
-    """
+    """Yield key, operator, operand of comparisons that a missing key does not meet."""
     for name, condition in wanted.items():
         if name == "$and":
             for part in condition:
@@ -97,18 +79,8 @@ def needed(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
 def check_conditions(conditions: object, max_bytes: int) -> Conditions:
     """Return a checked copy of conditions on custom_metadata.
 
-    Args:
-        conditions: Scalars, or mappings from operators to operands, by key or path;
-            `$and`, `$or` and `$not` around conditions. `$timestamp` and `$updated_at`
-            are times of the memory.
-        max_bytes: The limit on their bytes as JSON.
-
-    Raises:
-        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar, nor a
-            list of them, nor a mapping from operators to operands.
-        InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
-            cannot represent, or not 1 to 64 values in a list.
-        LimitExceededError: Longer than `max_bytes`, or nested more than 32 levels.
+    `max_bytes` limits their JSON. `$timestamp` and `$updated_at` are times of the
+    memory.
     """
     checked = parsed(conditions, _RULES)
     try:

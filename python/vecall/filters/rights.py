@@ -27,11 +27,7 @@ _RANKS = {tier: rank for rank, tier in enumerate(reversed(TRUST_TIERS))}
 
 
 def check_tier(tier: object, name: str) -> str:
-    """Return a tier if it is one of `TRUST_TIERS`.
-
-    Raises:
-        InvalidArgumentError: Another value.
-    """
+    """Return a tier if it is one of `TRUST_TIERS`."""
     tier = exact(tier)
     if not isinstance(tier, str) or tier not in _RANKS:
         msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
@@ -40,12 +36,7 @@ def check_tier(tier: object, name: str) -> str:
 
 
 def reaches(tier: str | None, floor: str) -> bool:
-    """Whether a tier ranks at least as high as another one.
-
-    Args:
-        tier: The tier; a tier of your own, or None, ranks as "unknown".
-        floor: One of `TRUST_TIERS`.
-    """
+    """Whether a tier ranks at least as high; one of your own, or none, is "unknown"."""
     return _RANKS.get(tier or "", 0) >= _RANKS[floor]
 
 
@@ -60,12 +51,9 @@ def exceeds(tier: str | None, ceiling: str) -> bool:
 
 
 def at_most(tier: str | None, ceiling: str | None) -> str | None:
-    """Return a tier that ranks no higher than a ceiling.
+    """Return a tier that ranks no higher than a ceiling; None lowers nothing.
 
-    Args:
-        tier: The tier. A tier of your own becomes the ceiling, because its rank is
-            unknown. None stays None.
-        ceiling: One of `TRUST_TIERS`; None lowers nothing.
+    A tier of your own becomes the ceiling, because its rank is unknown.
     """
     if tier is None or ceiling is None:
         return tier
@@ -93,11 +81,7 @@ class Claims:
     author: str | None = None
 
     def check_names(self, told: Mapping[str, Any]) -> None:
-        """Refuse another source or author than the writer's.
-
-        Raises:
-            RightsError: It is another.
-        """
+        """Refuse another source or author than the writer's."""
         bound: tuple[tuple[Right, str | None, tuple[str, ...]], ...] = (
             ("source", self.source, ("source",)),
             ("author", self.author, ("author", "role")),
@@ -198,13 +182,9 @@ class Rights:
         return (self.review or state != QUARANTINED) and self.trusts(tier)
 
     def narrowed(self, conditions: Filter | None) -> Filter | None:
-        """Return a filter that also excludes what is below the floor.
+        """Return a checked filter that also excludes what is below the floor.
 
-        Args:
-            conditions: A filter that `check_filter` returned, or None.
-
-        Returns:
-            The filter; None if no memory can pass it.
+        None if no memory can pass it.
         """
         if self.min_trust is None or not self.has_floor:
             return conditions or Filter()
@@ -233,21 +213,13 @@ class Rights:
         self.require_review()
 
     def require_all_tiers(self) -> None:
-        """Refuse a call that concerns memories of every trust.
-
-        Raises:
-            RightsError: There is a floor.
-        """
+        """Refuse a call that concerns memories of every trust."""
         if self.has_floor:
             msg = "This needs rights without a floor on trust."
             raise RightsError(msg, "trust")
 
     def require_review(self) -> None:
-        """Refuse a call that shows or releases quarantined memories.
-
-        Raises:
-            RightsError: `review` is False.
-        """
+        """Refuse a call that shows or releases quarantined memories."""
         if not self.review:
             msg = "This needs the right to review."
             raise RightsError(msg, "review")
@@ -258,11 +230,7 @@ FULL = Rights()
 
 
 def checked_rights(rights: object) -> Rights:
-    """Return rights.
-
-    Raises:
-        InvalidTypeError: Not a `Rights`.
-    """
+    """Return rights."""
     if not isinstance(rights, Rights):
         msg = "rights: expected a vecall.Rights"
         raise InvalidTypeError(msg)

@@ -48,16 +48,7 @@ def events_of(
     judged: Iterable[Draft],
     paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return turns and compactions in the buffered form.
-
-    Args:
-        new: The turns and compactions, each with its id.
-        judged: Those that the write hook accepted, as it returned them.
-        paced: Iterates over the items and yields to other threads.
-
-    Returns:
-        A mapping for each id; None where the write hook refused it.
-    """
+    """Return turns and compactions, by id, as buffered; None for what was refused."""
     passed = {draft.id: draft for draft in judged}
     events: dict[str, dict[str, Any] | None] = {}
     for id_, item in paced(new):
@@ -139,14 +130,7 @@ def is_held(turn: BufferedTurn) -> bool:
 
 
 def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
-    """Whether a compaction summarizes a turn.
-
-    Args:
-        turn: The turn.
-        summary: The compaction's summary.
-        precedes: Whether the turn came before the compaction; decides if one of them
-            has no time.
-    """
+    """Whether a compaction summarizes a turn; `precedes` decides without a time."""
     time, end = turn.event.get("timestamp"), summary.end_timestamp
     if "content" not in turn.event:
         return False
@@ -154,12 +138,7 @@ def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -
 
 
 class FirstCompaction(NamedTuple):
-    """The first compaction among buffered turns.
-
-    Attributes:
-        summary: Its summary.
-        turns: The compaction itself, then the turns that it summarizes.
-    """
+    """The first compaction: its summary, and itself with the turns that it covers."""
 
     summary: SessionSummary
     turns: list[BufferedTurn]
@@ -183,12 +162,7 @@ def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
 def covered_before(
     items: Mapping[str, Draft | SessionSummary], known: Collection[str]
 ) -> set[str]:
-    """Return the ids of new turns that an earlier compaction summarizes.
-
-    Args:
-        items: The turns and compactions of a session, by id.
-        known: The ids of items from earlier calls.
-    """
+    """Return the ids of new turns that an earlier compaction summarizes."""
     summaries = (items[id_] for id_ in items if id_ in known)
     ends = (
         item.end_timestamp for item in summaries if isinstance(item, SessionSummary)

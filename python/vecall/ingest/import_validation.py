@@ -39,12 +39,7 @@ class LineReader:
     """Reads the lines of one export."""
 
     def __init__(self, limits: Limits, now: float) -> None:
-        """Begin at the header.
-
-        Args:
-            limits: What a text, a name and metadata may have.
-            now: The time in seconds; nothing was written later than that.
-        """
+        """Begin at the header; nothing was written later than `now`, in seconds."""
         self._limits = limits
         self._now = now
         self._dim: int | None = None
@@ -60,11 +55,7 @@ class LineReader:
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
-        """Read the header; return the model of the vectors.
-
-        Raises:
-            InvalidArgumentError: It is no header that this version reads.
-        """
+        """Read the header; return the model of the vectors."""
         model = header_model(line)
         self._dim = None if model is None else model.dim
         return model
@@ -73,9 +64,6 @@ class LineReader:
         """Read any other line; return its kind and values.
 
         A memory whose text is too long for this service is several: its passages.
-
-        Raises:
-            InvalidArgumentError: The message names the field.
         """
         kind, values = next(iter(item.items()), ("", None))
         if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:

@@ -41,12 +41,7 @@ _MAX_VERSION = (1 << 32) - 1
 
 
 class ItemBatch(NamedTuple):
-    """Checked operations.
-
-    Attributes:
-        operations: The records.
-        dim: The dimension of their vectors; 0 without vectors.
-    """
+    """Checked operations, and the dimension of their vectors; 0 without vectors."""
 
     operations: list[ItemPut | ItemDrop]
     dim: int
@@ -57,17 +52,7 @@ class TooLongError(Exception):
 
 
 def checked_list(given: object, name: str, of: str) -> list[Any]:
-    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
-
-    Args:
-        given: The argument.
-        name: Its name, for error messages.
-        of: What it is a sequence of.
-
-    Raises:
-        InvalidTypeError: Not a sequence.
-        LimitExceededError: Longer.
-    """
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         msg = f"{name}: expected a sequence of {of}"
         raise InvalidTypeError(msg)
@@ -85,18 +70,7 @@ def checked_batch(
 ) -> ItemBatch:
     """Return the records of puts and drops.
 
-    Args:
-        operations: The puts and drops.
-        limits: The limits on values and names.
-        paced: Iterates over them; may pause in between.
-        most: The most characters of values, about.
-
-    Raises:
-        TooLongError: The values are larger than `most`.
-        InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
-        InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
-        DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value or a name is too large.
+    It raises `TooLongError` if the values have more characters than `most`, about.
     """
     records: list[ItemPut | ItemDrop] = []
     dim = 0
@@ -129,12 +103,7 @@ def checked_batch(
 
 
 def check_embedder(name: object) -> None:
-    """Check the name of the embedder of items.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: It has a lone surrogate.
-    """
+    """Check the name of the embedder of items."""
     if not isinstance(name, str):
         msg = "embedder: expected the name of an embedder"
         raise InvalidTypeError(msg)
@@ -156,11 +125,7 @@ def checked_places(
 
 
 def checked_count(value: object, name: str, least: int) -> int:
-    """Return a number of items to find or to skip.
-
-    Raises:
-        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
-    """
+    """Return a number of items to find or to skip."""
     if type(value) is not int or not least <= value <= MOST_FOUND:
         msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
         raise InvalidArgumentError(msg)
@@ -178,13 +143,7 @@ def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
 
 
 def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, ...]:
-    """Return the labels of a namespace.
-
-    Raises:
-        InvalidTypeError: Not a sequence of strings.
-        InvalidArgumentError: A label is empty, or has NUL or a lone surrogate.
-        LimitExceededError: Longer than `max_item_name_bytes`.
-    """
+    """Return the labels of a namespace."""
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
         raise InvalidTypeError(msg)
@@ -236,17 +195,7 @@ def stored_value(
 ) -> StoredValue:
     """Return a value as it is stored, with the order of its keys.
 
-    Args:
-        value: The value.
-        name: Its name in the call.
-        limits: The limits on its size.
-        most: The most characters of it, about.
-
-    Raises:
-        InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
-            string, or a cycle.
-        LimitExceededError: Larger than a limit.
-        TooLongError: Larger than `most`.
+    It raises `TooLongError` if it has more characters than `most`, about.
     """
     rule = (
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
@@ -283,24 +232,13 @@ def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
 
 
 class _Walk:
-    """Copies a JSON value.
-
-    Attributes:
-        most: The most characters.
-        size: A lower bound of the characters of its JSON so far.
-    """
+    """Copies a JSON value; `size` is a lower bound of the characters so far."""
 
     most: float
     size = 0
 
     def plain(self, value: Any) -> Any:
-        """Return a JSON value with plain dicts and lists.
-
-        Raises:
-            TypeError: A key of a mapping is not a string.
-            RecursionError: Nested too deeply.
-            TooLongError: More than `most`.
-        """
+        """Return a JSON value with plain dicts and lists."""
         kind = type(value)
         self.size += _COST + (len(value) if isinstance(value, str) else 0)
         if self.size > self.most:
@@ -340,12 +278,7 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
 
 
 def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
-    """Return vectors as float32 (n, dim).
-
-    Raises:
-        InvalidTypeError: Not numbers of one of these shapes.
-        InvalidArgumentError: A value is NaN or Inf, or a vector is zero.
-    """
+    """Return vectors as float32 (n, dim)."""
     try:
         matrix = np.asarray(given)
         if matrix.dtype.kind not in "fiu" or matrix.ndim not in (1, 2):

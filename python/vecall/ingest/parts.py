@@ -41,11 +41,7 @@ _CUT = " …"
 
 
 def checked_include(given: object) -> frozenset[str]:
-    """Return what is stored besides the message texts.
-
-    Raises:
-        ConfigError: Not a sequence of "thoughts", "calls" and "system".
-    """
+    """Return what is stored besides the message texts."""
     if isinstance(given, list | tuple | set | frozenset) and all(
         isinstance(kind, str) and kind in _KINDS for kind in given
     ):
@@ -71,15 +67,7 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
 def program_texts(
     message: object, program: str, content: object, texts: list[str]
 ) -> list[str]:
-    """Return the texts of a message that nobody said, and that `include` names.
-
-    Args:
-        message: A message of a system, a developer or a tool, or an item of OpenAI's
-            responses.
-        program: What `include` calls it.
-        content: Its content.
-        texts: The texts of its content.
-    """
+    """Return the texts of a message that nobody said, and that `include` names."""
     if program == "system":
         return texts
     if program == "thoughts":
@@ -238,12 +226,7 @@ _ITEMS = dict.fromkeys(
 
 
 class Speaker(NamedTuple):
-    """Who said a message.
-
-    Attributes:
-        author: The author, where only the message's type tells it.
-        program: What `include` calls a message that nobody said; else None.
-    """
+    """Who said a message: an author, or what `include` calls one that nobody said."""
 
     author: str | None = None
     program: str | None = None

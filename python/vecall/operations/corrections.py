@@ -80,13 +80,7 @@ _CHANGEABLE = (
 
 
 def _check_changes(changes: Mapping[str, Any]) -> None:
-    """Check the names of the fields to change, and the types of some values.
-
-    Raises:
-        InvalidArgumentError: No field, or a field that cannot be changed.
-        InvalidTypeError: The author, the kind or the source is not a string, or the
-            content is None.
-    """
+    """Check the names of the fields to change, and the types of some values."""
     if not changes or changes.keys() - set(_CHANGEABLE):
         msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
         raise InvalidArgumentError(msg)
@@ -167,9 +161,6 @@ class Corrections:
 
         Returns:
             The memory as this write leaves it. A later one may have changed it already.
-
-        Raises:
-            ConflictError: The memory was changed since then.
         """
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
@@ -673,12 +664,7 @@ class Forgetting:
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
-    """Return the ids that a caller chose from a proposal; None selects all.
-
-    Raises:
-        InvalidTypeError: The ids are not a sequence of strings.
-        InvalidArgumentError: The sequence is empty, or an id is invalid.
-    """
+    """Return the ids that a caller chose from a proposal; None selects all."""
     if ids is None:
         return None
     chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]

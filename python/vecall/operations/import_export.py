@@ -62,22 +62,7 @@ def export(
     user: str | None,
     quarantined: bool = True,
 ) -> int:
-    """Export memories to a new file or a stream; return the number of memories.
-
-    The export is a snapshot: it does not contain concurrent writes.
-
-    Args:
-        storage: The file.
-        target: The path of a new file, or a stream.
-        vectors: Whether to export vectors.
-        app: The only app to export; None exports all apps.
-        user: The only user to export; None exports all users.
-        quarantined: Whether to export quarantined memories.
-
-    Raises:
-        ConfigError: A file with the target's path exists.
-        StorageError: The target cannot be written.
-    """
+    """Export a snapshot to a new file or a stream; return the number of memories."""
     if not isinstance(target, Path):
         return _write_export_lines(storage, target, vectors, app, user, quarantined)
     try:
@@ -168,15 +153,7 @@ _REVIEWED = ("author", "kind", "source", "trust", "content", "ts")
 
 
 class ImportReviewer:
-    """Reviews the lines of one import, on one thread without a running event loop.
-
-    Args:
-        gate: The reviewer with the hook.
-
-    Attributes:
-        rejected: The number of rejected lines.
-        quarantined: The number of lines that the hook quarantined.
-    """
+    """Reviews the lines of one import, on one thread without a running event loop."""
 
     def __init__(self, gate: WriteReviewer) -> None:
         """Copy the caller's context, which detects nested calls of the hook."""
@@ -191,15 +168,6 @@ class ImportReviewer:
 
         The former versions of a rejected memory are omitted too. A rejected buffered
         turn is kept as a turn that makes no memory.
-
-        Args:
-            app: The app of the partition.
-            user: The user of the partition.
-            lines: The lines in order: memories before their former versions.
-
-        Raises:
-            WriteHookError: The hook failed.
-            ClosedError: The service was closed.
         """
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
@@ -313,15 +281,7 @@ class LineSource(Protocol):
 
 
 class ImportOptions(NamedTuple):
-    """The options of an import.
-
-    Attributes:
-        vectors: Import the vectors.
-        restore: Restore memories that were deleted in this file.
-        app: The only app whose memories may be written; None allows any app.
-        user: The only user whose memories may be written; None allows any user.
-        gate: Call the write hook with every imported memory.
-    """
+    """The options of an import, which may write only what is of `app` and `user`."""
 
     vectors: bool = True
     restore: bool = False
@@ -330,14 +290,7 @@ class ImportOptions(NamedTuple):
     gate: bool = False
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Check that a partition of an export may be written.
-
-        Args:
-            values: The values of the partition's line.
-
-        Raises:
-            InvalidArgumentError: The partition is not of `app` or not of `user`.
-        """
+        """Check that a partition of an export may be written."""
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
                 msg = f"part.{name}: is another one than this import is confined to"
@@ -358,14 +311,6 @@ def import_(
     import is idempotent: repeating it, also after an interruption, duplicates nothing.
     An update time in the future becomes the current time; otherwise the imported line
     would win against every later change.
-
-    Args:
-        storage: The file.
-        source: The export.
-        limits: The limits on texts, names and metadata.
-        quota: The quota of each user; None is unlimited.
-        how: The options of the import.
-        gate: Calls the write hook; None imports memories without review.
 
     Raises:
         InvalidArgumentError: A line is invalid, or belongs to a partition outside

@@ -65,9 +65,7 @@ _CURSOR = re.compile(r"(?:(-?\d(?:\.\d+)?(?:e-\d+)?):)?(\d{1,10})", re.ASCII)
 class Place(NamedTuple):
     """The place of an item in a list: after better scores and later versions.
 
-    Attributes:
-        score: Its cosine; None for one without a vector, and in a list without scores.
-        version: Its version.
+    Items without a vector have no score, nor do those of a list without scores.
     """
 
     score: float | None
@@ -81,16 +79,7 @@ class Place(NamedTuple):
 
 
 def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
-    """Return the place that a cursor names; None for none.
-
-    Args:
-        cursor: The argument.
-        scored: Whether the list has scores.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: Not a cursor of such a list.
-    """
+    """Return the place that a cursor names; None for none."""
     if cursor is None:
         return None
     if not isinstance(cursor, str):
@@ -116,14 +105,7 @@ def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
 def item_of(
     row: ItemRow, now: float, score: float | None = None, value: Any = ...
 ) -> Item:
-    """Return the item of a row.
-
-    Args:
-        row: The row.
-        now: The time by which items expire.
-        score: The cosine of a search.
-        value: Its value, if it has been parsed.
-    """
+    """Return the item of a row."""
     return Item(
         decode_namespace(row.ns),
         row.key,
@@ -138,12 +120,7 @@ def item_of(
 
 
 def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
-    """Check that a query fits the vectors of a user's items.
-
-    Raises:
-        EmbeddingMismatchError: It comes from another embedder.
-        DimensionError: It has another dimension.
-    """
+    """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
         msg = (
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
@@ -221,9 +198,6 @@ class ItemRefresh:
         """Write the new expiries of a user, unless such a write is on its way.
 
         What comes meanwhile is written after it.
-
-        Raises:
-            ClosedError: The storage accepts no more writes.
         """
         with self._lock:
             if key in self._in_flight or key not in self._touched:

@@ -135,16 +135,7 @@ class WritePolicy:
 
 
 def checked_group(value: object, group: type[T], name: str) -> T:
-    """Return a group of options; for None, the group with its defaults.
-
-    Args:
-        value: The argument.
-        group: The class of the group.
-        name: The name of the argument, for the error message.
-
-    Raises:
-        ConfigError: The value is neither None nor an instance of `group`.
-    """
+    """Return a group of options; for None, the group with its defaults."""
     if value is None:
         return group()
     if not isinstance(value, group):
@@ -154,17 +145,7 @@ def checked_group(value: object, group: type[T], name: str) -> T:
 
 
 def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T:
-    """Return a group of options; `VectorStoreMemoryService` supports only some.
-
-    Args:
-        value: The argument.
-        group: The class of the group.
-        name: The name of the argument, for the error message.
-        known: The names of the supported options.
-
-    Raises:
-        ConfigError: An unsupported option differs from its default.
-    """
+    """Return options of which `VectorStoreMemoryService` has only the `known` ones."""
     checked = checked_group(value, group, name)
     usual = group()
     for option in fields(group):  # type: ignore[arg-type]
@@ -186,11 +167,7 @@ def checked_flag(value: object, name: str) -> bool:
 
 
 def checked_seconds(value: object, name: str) -> float | None:
-    """Return a duration in seconds; None stays None.
-
-    Raises:
-        ConfigError: The value is not a positive duration.
-    """
+    """Return a duration in seconds; None stays None."""
     if value is None:
         return None
     try:
@@ -201,11 +178,7 @@ def checked_seconds(value: object, name: str) -> float | None:
 
 
 def checked_summarizer(value: object) -> SummaryProvider | None:
-    """Return the summarizer, or None.
-
-    Raises:
-        ConfigError: The value has no method `get_summaries`.
-    """
+    """Return the summarizer, or None."""
     if value is None or callable(getattr(value, "get_summaries", None)):
         return cast("SummaryProvider | None", value)
     msg = "summarizer: expected an object with get_summaries"

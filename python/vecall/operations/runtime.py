@@ -84,11 +84,7 @@ def reopening() -> threading.Lock:
 
 
 def check_reopenable(path: Path | str | None, storage: Storage) -> None:
-    """Check that a child can reopen the file of a service.
-
-    Raises:
-        ClosedError: The service has no file, or the file was in use during the fork.
-    """
+    """Check that a child can reopen the file of a service."""
     if path is None:
         msg = "a memory without a file does not cross a fork; make one here"
         raise ClosedError(msg)
@@ -121,12 +117,7 @@ class WriteReviewer:
     """The write hook of a service, and the thread that calls it."""
 
     def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
-        """Create a reviewer.
-
-        Args:
-            hook: The write hook; with None every draft passes unchanged.
-            limits: The limits on texts, for redacted texts.
-        """
+        """Create a reviewer; without a hook every draft passes unchanged."""
         self._hook = hook
         self.is_open = hook is None
         """Whether the service has no hook; every draft then passes unchanged."""
@@ -142,11 +133,7 @@ class WriteReviewer:
         scope: str = "user",
         explicit: bool = False,
     ) -> list[Draft]:
-        """Return the drafts that the hook accepts, with its changes.
-
-        The result omits rejected drafts. A rejected explicit memory is an error. See
-        `review_each` for arguments and errors.
-        """
+        """Return the drafts that the hook accepts, changed by it; see `review_each`."""
         results = await self.review_each(
             app, user, drafts, scope=scope, explicit=explicit
         )
@@ -171,18 +158,7 @@ class WriteReviewer:
     ) -> Sequence[Draft | None]:
         """Return each draft with the hook's changes; None for a rejected one.
 
-        Args:
-            app: The `app_name` of the call.
-            user: The `user_id` of the call.
-            drafts: The drafts to review.
-            scope: The scope of the write.
-            explicit: Whether the drafts are explicit memories; rejecting a memory that
-                is not a turn is then an error.
-
-        Raises:
-            WriteRejectedError: The hook rejected an explicit memory.
-            WriteHookError: The hook failed, or returned no `Verdict`.
-            ReentrantCallError: The hook itself is the caller.
+        With `explicit`, rejecting a memory that is not a turn is an error.
         """
         if self._hook is None or not drafts:
             return drafts
@@ -426,11 +402,7 @@ class Runtime:
         return os.getpid() != self._process
 
     def begin_use(self) -> Use:
-        """Return a context that keeps the current search index open.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
+        """Return a context that keeps the current search index open."""
         self.check_open()
         while (use := self.search_index.enter()) is None:
             self.check_open()
@@ -498,11 +470,7 @@ class Runtime:
         return self.storage.adopt_model(given)
 
     def refuse_nested(self) -> None:
-        """Raise if a function that this service calls is the caller.
-
-        Raises:
-            ReentrantCallError: The call would wait for itself.
-        """
+        """Raise if a function that this service calls is the caller."""
         self.gate.refuse_nested()
         for search_index in self.servings:
             search_index.refuse_nested()
@@ -590,20 +558,7 @@ class Runtime:
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
     ) -> tuple[str, str]:
-        """Return the key of a partition; check the access to it.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            scope: "user", "shared" or "app".
-            write: Whether the call writes to the partition.
-
-        Raises:
-            ClosedError: The service was closed.
-            ReadOnlyError: The call writes, and the service is read-only.
-            InvalidArgumentError: A name is invalid.
-            ScopeError: The scope is not enabled.
-        """
+        """Return the key of a partition; check the access to it."""
         self.check_open()
         if write:
             self.check_writable()

@@ -83,9 +83,6 @@ class SummarizerCalls:
         """Return drafts of summaries; without a provider, drafts of the turns.
 
         Summaries leave out quarantined turns.
-
-        Raises:
-            SummaryError: The provider failed.
         """
         if provider is None:
             return drafts_of(turns, due.session)
@@ -109,12 +106,7 @@ class SummarizerCalls:
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Call a summarizer off the event loop; return its summaries.
-
-        Raises:
-            SummaryError: The provider failed.
-            ReentrantCallError: The provider itself is the caller.
-        """
+        """Call a summarizer off the event loop; return its summaries."""
         self.refuse_nested()
         work = partial(provider.get_summaries, session)
         try:
@@ -170,13 +162,7 @@ class SessionObserver:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Create an observer for an open file.
-
-        Args:
-            memory: The open file.
-            trigger: Determines when memories are made of the buffered turns.
-            summarizer: Makes the memories; with None, each turn becomes a memory.
-        """
+        """Create an observer for an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry
         self.trigger = trigger
@@ -221,12 +207,7 @@ class SessionObserver:
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
-        """Store the summaries of a session, or its turns without a summarizer.
-
-        Raises:
-            ConfigError: `replace` or an option of `request` is set, and the service
-                stores summaries or compactions.
-        """
+        """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
@@ -247,12 +228,7 @@ class SessionObserver:
     ) -> list[str]:
         """Make memories of all buffered turns of a session; return their ids.
 
-        Args:
-            session: The session, whose new turns are buffered first. With None, the
-                names identify the session.
-            app_name: The app.
-            user_id: The user.
-            session_id: The id of the session.
+        The new turns of `session` are buffered first. Without it, the names tell which.
         """
         if session is not None:
             due, parts = await self._read(session)
@@ -294,9 +270,7 @@ class SessionObserver:
     async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left.
 
-        Args:
-            listed: The due sessions, the last one first, of a storage without claims.
-                Those that are looked at are removed.
+        A storage without claims takes it from the end of `listed`.
         """
         storage = self._memory.storage
         if storage.claims is not None:
@@ -366,9 +340,9 @@ class SessionObserver:
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review.
 
-        New items are those that the file has not seen, nor of a turn that it has seen.
-        With a `Compaction` trigger, a
-        late turn, which a known compaction covers, has no draft.
+        New are those that the file has not seen, nor a turn of theirs. With a
+        `Compaction` trigger, a late turn, which a known compaction covers, has no
+        draft.
         """
         items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:

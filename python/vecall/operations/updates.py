@@ -46,12 +46,7 @@ _LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
 
 
 def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> None:
-    """Set which memories the only memory of a call replaces.
-
-    Raises:
-        InvalidTypeError: Neither an id nor a sequence of ids.
-        InvalidArgumentError: An invalid id, or the call has several memories.
-    """
+    """Set which memories the only memory of a call replaces."""
     value = exact(ids)
     named = [value] if isinstance(value, str) else as_list(value, "supersedes")
     older = [check_name(id_, "supersedes", limits) for id_ in named]
@@ -75,13 +70,6 @@ async def similar_to(
     """Return the stored statements that a new one may replace, the likeliest first.
 
     The vector is that of the write. Without one, words are compared.
-
-    Args:
-        memory: The open file.
-        key: The partition.
-        scope: The scope of the partition.
-        written: The passages of the new memory.
-        new: The ids of all memories of the call.
     """
     draft = written[0]
     known: dict[str, float | None] = {}

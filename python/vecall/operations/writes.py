@@ -100,11 +100,7 @@ class WriteRequest(NamedTuple):
 def fact_request(
     restore: bool | None, key: str | None, scope: str, if_absent: object = False
 ) -> WriteRequest:
-    """Return a request for explicit memories; `restore=False` skips deleted ones.
-
-    Raises:
-        InvalidTypeError: `if_absent` is not a bool.
-    """
+    """Return a request for explicit memories; `restore=False` skips deleted ones."""
     restore = None if restore is None else checked_bool(restore, "restore")
     if_absent = checked_bool(if_absent, "if_absent")
     return WriteRequest(
@@ -117,12 +113,7 @@ def fact_request(
 
 
 def checked_version(version: object) -> float | None:
-    """Return the version of a memory that a caller has seen; None stays None.
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: Not a version of a memory.
-    """
+    """Return the version of a memory that a caller has seen; None stays None."""
     return None if version is None else to_seconds(cast("Any", version), "if_version")
 
 
@@ -133,12 +124,7 @@ _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
 class Looked(NamedTuple):
-    """What a look-up of drafts found.
-
-    Attributes:
-        is_repeat: The idempotency key was used before.
-        part: The number of the user's partition, as far as it is known.
-    """
+    """What a look-up found: whether the key was used, and the partition, if known."""
 
     is_repeat: bool
     part: int | None
@@ -157,23 +143,9 @@ async def give_vectors(
     """Set `vec` of each draft that the write stores with a new text or author.
 
     The vector comes from the file if the file has one for the same text and author.
-    Otherwise the embedder computes it.
-
-    Args:
-        search_index: The search index, with the model and its embedder.
-        storage: The file.
-        app: The app.
-        user: The user.
-        drafts: The drafts.
-        restore: Include memories that were deleted or overwritten by a correction.
-        again: Include deleted facts.
-        key: The idempotency key. If it was used before, nothing is embedded.
-
-    Returns:
-        What the look-up found.
-
-    Raises:
-        EmbedderError: The embedder failed.
+    Otherwise the embedder computes it. `restore` includes memories that were deleted or
+    overwritten by a correction, `again` deleted facts. If the idempotency key was used
+    before, nothing is embedded.
     """
     assert search_index.embedding is not None
     assert search_index.model is not None
@@ -236,19 +208,7 @@ def give_own_vectors(
     """Set the vectors of drafts. A zero vector is stored as none.
 
     The vector of a text with several passages is that of the first one. The others get
-    none.
-
-    Args:
-        given: The memories of a call: drafts, passages, or why there is no draft.
-        vectors: A vector for each, float (n, dimensions), or a sequence in which None
-            stands for a memory without a vector of the caller's.
-        model: The model of the file's vectors.
-
-    Raises:
-        ConfigError: The service has no model.
-        InvalidTypeError: Not a sequence of vectors.
-        DimensionError: A vector of another length than the model's.
-        InvalidArgumentError: Not one vector for each memory, or NaN or Inf.
+    none. `vectors` has one for each item of the call, float (n, dimensions), or None.
     """
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
@@ -542,10 +502,6 @@ class RestrictedRuntime(WritesAndSearches):
     """The operations of an open file, under rights.
 
     All state is that of the open file, also after a fork or a change of its model.
-
-    Args:
-        whole: The open file.
-        rights: The rights of the callers.
     """
 
     def __init__(self, whole: WritesAndSearches, rights: Rights) -> None:
