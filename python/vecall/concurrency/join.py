@@ -9,9 +9,9 @@ event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from vecall.errors import ConfigError
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Operation = Coroutine["Future[Any]", Any, T]
 
 
-class Join(Generic[T]):
+class Join(Awaitable[T]):
     """Awaits a future; `run_async` and `run_sync` each wait in their own way."""
 
     __slots__ = ("_future",)
@@ -46,8 +46,7 @@ def run_sync(operation: Operation[T]) -> T:
             else:
                 future = operation.send(value)
     except StopIteration as finished:
-        result: T = finished.value
-        return result
+        return finished.value  # type: ignore[no-any-return]
     finally:
         operation.close()  # also after an interrupt between two steps
 
@@ -65,8 +64,7 @@ async def run_async(operation: Operation[T]) -> T:
             else:
                 future = operation.send(value)
     except StopIteration as finished:
-        result: T = finished.value
-        return result
+        return finished.value  # type: ignore[no-any-return]
     finally:
         operation.close()
 

@@ -93,10 +93,7 @@ class Housekeeping:
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        pause: float | None = await Join(
-            self._memory.search_index.partitions.submit(self._pause)
-        )
-        return pause
+        return await Join(self._memory.search_index.partitions.submit(self._pause))
 
     def _pause(self) -> float | None:
         storage = self._memory.storage
@@ -315,8 +312,7 @@ class Admin:
         """Rewrite the file without the deleted data; return the freed bytes."""
         self._runtime.check_whole()
         self._runtime.check_writable()
-        freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
-        return freed
+        return await Join(self._submit(self._runtime.storage.maintenance.purge))
 
     @observed("backup")
     async def backup(self, path: object) -> None:
@@ -347,7 +343,7 @@ class Admin:
             raise InvalidArgumentError(msg)
         names = ["-" if name is None else name for name in (app_name, user_id)]
         runtime.key(*names, write=False)
-        count: int = await Join(
+        return await Join(
             self._submit(
                 export,
                 runtime.storage,
@@ -358,7 +354,6 @@ class Admin:
                 quarantined=quarantined and runtime.rights.review,
             )
         )
-        return count
 
     @observed("import", int)
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
@@ -377,7 +372,7 @@ class Admin:
         if how.gate and runtime.gate.is_open:
             msg = "gate: this memory service has no on_write"
             raise ConfigError(msg)
-        count: Imported = await Join(
+        return await Join(
             self._submit(
                 import_,
                 runtime.storage,
@@ -388,7 +383,6 @@ class Admin:
                 ImportReviewer(runtime.gate) if how.gate else None,
             )
         )
-        return count
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
@@ -403,8 +397,7 @@ class Admin:
         self._runtime.check_whole()
         self._runtime.check_writable()
         self._runtime.check_embedder(embedder)
-        count: int = await Join(self._submit(self._reembed, embedder))
-        return count
+        return await Join(self._submit(self._reembed, embedder))
 
     def _reembed(self, embedder: Embedder) -> int:
         runtime = self._runtime
@@ -469,10 +462,7 @@ class Admin:
                 apps = reads.list_apps(first, begin, count + 1, runtime.rights)
             return Page.of(apps, count, lambda app: app.app_name)
 
-        found: Page[AppSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(None, page)
-        )
-        return found
+        return await Join(runtime.search_index.partitions.submit_scan(None, page))
 
     @observed("list_users")
     async def list_users(
@@ -490,10 +480,7 @@ class Admin:
                 )
             return Page.of(users, count, lambda user: user.user_id)
 
-        found: Page[UserSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(None, page)
-        )
-        return found
+        return await Join(runtime.search_index.partitions.submit_scan(None, page))
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:

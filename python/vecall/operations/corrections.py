@@ -215,10 +215,7 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
         partitions = self._memory.search_index.partitions
-        found: list[Revision] = await Join(
-            partitions.submit_scan(key, self._past, *key, memory_id)
-        )
-        return found
+        return await Join(partitions.submit_scan(key, self._past, *key, memory_id))
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
         storage = self._memory.storage
@@ -260,12 +257,11 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
-        found: Page[MemoryEntry] = await Join(
+        return await Join(
             self._submit_for(key, limit, conditions)(
                 self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
-        return found
 
     def _submit_for(
         self, key: Key, limit: int, conditions: Filter
@@ -302,10 +298,9 @@ class Corrections:
         conditions = self._conditions(state, filter_)
         expired = checked_bool(include_expired, "include_expired")
         partitions = self._memory.search_index.partitions
-        count: int = await Join(
+        return await Join(
             partitions.submit_scan(key, self._count, key, state, conditions, expired)
         )
-        return count
 
     def _count(self, key: Key, state: str, conditions: Filter, expired: bool) -> int:
         storage = self._memory.storage
@@ -333,10 +328,7 @@ class Corrections:
                 now = ALWAYS if expired else memory.storage.expiry_clock.now()
                 return reads.memory_figures(*key, state, now, memory.rights)
 
-        found: MemoryFigures = await Join(
-            memory.search_index.partitions.submit_scan(key, counted)
-        )
-        return found
+        return await Join(memory.search_index.partitions.submit_scan(key, counted))
 
     @observed("list_sessions")
     async def sessions(
@@ -363,10 +355,7 @@ class Corrections:
                 )
             return Page.of(found, count, lambda session: session.session_id)
 
-        found: Page[ListedSession] = await Join(
-            memory.search_index.partitions.submit_scan(key, page)
-        )
-        return found
+        return await Join(memory.search_index.partitions.submit_scan(key, page))
 
     def _listed(
         self,
@@ -588,8 +577,7 @@ class Deletion:
         return await self._write(job)
 
     async def _write(self, job: WriteJob) -> Change:
-        change: Change = await Join(self._runtime.storage.submit(job))
-        return change
+        return await Join(self._runtime.storage.submit(job))
 
 
 # Forgetting in two steps: propose memories, then confirm to delete them.

@@ -367,8 +367,7 @@ class ItemOperations:
         """Read on another thread if an event loop waits, else on the caller's."""
         if not in_event_loop():
             return work(*args)
-        result: T = await Join(run(work, *args))
-        return result
+        return await Join(run(work, *args))
 
     def _read(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
@@ -544,10 +543,9 @@ class ItemOperations:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        names: list[tuple[str, ...]] = await self._on(
+        return await self._on(
             partial(self._runtime.threads.long, key), self._namespaces, key, labels
         )
-        return names
 
     def _namespaces(self, key: Key, labels: Sequence[str]) -> list[tuple[str, ...]]:
         low, high = namespace_range(labels)
@@ -566,10 +564,9 @@ class ItemOperations:
         test: Test | None = compiled(where)
         if not where:  # None and {} are met by every item
             test = None
-        count: int = await self._on(
+        return await self._on(
             partial(self._runtime.threads.long, key), self._count, key, labels, test
         )
-        return count
 
     def _count(self, key: Key, labels: Sequence[str], test: Test | None) -> int:
         if test is not None:

@@ -544,8 +544,7 @@ class Runtime:
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
-        found: T = await Join(future)
-        return found
+        return await Join(future)
 
     def check_whole(self) -> None:
         """Raise RightsError if the rights hide memories, ClosedError if closed."""

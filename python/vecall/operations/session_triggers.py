@@ -100,8 +100,7 @@ class SummarizerCalls:
         work = partial(_turn_and_summary_drafts, found, due.session, held, free)
         if len(turns) <= _INLINE:
             return work()
-        drafts: list[Draft] = await Join(self._thread.run(work, concurrent=False))
-        return drafts
+        return await Join(self._thread.run(work, concurrent=False))
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
@@ -275,10 +274,7 @@ class SessionObserver:
         storage = self._memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)
-            session: DueSession | None = await Join(
-                self._memory.search_index.partitions.submit(claim)
-            )
-            return session
+            return await Join(self._memory.search_index.partitions.submit(claim))
         while listed:
             session = listed.pop()
             change: Change = await Join(

@@ -114,10 +114,7 @@ async def similar_to(
             for score, _, row, says in found[:_SHOWN]
         )
 
-    compared: tuple[SimilarMemory, ...] = await Join(
-        memory.search_index.partitions.submit_scan(key, compare)
-    )
-    return compared
+    return await Join(memory.search_index.partitions.submit_scan(key, compare))
 
 
 def _is_statement(row: Row) -> bool:
