@@ -35,7 +35,6 @@ from vecall.operations.import_export import (
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WritesAndSearches
 from vecall.store import (
     Change,
     EmbeddingModel,
@@ -43,91 +42,19 @@ from vecall.store import (
     PutNextVectors,
     RowWithVector,
     Storage,
+    StorageReads,
     Sweep,
     SwitchModels,
 )
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
-from vecall.validation import check_path, checked_bool, checked_page
-
-# Background work of a service: due sessions, expired memories, consolidation.
-
+from vecall.validation import check_path, checked_bool
 
 Key = tuple[str, str]
 
 _SWEEP_BATCH = 1_000
 _CLAIMED_USERS = 50
 _LEASE_S = 120.0  # of the process that removes the expired data of users
-
-
-class Housekeeping:
-    """The periodic background work on one open file."""
-
-    def __init__(
-        self,
-        memory: WritesAndSearches,
-        sessions: SessionObserver,
-        consolidator: Consolidator,
-    ) -> None:
-        """Combine the periodic work on an open file."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
-        self._sessions = sessions
-        self._consolidator = consolidator
-
-    @observed("run_due", int)
-    async def run_due(self) -> int:
-        """Run all work that is due; return the number of deleted memories."""
-        self._memory.check_whole()
-        self._memory.check_writable()
-        await self._sessions.run_due()
-        cleared = await self.sweep()
-        await self._consolidator.run_plan()
-        return cleared
-
-    def _due_users(self) -> list[Key]:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            return reads.due_users(storage.expiry_clock.now())
-
-    async def next_run(self) -> float | None:
-        """Run due work; return the seconds until the next session is due, or None."""
-        await self.run_due()
-        return await Join(self._memory.search_index.partitions.submit(self._pause))
-
-    def _pause(self) -> float | None:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            due = reads.next_due()
-        return None if due is None else due - storage.expiry_clock.now()
-
-    async def sweep(self) -> int:
-        """Delete expired memories; return the number deleted."""
-        cleared = 0
-        scan = self._memory.search_index.partitions.submit_scan
-        claims = self._memory.storage.claims
-        if claims is None:
-            for app, user in await Join(scan(None, self._due_users)):
-                cleared += await self._swept(app, user)
-            return cleared
-        while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
-            done = []
-            for each in claimed:
-                with suppress(BusyError):  # a locked user stays claimed
-                    cleared += await self._swept(each.app, each.user)
-                    done.append(each)
-            await Join(scan(None, claims.release_users, done))
-        return cleared
-
-    async def _swept(self, app: str, user: str) -> int:
-        """Delete a user's expired memories; return the number deleted."""
-        cleared = 0
-        while True:
-            job = Sweep(app, user, _SWEEP_BATCH)
-            change: Change = await Join(self._memory.storage.submit(job))
-            cleared += len(change.removed)
-            if len(change.removed) < _SWEEP_BATCH:
-                return cleared
 
 
 # Migrates an open file to another embedding model; resumable.
@@ -295,17 +222,70 @@ T = TypeVar("T")
 
 
 class Admin:
-    """The administrative methods of one open file."""
+    """The administrative methods of one open file, and its periodic work."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self, runtime: Runtime, sessions: SessionObserver, consolidator: Consolidator
+    ) -> None:
         """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
+        self._sessions = sessions
+        self._consolidator = consolidator
 
     @property
     def place(self) -> str:
         """Where the memories are, in words."""
         return self._runtime.place
+
+    # Background work: due sessions, expired memories, consolidation.
+
+    @observed("run_due", int)
+    async def run_due(self) -> int:
+        """Run all work that is due; return the number of deleted memories."""
+        self._runtime.check_whole()
+        self._runtime.check_writable()
+        await self._sessions.run_due()
+        cleared = await self.sweep()
+        await self._consolidator.run_plan()
+        return cleared
+
+    async def next_run(self) -> float | None:
+        """Run due work; return the seconds until the next session is due, or None."""
+        await self.run_due()
+        return await self._runtime.scanned(None, _pause, short=True)
+
+    async def sweep(self) -> int:
+        """Delete expired memories; return the number deleted."""
+        cleared = 0
+        scan = self._runtime.search_index.partitions.submit_scan
+        claims = self._runtime.storage.claims
+        if claims is None:
+            for app, user in await self._runtime.scanned(
+                None, lambda reads, now: reads.due_users(now)
+            ):
+                cleared += await self._swept(app, user)
+            return cleared
+        while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
+            done = []
+            for each in claimed:
+                with suppress(BusyError):  # a locked user stays claimed
+                    cleared += await self._swept(each.app, each.user)
+                    done.append(each)
+            await Join(scan(None, claims.release_users, done))
+        return cleared
+
+    async def _swept(self, app: str, user: str) -> int:
+        """Delete a user's expired memories; return the number deleted."""
+        cleared = 0
+        while True:
+            job = Sweep(app, user, _SWEEP_BATCH)
+            change: Change = await Join(self._runtime.storage.submit(job))
+            cleared += len(change.removed)
+            if len(change.removed) < _SWEEP_BATCH:
+                return cleared
+
+    # Work on the whole file.
 
     @observed("purge", int)
     async def purge(self) -> int:
@@ -455,14 +435,12 @@ class Admin:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
         runtime.check_open()
-        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
-
-        def page() -> Page[AppSummary]:
-            with runtime.storage.read() as reads:
-                apps = reads.list_apps(first, begin, count + 1, runtime.rights)
-            return Page.of(apps, count, lambda app: app.app_name)
-
-        return await Join(runtime.search_index.partitions.submit_scan(None, page))
+        return await runtime.page_of(
+            None,
+            (prefix, after, limit),
+            lambda reads, _, *page: reads.list_apps(*page, runtime.rights),
+            lambda app: app.app_name,
+        )
 
     @observed("list_users")
     async def list_users(
@@ -471,16 +449,12 @@ class Admin:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
         runtime.key(app_name, "-", write=False)
-        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
-
-        def page() -> Page[UserSummary]:
-            with runtime.storage.read() as reads:
-                users = reads.list_users(
-                    app_name, first, begin, count + 1, runtime.rights
-                )
-            return Page.of(users, count, lambda user: user.user_id)
-
-        return await Join(runtime.search_index.partitions.submit_scan(None, page))
+        return await runtime.page_of(
+            None,
+            (prefix, after, limit),
+            lambda reads, _, *page: reads.list_users(app_name, *page, runtime.rights),
+            lambda user: user.user_id,
+        )
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:
@@ -523,3 +497,8 @@ def _target(path: object) -> Path:
         msg = "path: expected the name of a file"
         raise ConfigError(msg)
     return target
+
+
+def _pause(reads: StorageReads, now: float) -> float | None:
+    due = reads.next_due()
+    return None if due is None else due - now

@@ -1,8 +1,8 @@
-"""Corrections of memories: update, history, listing, archive and restore."""
+"""Corrections of memories: update, history, listing, states, deletion, forgetting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +26,6 @@ from vecall.filters.rights import QUARANTINED, at_most, check_tier
 from vecall.ingest.drafts import one_draft
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.limits import Limits
-from vecall.operations.runtime import Runtime
 from vecall.operations.searches import ALONE, Match, near_best
 from vecall.operations.writes import (
     WriteRequest,
@@ -48,6 +47,7 @@ from vecall.store import (
     RestoreMemory,
     Row,
     State,
+    StorageReads,
     WriteJob,
 )
 from vecall.telemetry import observed
@@ -67,7 +67,6 @@ from vecall.validation import (
     check_query,
     check_top_k,
     checked_bool,
-    checked_page,
 )
 
 Key = tuple[str, str]
@@ -94,7 +93,7 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
 
 
 class Corrections:
-    """Updates, history and states of the memories of an open file."""
+    """Reads, changes and deletes the stored memories of an open file."""
 
     def __init__(self, memory: WritesAndSearches) -> None:
         """Use the runtime of an open file."""
@@ -296,17 +295,12 @@ class Corrections:
         """Return the number of a user's memories that pass a filter."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        expired = checked_bool(include_expired, "include_expired")
-        partitions = self._memory.search_index.partitions
-        return await Join(
-            partitions.submit_scan(key, self._count, key, state, conditions, expired)
+        rights = self._memory.rights
+        return await self._memory.scanned(
+            key,
+            lambda reads, now: reads.count_listed(*key, state, now, conditions, rights),
+            expired=checked_bool(include_expired, "include_expired"),
         )
-
-    def _count(self, key: Key, state: str, conditions: Filter, expired: bool) -> int:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            now = ALWAYS if expired else storage.expiry_clock.now()
-            return reads.count_listed(*key, state, now, conditions, self._memory.rights)
 
     @observed("figures")
     async def figures(
@@ -318,17 +312,14 @@ class Corrections:
         include_expired: object,
     ) -> MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
-        memory = self._memory
-        key = memory.key(app_name, user_id, scope, write=False)
+        key = self._memory.key(app_name, user_id, scope, write=False)
         self._conditions(state, None)
-        expired = checked_bool(include_expired, "include_expired")
-
-        def counted() -> MemoryFigures:
-            with memory.storage.read(*key) as reads:
-                now = ALWAYS if expired else memory.storage.expiry_clock.now()
-                return reads.memory_figures(*key, state, now, memory.rights)
-
-        return await Join(memory.search_index.partitions.submit_scan(key, counted))
+        rights = self._memory.rights
+        return await self._memory.scanned(
+            key,
+            lambda reads, now: reads.memory_figures(*key, state, now, rights),
+            expired=checked_bool(include_expired, "include_expired"),
+        )
 
     @observed("list_sessions")
     async def sessions(
@@ -342,20 +333,15 @@ class Corrections:
         include_expired: object,
     ) -> Page[ListedSession]:
         """Return a page of a user's sessions that have memories."""
-        memory = self._memory
-        key = memory.key(app_name, user_id, scope, write=False)
-        first, begin, count = checked_page(prefix, after, limit, memory.limits)
-        expired = checked_bool(include_expired, "include_expired")
-
-        def page() -> Page[ListedSession]:
-            with memory.storage.read(*key) as reads:
-                now = ALWAYS if expired else memory.storage.expiry_clock.now()
-                found = reads.list_sessions(
-                    *key, first, begin, count + 1, now, memory.rights
-                )
-            return Page.of(found, count, lambda session: session.session_id)
-
-        return await Join(memory.search_index.partitions.submit_scan(key, page))
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        rights = self._memory.rights
+        return await self._memory.page_of(
+            key,
+            (prefix, after, limit),
+            lambda reads, now, *page: reads.list_sessions(*key, *page, now, rights),
+            lambda session: session.session_id,
+            expired=include_expired,
+        )
 
     def _listed(
         self,
@@ -415,17 +401,7 @@ class Corrections:
         change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)
 
-
-# Deletion of memories: by id, session, filter, user or app.
-
-
-class Deletion:
-    """The `delete_*` methods of one open file."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
+    # Deletion: by id, session, filter, user or app.
 
     @observed("delete", int)
     async def delete(
@@ -437,13 +413,13 @@ class Deletion:
         if_version: object = None,
     ) -> int:
         """Delete one memory permanently; return the number deleted, 0 or 1."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         version = checked_version(if_version)
         if memory_id is None:
             return 0
-        check_name(memory_id, "memory_id", self._runtime.limits)
+        check_name(memory_id, "memory_id", self._memory.limits)
         job = DeleteMemories(
-            *key, [memory_id], version=version, rights=self._runtime.rights
+            *key, [memory_id], version=version, rights=self._memory.rights
         )
         return len((await self._delete(job, *key)).removed)
 
@@ -452,33 +428,23 @@ class Deletion:
         self, app_name: str, user_id: str, memory_ids: object, scope: str
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
-        limits = self._runtime.limits
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        limits = self._memory.limits
         given = as_list(memory_ids, "memory_ids")
         ids = [check_name(id_, "memory_ids", limits) for id_ in given]
         if not ids:
             return []
         wanted = list(dict.fromkeys(ids))
-        job = DeleteMemories(*key, wanted, rights=self._runtime.rights)
+        job = DeleteMemories(*key, wanted, rights=self._memory.rights)
         gone = set((await self._delete(job, *key)).ids)
         return [id_ in gone for id_ in ids]
-
-    async def delete_proposed(
-        self,
-        key: tuple[str, str],
-        token: str,
-        ids: Sequence[str] | None,
-    ) -> int:
-        """Delete memories of a forget proposal; return the number deleted."""
-        job = DeleteMemories(*key, ids, token=token, rights=self._runtime.rights)
-        return len((await self._delete(job, *key)).removed)
 
     @observed("delete_session", int)
     async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories of a session; return the number deleted."""
-        self._runtime.key(app_name, user_id, write=True)
-        check_name(session_id, "session_id", self._runtime.limits)
-        rights = self._runtime.rights
+        self._memory.key(app_name, user_id, write=True)
+        check_name(session_id, "session_id", self._memory.limits)
+        rights = self._memory.rights
         job = DeleteMemories(app_name, user_id, session=session_id, rights=rights)
         return len((await self._delete(job, app_name, user_id)).removed)
 
@@ -487,8 +453,8 @@ class Deletion:
         self, app_name: str, user_id: str, filter_: object, scope: str
     ) -> int:
         """Delete the memories that match a filter; return the number deleted."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
-        conditions = check_filter(filter_, self._runtime.limits, by_metadata=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        conditions = check_filter(filter_, self._memory.limits, by_metadata=True)
         if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise InvalidArgumentError(msg)
@@ -496,19 +462,14 @@ class Deletion:
         rest = replace(conditions, session_id=None)
         passed = None
         if conditions.metadata is not None:  # other writers do not wait for the scan
-            scan = self._runtime.search_index.partitions.submit_scan
-            passed = await Join(scan(key, self._passing, key, conditions))
-        rights = self._runtime.rights
+            passed = await self._memory.scanned(
+                key, lambda reads, _: reads.passing(*key, conditions)
+            )
+        rights = self._memory.rights
         job = DeleteMemories(
             *key, session=session, filter=rest, passed=passed, rights=rights
         )
         return len((await self._delete(job, *key)).removed)
-
-    def _passing(
-        self, key: tuple[str, str], conditions: Filter
-    ) -> dict[str, float | None]:
-        with self._runtime.storage.read(*key) as reads:
-            return reads.passing(*key, conditions)
 
     @observed("delete_user", int)
     async def delete_user(
@@ -516,22 +477,22 @@ class Deletion:
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
         checked_bool(forget, "forget")
-        key = self._runtime.key(app_name, user_id, scope, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         return len((await self._delete_user(*key, forget)).ids)
 
     async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
-        rights = self._runtime.rights
+        rights = self._memory.rights
         if forget:
             rights.require_all_tiers()  # the traces of a hidden memory are traces
             job: WriteJob = ForgetUser(app, user, rights=rights)
         else:
             job = DeleteMemories(app, user, rights=rights)
-        embedding = self._runtime.search_index.embedding
+        embedding = self._memory.search_index.embedding
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
-        self._runtime.item_cache.drop((app, user))
-        snapshots = self._runtime.storage.snapshots
+        self._memory.item_cache.drop((app, user))
+        snapshots = self._memory.storage.snapshots
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
             with suppress(VecallError):
@@ -541,56 +502,36 @@ class Deletion:
     @observed("delete_app", int)
     async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
-        self._runtime.check_whole()
-        self._runtime.key(app_name, "-", write=True)
+        self._memory.check_whole()
+        self._memory.key(app_name, "-", write=True)
         checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
-        users: list[tuple[str, str]] = await Join(
-            self._runtime.search_index.partitions.submit_scan(
-                None, self._users, app_name, forget
-            )
-        )
+
+        def partitions(reads: StorageReads, _: float) -> list[Key]:
+            users = [(app_name, user) for user in reads.users_of(app_name)]
+            if forget:  # also those whose names a purge has hidden
+                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app_name)]
+            return users
+
         count = 0
-        for key in users:
+        for key in await self._memory.scanned(None, partitions):
             change = await self._delete_user(*key, forget)
             count += len(change.ids)
         return count
 
-    def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
-        """Return the partitions of an app.
-
-        `hidden` adds the partitions whose names a purge has hidden.
-        """
-        with self._runtime.storage.read() as reads:
-            users = [(app, user) for user in reads.users_of(app)]
-            if hidden:
-                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
-        return users
-
     async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
         """Run a deletion, and drop the cached embeddings of the user's texts."""
-        embedding = self._runtime.search_index.embedding
+        embedding = self._memory.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(app, user)
         return await self._write(job)
 
     async def _write(self, job: WriteJob) -> Change:
-        return await Join(self._runtime.storage.submit(job))
+        return await Join(self._memory.storage.submit(job))
 
-
-# Forgetting in two steps: propose memories, then confirm to delete them.
-
-
-class Forgetting:
-    """The forget proposals of one open file."""
-
-    def __init__(self, memory: WritesAndSearches, deletion: Deletion) -> None:
-        """Use an open file, which stores the proposals."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
-        self._deletion = deletion
+    # Forgetting in two steps: propose memories, then confirm to delete them.
 
     @observed("propose_forget")
     async def propose(
@@ -648,7 +589,8 @@ class Forgetting:
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
-        return await self._deletion.delete_proposed(key, token, chosen)
+        job = DeleteMemories(*key, chosen, token=token, rights=self._memory.rights)
+        return len((await self._delete(job, *key)).removed)
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:

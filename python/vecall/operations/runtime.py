@@ -50,16 +50,26 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_same
+from vecall.store import (
+    ALWAYS,
+    Draft,
+    EmbeddingModel,
+    Storage,
+    StorageReads,
+    open_storage,
+    require_same,
+)
 from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
-from vecall.types import check_share
+from vecall.types import Page, check_share
 from vecall.validation import (
     check_name,
     check_storage_path,
     check_time_zone,
     check_top_k,
+    checked_bool,
     checked_owner,
+    checked_page,
     partition_key,
 )
 
@@ -524,6 +534,48 @@ class Runtime:
             return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
             raise ConfigError(NO_FLOOR)
+
+    async def scanned(
+        self,
+        key: tuple[str, str] | None,
+        read: Callable[[StorageReads, float], T],
+        *,
+        expired: bool = False,
+        short: bool = False,
+    ) -> T:
+        """Read off the event loop, where others take turns unless the read is short.
+
+        `read` gets the time by which memories expire: with `expired`, none has.
+        """
+
+        def work() -> T:
+            with self.storage.read(*(key or ())) as reads:
+                now = ALWAYS if expired else self.storage.expiry_clock.now()
+                return read(reads, now)
+
+        partitions = self.search_index.partitions
+        if short:
+            return await Join(partitions.submit(work))
+        return await Join(partitions.submit_scan(key, work))
+
+    async def page_of(
+        self,
+        key: tuple[str, str] | None,
+        given: tuple[object, object, object],
+        read: Callable[[StorageReads, float, str, str, int], list[T]],
+        name: Callable[[T], str],
+        *,
+        expired: object = False,
+    ) -> Page[T]:
+        """Return a page of names, `given` their prefix, the one before, the limit."""
+        prefix, begin, count = checked_page(*given, self.limits)
+        shown = checked_bool(expired, "include_expired")
+        found = await self.scanned(
+            key,
+            lambda reads, now: read(reads, now, prefix, begin, count + 1),
+            expired=shown,
+        )
+        return Page.of(found, count, name)
 
     async def read_through(
         self,

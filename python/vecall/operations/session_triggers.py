@@ -31,14 +31,13 @@ from vecall.ingest.buffered_turns import (
     is_held,
     parted_by_compaction,
 )
-from vecall.ingest.drafts import Given, require_some, session_head
+from vecall.ingest.drafts import require_some, session_head
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
 from vecall.operations.writes import WriteRequest, WritesAndSearches
 from vecall.store import (
     BufferedTurn,
     BufferTurns,
-    Change,
     ClaimSession,
     Draft,
     DueSession,
@@ -166,7 +165,7 @@ class SessionObserver:
         self.telemetry = memory.telemetry
         self.trigger = trigger
         self.summarizer = summarizer
-        self._summarizing = SummarizerCalls()
+        self.summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
@@ -176,18 +175,6 @@ class SessionObserver:
         observer._memory = memory
         observer.on_buffered = lambda: self.on_buffered()
         return observer
-
-    def restart(self) -> None:
-        """Replace the summarizer's thread in a forked child."""
-        self._summarizing.restart()
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the summarizer is the caller."""
-        self._summarizing.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._summarizing.close()
 
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
@@ -248,7 +235,9 @@ class SessionObserver:
         consumed_turns = 0
         listed: list[DueSession] = []
         if memory.storage.claims is None:
-            listed = await Join(memory.search_index.partitions.submit(self._due))
+            listed = await memory.scanned(
+                None, lambda reads, now: reads.due_sessions(now), short=True
+            )
             listed.reverse()
         while (session := await self._claimed(listed)) is not None:
             try:
@@ -277,17 +266,10 @@ class SessionObserver:
             return await Join(self._memory.search_index.partitions.submit(claim))
         while listed:
             session = listed.pop()
-            change: Change = await Join(
-                storage.submit(ClaimSession(*session, _LEASE_S))
-            )
-            if change.ids:
+            claimed = await Join(storage.submit(ClaimSession(*session, _LEASE_S)))
+            if claimed.ids:
                 return session
         return None
-
-    def _due(self) -> list[DueSession]:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            return reads.due_sessions(storage.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
         """Return the keys of a session, and its turns and compactions in order."""
@@ -295,12 +277,11 @@ class SessionObserver:
         memory.check_open()
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        read: list[tuple[list[Given], SessionSummary | None]] = []
-        key = (due.app, due.user)
-        counted = await memory.counted(key, head.events, head.id)
+        counted = await memory.counted((due.app, due.user), head.events, head.id)
         parts = await memory.read_through(parted_by_compaction, counted)
-        for events, summary in parts:
-            read.append((await memory.read_turns(events, head), summary))
+        read = [
+            (await memory.read_turns(each, head), summary) for each, summary in parts
+        ]
         require_some([item for given, _ in read for item in given])
         return due, [(each_draft(given), summary) for given, summary in read]
 
@@ -316,10 +297,8 @@ class SessionObserver:
         """Store the new turns in the buffer. Most calls have none."""
         if not any(drafts or summary for drafts, summary in parts):
             return
-        found = self._memory.search_index.partitions.submit(self._new, due, parts)
-        unseen: tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]
-        unseen = await Join(found)
-        new, drafts = unseen
+        submit = self._memory.search_index.partitions.submit
+        new, drafts = await Join(submit(self._new, due, parts))
         if not new:
             return
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
@@ -364,20 +343,15 @@ class SessionObserver:
         ]
         return new, drafts
 
-    def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        with self._memory.storage.read(due.app, due.user) as reads:
-            return reads.buffered_turns(*due)
+    async def _buffered(self, due: DueSession) -> list[BufferedTurn]:
+        return await self._memory.scanned(
+            (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
+        )
 
     async def _compacted(self, due: DueSession) -> list[str]:
         """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
-        while True:
-            turns = await Join(
-                self._memory.search_index.partitions.submit(self._buffered, due)
-            )
-            found = first_compaction(turns)
-            if found is None:
-                return made
+        while (found := first_compaction(await self._buffered(due))) is not None:
             summary, (compaction, *_) = found.summary, found.turns
             drafts = summary_drafts(
                 [summary],
@@ -388,21 +362,18 @@ class SessionObserver:
             )
             with suppress(ConflictError):  # another process made this memory
                 made += await self._remember(due, drafts, found.turns)
+        return made
 
     async def _flush(self, due: DueSession) -> list[str]:
         """Make memories of all buffered turns of a session."""
-        while True:
-            turns = await Join(
-                self._memory.search_index.partitions.submit(self._buffered, due)
-            )
-            if not turns:
-                return []
+        while turns := await self._buffered(due):
             if self.summarizer is None:
                 drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
-                drafts = await self._summarizing.drafts(self.summarizer, due, turns)
+                drafts = await self.summarizing.drafts(self.summarizer, due, turns)
             with suppress(ConflictError):  # another call stored or deleted some
                 return await self._remember(due, drafts, turns)
+        return []
 
     async def _remember(
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
@@ -419,4 +390,4 @@ class SessionObserver:
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; see `SummarizerCalls.summaries`."""
-        return await self._summarizing.summaries(provider, session)
+        return await self.summarizing.summaries(provider, session)
