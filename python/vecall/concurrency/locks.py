@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 from vecall.concurrency.executor import InterruptibleFuture
@@ -188,3 +189,94 @@ class SingleFlight:
 
 def _shared_call_error() -> EmbedderError:
     return EmbedderError("another call that embedded the same text failed")
+
+
+# Background work that several callers wait for and that none can cancel.
+
+
+Done = Callable[["BaseException | None"], None]
+"""Ends a run. Takes the error of the run, or None. Idempotent."""
+
+
+class _Run:
+    __slots__ = ("again", "promise")
+
+    def __init__(self) -> None:
+        self.again = False
+        self.promise: Future[None] = InterruptibleFuture()
+        # A running future cannot be cancelled. `asyncio.wrap_future` passes the
+        # cancellation of one caller to the future, which other callers share.
+        self.promise.set_running_or_notify_cancel()
+
+
+class SharedWork(Generic[Key]):
+    """Runs work at most once at a time for each key. Thread-safe.
+
+    All callers of a key share the future of its run.
+    """
+
+    def __init__(self, start: Callable[[Key, Done], None]) -> None:
+        """Create the object without runs.
+
+        `start` begins the run of a key on another thread, which calls the second
+        argument at its end. It must not block.
+        """
+        self._start = start
+        self._mutex = threading.Lock()
+        self._runs: dict[Key, _Run] = {}
+
+    def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
+        """Return the future of the key's run; start a run if none is in progress.
+
+        With `afresh`, one more follows a run in progress, which may have read its input
+        too early. The future is still that of the current run.
+        """
+        new = _Run()
+        try:
+            with self._mutex:
+                run = self._runs.get(key)
+                if run is not None:
+                    run.again = run.again or afresh
+                    return run.promise
+                self._runs[key] = new
+            self._start(key, partial(self._ended, key, new))
+        except BaseException as error:
+            self._ended(key, new, error)
+            raise
+        return new.promise
+
+    def runs(self, key: Key) -> bool:
+        """Return whether a key has a run in progress."""
+        return key in self._runs
+
+    def keys(self) -> set[Key]:
+        """Return the keys that have a run in progress."""
+        with self._mutex:
+            return set(self._runs)
+
+    def _begin(self, key: Key, run: _Run) -> None:
+        try:
+            self._start(key, partial(self._ended, key, run))
+        except BaseException as error:
+            self._ended(key, run, error)
+            raise
+
+    def _ended(self, key: Key, run: _Run, error: BaseException | None) -> None:
+        if not isinstance(error, Exception):
+            # None, or an interrupt (such as Ctrl-C) of the caller that started the run.
+            # The other waiters of the future check the partition's state themselves.
+            error = None
+        following = None
+        with self._mutex:
+            if self._runs.get(key) is not run:
+                return
+            del self._runs[key]
+            if run.again and error is None:
+                following = self._runs[key] = _Run()
+        if error is None:
+            run.promise.set_result(None)
+        else:
+            run.promise.set_exception(error)
+        if following is not None:
+            with suppress(Exception):  # the future of `following` has the error
+                self._begin(key, following)

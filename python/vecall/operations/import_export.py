@@ -22,11 +22,11 @@ from vecall.errors import (
     StorageError,
     VecallError,
 )
-from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
 from vecall.ingest.import_validation import LineReader
 from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import WriteReviewer
+from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
 from vecall.store import (
     BufferedTurn,
     Change,

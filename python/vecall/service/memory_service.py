@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
+from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async, run_sync
-from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.filters.rights import Rights, checked_rights
 from vecall.ingest.drafts import events_of
