@@ -163,8 +163,7 @@ def checked_clock(clock: object) -> Clock:
     if clock is None:
         return Clock()
     if not isinstance(clock, Clock):
-        msg = "clock: expected a vecall.Clock"
-        raise ConfigError(msg)
+        raise ConfigError("clock: expected a vecall.Clock")
     for name, kind in _METHODS:
         try:
             value = getattr(clock, name)()
@@ -248,8 +247,7 @@ def _parsed_datetime(
     try:
         return datetime.fromisoformat(given)
     except ValueError:
-        msg = f"{name}: expected an ISO 8601 {form}"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidArgumentError(f"{name}: expected an ISO 8601 {form}") from None
 
 
 def to_micros(seconds: float) -> int:

@@ -91,8 +91,7 @@ class Limits:
         for field in fields(self):
             _check_count(getattr(self, field.name), f"limits.{field.name}")
         if self.max_metadata_depth > _DEEPEST:
-            msg = f"limits.max_metadata_depth: must be at most {_DEEPEST}"
-            raise ConfigError(msg)
+            raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +131,7 @@ class Quota:
 
 def _check_count(value: object, name: str) -> None:
     if type(value) is not int or value < 1:
-        msg = f"{name}: must be an integer of at least 1"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: must be an integer of at least 1")
 
 
 # Scopes: memories shared between the apps of a user, or the users of an app.
@@ -193,8 +191,7 @@ class Scopes:
                 named = None
             places = {"shared", "app"}
             if isinstance(given, str) or named is None or not named <= places:
-                msg = f'scopes.{name}: expected some of "shared" and "app"'
-                raise ConfigError(msg)
+                raise ConfigError(f'scopes.{name}: expected some of "shared" and "app"')
             object.__setattr__(self, name, named)
 
 
@@ -278,8 +275,7 @@ def checked_trigger(given: object) -> Trigger | None:
 
 def _check_trigger(value: object, name: str, limit: int) -> None:
     if type(value) is not int or not 1 <= value <= limit:
-        msg = f"trigger: {name} must be an integer from 1 to {limit}"
-        raise ConfigError(msg)
+        raise ConfigError(f"trigger: {name} must be an integer from 1 to {limit}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,5 +338,4 @@ class HttpLimits:
             fits = type(value) is int or (not whole and type(value) is float)
             if not fits or not 0 < value < math.inf:
                 kind = "integer of at least 1" if whole else "number above 0"
-                msg = f"limits.{field.name}: must be a finite {kind}"
-                raise ConfigError(msg)
+                raise ConfigError(f"limits.{field.name}: must be a finite {kind}")

@@ -134,8 +134,7 @@ class MemoryEntry:
         """Convert the time; check the content and the importance."""
         content: object = self.content
         if not (isinstance(content, (str, Mapping)) or hasattr(content, "parts")):
-            msg = "content: expected a text, or a content with parts"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("content: expected a text, or a content with parts")
         if self.timestamp is not None and type(self.timestamp) is not float:
             seconds = to_seconds(self.timestamp, "timestamp")
             object.__setattr__(self, "timestamp", seconds)
@@ -353,11 +352,9 @@ def check_share(value: object, name: str) -> float:
         return value  # fast path: every memory of a search
     value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
-        msg = f"{name}: expected a number"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a number")
     if not 0.0 <= value <= 1.0:
-        msg = f"{name}: must be within [0, 1]"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be within [0, 1]")
     return float(value) + 0.0  # SQLite stores -0.0 as 0.0
 
 
@@ -611,8 +608,7 @@ class AddedIds(list["str | None"]):
         id_ = self[0]
         if id_ is None:
             reason = self.left_out[0].reason if self.left_out else "unknown"
-            msg = f"id: the item was not stored; the reason is {reason}"
-            raise NotFoundError(msg)
+            raise NotFoundError(f"id: the item was not stored; the reason is {reason}")
         return id_
 
     @property

@@ -58,11 +58,9 @@ def check_name(value: object, name: str, limits: Limits) -> str:
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            msg = f"{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a string")
     if not value or "\0" in value:
-        msg = f"{name}: must be a non-empty string without NUL"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be a non-empty string without NUL")
     try:
         size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
@@ -99,15 +97,13 @@ def partition_key(
 ) -> tuple[str, str]:
     """Return the names of the partition behind a scope."""
     if app in RESERVED or user in RESERVED:
-        msg = "app_name, user_id: this name is reserved"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("app_name, user_id: this name is reserved")
     if type(scope) is not str:
         scope = exact(scope)
     if type(scope) is str and scope == "user":
         return app, user
     if type(scope) is not str or scope not in get_args(Scope):
-        msg = 'scope: must be "user", "shared" or "app"'
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError('scope: must be "user", "shared" or "app"')
     allowed = scopes.write if write else scopes.read
     if scope not in allowed:
         way = "write" if write else "read"
@@ -121,8 +117,7 @@ def check_query(value: object) -> str:
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            msg = "query: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("query: expected a string")
     return value
 
 
@@ -154,14 +149,11 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
 def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
     count = exact(value)
     if type(count) is not int:
-        msg = f"{name}: expected an integer"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected an integer")
     if count < least:
-        msg = f"{name}: must be at least {least}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be at least {least}")
     if count > limits.max_top_k:
-        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_top_k = {limits.max_top_k}")
     return count
 
 
@@ -169,11 +161,9 @@ def check_min_similarity(value: object) -> float:
     """Return `value` if it is a minimum cosine, in [-1, 1]."""
     value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
-        msg = "min_similarity: expected a number"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("min_similarity: expected a number")
     if not -1.0 <= value <= 1.0:
-        msg = "min_similarity: must be within [-1, 1]"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("min_similarity: must be within [-1, 1]")
     return float(value)
 
 
@@ -183,8 +173,7 @@ def checked_bool(value: object, name: str) -> bool:
         return value
     value = exact(value)
     if not isinstance(value, bool):
-        msg = f"{name}: expected True or False"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected True or False")
     return value
 
 
@@ -194,11 +183,9 @@ def check_offset(offset: object) -> int:
         return 0
     offset = exact(offset)
     if not isinstance(offset, int) or isinstance(offset, bool):
-        msg = "offset: expected an integer"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("offset: expected an integer")
     if not 0 <= offset <= MOST_OFFSET:
-        msg = f"offset: must be from 0 to {MOST_OFFSET}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"offset: must be from 0 to {MOST_OFFSET}")
     return offset
 
 
@@ -242,8 +229,7 @@ def check_path(path: object) -> Path | None:
     if path is None or str(path) == ":memory:":
         return None
     if not isinstance(path, str | Path) or not _is_file_name(str(path)):
-        msg = "path: expected the name of a file, or ':memory:'"
-        raise ConfigError(msg)
+        raise ConfigError("path: expected the name of a file, or ':memory:'")
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -331,10 +317,8 @@ def _check_names(
     if isinstance(names, str):
         return check_name(names, name, limits)
     if not isinstance(names, list | tuple | set | frozenset):
-        msg = f"{name}: expected a string or a list of strings"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a string or a list of strings")
     if not 1 <= len(names) <= most:
-        msg = f"{name}: must have 1 to {most} names"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must have 1 to {most} names")
     checked = tuple(dict.fromkeys(check_name(item, name, limits) for item in names))
     return checked[0] if len(checked) == 1 else checked

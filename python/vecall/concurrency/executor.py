@@ -147,8 +147,7 @@ class Pool(ThreadPoolExecutor):
         work: Any = _InterruptibleWork(promise, partial(fn, *args, **kwargs))
         with self._shutdown_lock, thread._global_shutdown_lock:
             if self._shutdown or thread._shutdown:
-                msg = "the pool is shut down"
-                raise RuntimeError(msg)
+                raise RuntimeError("the pool is shut down")
             self._work_queue.put(work)
             self._adjust_thread_count()
         return promise
@@ -203,12 +202,11 @@ class PluginExecutor:
     def refuse_nested(self) -> None:
         """Raise if a function of this executor waits for the current call."""
         if id(self) in _waiting.get():
-            msg = (
+            raise ReentrantCallError(
                 "a function that the service calls (an embedder, a hook, a summarizer, "
                 "a rewriter, a reranker) called the same service where it would wait "
                 "for itself"
             )
-            raise ReentrantCallError(msg)
 
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
         """Call a function on another thread; if it returns an awaitable, await it.
@@ -239,8 +237,7 @@ class PluginExecutor:
             )
             return running[0]
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            raise ClosedError("the memory service is closed") from None
 
     def close(self) -> None:
         """Finish the calls in progress and end the threads. Idempotent."""
@@ -576,8 +573,7 @@ class PeriodicWorker:
         Any error but ClosedError is logged and not raised.
         """
         if self._closed.is_set():
-            msg = "the housekeeper is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the housekeeper is closed")
         try:
             return self._work()
         except ClosedError:

@@ -83,8 +83,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        msg = (
+        raise ConfigError(
             "the coroutines of this service need asyncio's event loop; nothing was "
             "begun. Elsewhere call the methods of .sync on a thread"
-        )
-        raise ConfigError(msg) from None
+        ) from None

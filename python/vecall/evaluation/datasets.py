@@ -206,12 +206,11 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
                 record = json.loads(text)
                 users.setdefault(str(record["user_id"]), _Lines()).add(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        msg = (
+        raise InvalidArgumentError(
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
             "new id, author, timestamp and text, a memory with user_id, a new id, "
             "timestamp and memory, or a question with user_id, category and evidence"
-        )
-        raise InvalidArgumentError(msg) from None
+        ) from None
     if not any(user.questions for user in users.values()):
         msg = "file: expected JSON lines of turns and of questions"
         raise InvalidArgumentError(msg)

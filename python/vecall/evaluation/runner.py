@@ -109,11 +109,10 @@ def _resolve_embedder(name: str) -> Embedder | None:
     try:
         return resolve(name)
     except ConfigError as error:
-        msg = (
+        raise ConfigError(
             "--modes: lexical, vectors, rrf and names of embedders, separated by "
             f"commas; {error}"
-        )
-        raise ConfigError(msg) from None
+        ) from None
 
 
 class Hit(NamedTuple):

@@ -78,13 +78,12 @@ class Conditions(dict[str, Any]):
             nonlocal left
             left -= comparisons
             if left < 0:
-                msg = (
+                raise LimitExceededError(
                     f"{self.rules.name}: at most {MOST_COMPARISONS:,} comparisons in "
                     "one call, one for each operator and row, and more for long "
                     "stored lists; use fewer operators, or narrow down the rows by "
                     "other conditions"
                 )
-                raise LimitExceededError(msg)
 
         test = self.test
         if _looks_inside(self):
@@ -131,8 +130,7 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
         msg = f"{rules.name}: must have 1 to {rules.most_fields} keys"
         raise InvalidArgumentError(msg)
     if not all(isinstance(field, str) for field in where):
-        msg = f"{rules.name}: expected string keys"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{rules.name}: expected string keys")
     conditions = Conditions()
     conditions.rules = rules
     conditions.asks_own = False
@@ -179,8 +177,7 @@ def _field_condition_and_test(
         if not condition:
             return {}, lambda stored: stored == {}
         if not all(isinstance(key, str) for key in condition):
-            msg = f"{rules.name}: expected string keys"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{rules.name}: expected string keys")
         nested = {
             k: _field_condition_and_test(each, rules, depth - 1)
             for k, each in condition.items()
@@ -192,11 +189,10 @@ def _field_condition_and_test(
             isinstance(stored, Mapping) and inner(stored)
         )
     if not condition:
-        msg = (
+        raise InvalidTypeError(
             f"{rules.name}: expected JSON scalars, or mappings from operators to "
             "operands"
         )
-        raise InvalidTypeError(msg)
     if len(operators) < len(condition) or not _OPERATORS.keys() >= set(operators):
         raise InvalidArgumentError(_unknown_operator_message(rules))
     made = {op: _OPERATORS[op](condition[op], rules, depth) for op in operators}
@@ -235,8 +231,7 @@ def _is_operator(key: object) -> bool:
 
 def _check_depth(rules: Rules, depth: int) -> None:
     if depth <= 0:
-        msg = f"{rules.name}: at most {_DEPTH} levels"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{rules.name}: at most {_DEPTH} levels")
 
 
 def _test_of_all(tests: list[Test]) -> Test:
@@ -417,8 +412,7 @@ def _looks_inside(condition: Any) -> bool:
 def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
     given = exact(given)
     if not isinstance(given, bool):
-        msg = f"{rules.name}: $exists expects True or False"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{rules.name}: $exists expects True or False")
     return given, lambda stored: (stored is not _MISSING) is given
 
 
@@ -433,8 +427,7 @@ def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
     given = exact(given)
     is_endless = isinstance(given, float) and not math.isfinite(given)
     if is_endless and rules.finite_only:
-        msg = f"{rules.name}: must not contain NaN or Inf"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{rules.name}: must not contain NaN or Inf")
     if given is None or isinstance(given, str | int | float):
         return given
     if isinstance(given, list | tuple):
@@ -449,8 +442,7 @@ def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
             exact(k): _checked_operand(each, rules, depth - 1)
             for k, each in given.items()
         }
-    msg = f"{rules.name}: expected JSON values as operands"
-    raise InvalidTypeError(msg)
+    raise InvalidTypeError(f"{rules.name}: expected JSON values as operands")
 
 
 def _checked_scalars(
@@ -473,8 +465,7 @@ def _checked_operand_list(given: object, rules: Rules) -> list[Any]:
     least, most = rules.least_values, rules.most_values
     if not least <= len(given) <= most:
         if not least:
-            msg = f"{rules.name}: at most {most} values in a list"
-            raise LimitExceededError(msg)
+            raise LimitExceededError(f"{rules.name}: at most {most} values in a list")
         msg = f"{rules.name}: a list must have {least} to {most} values"
         raise InvalidArgumentError(msg)
     return list(given)

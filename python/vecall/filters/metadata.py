@@ -89,8 +89,7 @@ def check_conditions(conditions: object, max_bytes: int) -> Conditions:
         msg = f"{_NAME}: must not contain numbers too long for JSON"
         raise InvalidArgumentError(msg) from None
     if size > max_bytes:
-        msg = f"{_NAME}: at most max_metadata_bytes = {max_bytes}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{_NAME}: at most max_metadata_bytes = {max_bytes}")
     return checked
 
 

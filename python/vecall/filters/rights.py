@@ -30,8 +30,7 @@ def check_tier(tier: object, name: str) -> str:
     """Return a tier if it is one of `TRUST_TIERS`."""
     tier = exact(tier)
     if not isinstance(tier, str) or tier not in _RANKS:
-        msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be one of {', '.join(TRUST_TIERS)}")
     return tier
 
 
@@ -160,8 +159,7 @@ class Rights:
             check_tier(self.min_trust, "min_trust")
         for name in ("review", "read_only"):
             if not isinstance(getattr(self, name), bool):
-                msg = f"{name}: expected True or False"
-                raise InvalidTypeError(msg)
+                raise InvalidTypeError(f"{name}: expected True or False")
 
     @property
     def is_full(self) -> bool:
@@ -215,14 +213,12 @@ class Rights:
     def require_all_tiers(self) -> None:
         """Refuse a call that concerns memories of every trust."""
         if self.has_floor:
-            msg = "This needs rights without a floor on trust."
-            raise RightsError(msg, "trust")
+            raise RightsError("This needs rights without a floor on trust.", "trust")
 
     def require_review(self) -> None:
         """Refuse a call that shows or releases quarantined memories."""
         if not self.review:
-            msg = "This needs the right to review."
-            raise RightsError(msg, "review")
+            raise RightsError("This needs the right to review.", "review")
 
 
 FULL = Rights()
@@ -232,6 +228,5 @@ FULL = Rights()
 def checked_rights(rights: object) -> Rights:
     """Return rights."""
     if not isinstance(rights, Rights):
-        msg = "rights: expected a vecall.Rights"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("rights: expected a vecall.Rights")
     return rights

@@ -203,8 +203,7 @@ class GivenTurns(NamedTuple):
 def events_of(events: object, messages: object) -> object:
     """Return `events`, or `messages` if `events` is None."""
     if events is not None and messages is not None:
-        msg = "events, messages: expected one of them"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("events, messages: expected one of them")
     return messages if events is None else events
 
 
@@ -261,8 +260,7 @@ def _event_draft(
     if isinstance(event, InvalidArgumentError):
         return event  # what an adapter met when it read the event
     if event is None or isinstance(event, _NOT_EVENTS):
-        msg = "events: expected events as objects or mappings"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("events: expected events as objects or mappings")
     # Mappings and Events are read strictly. A framework's objects may have
     # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
@@ -333,8 +331,7 @@ def _check_event(event: object, content: object) -> None:
     for name in ("id", "author", "kind", "source", "trust"):
         value = get_field(event, name)
         if value is not None and not isinstance(value, str):
-            msg = f"event.{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"event.{name}: expected a string")
     time_given = get_field(event, "timestamp")
     if time_given is not None:
         to_seconds(time_given, "event.timestamp")
@@ -427,8 +424,7 @@ def _entry_draft(
     id_ = id_ or memory_id(session_id, author, ts, text)
     supersedes = _checked_name_field(fields, "supersedes", limits)
     if supersedes == id_:
-        msg = "supersedes: must be the id of another memory"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("supersedes: must be the id of another memory")
     scope = merged(scope, get_field(fields, "custom_metadata"))
     until = get_field(fields, "valid_until")
     return Draft(

@@ -125,8 +125,7 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
         return
     given = fields.get(name)
     if given is not None and given != expected:
-        msg = f"{where}.{name}: is not the {name} of the call"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{where}.{name}: is not the {name} of the call")
 
 
 def check_parts(event: object) -> None:
@@ -163,8 +162,7 @@ def metadata_of(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        msg = "custom_metadata: expected a mapping"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("custom_metadata: expected a mapping")
     return dict(value)
 
 
@@ -193,11 +191,10 @@ def metadata_json(
         )
         raise LimitExceededError(msg)
     if not plain:
-        msg = (
+        raise InvalidTypeError(
             "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
             f"{odd_value(meta)}"
         )
-        raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
         raise LimitExceededError(_too_large(limits))
     return text

@@ -67,8 +67,7 @@ class LineReader:
         """
         kind, values = next(iter(item.items()), ("", None))
         if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:
-            msg = "expected a line of an export"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("expected a line of an export")
         read = self._kinds[kind](values)
         return kind, self._passages_of_memory(read) if kind == "mem" else [read]
 
@@ -82,8 +81,7 @@ class LineReader:
     def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
         text = _checked_string(values, "text")
         if not text.strip():
-            msg = "mem.text: must not be blank"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("mem.text: must not be blank")
         if values.get("state") not in ("live", "archived", "quarantined"):
             msg = "mem.state: must be live, archived or quarantined"
             raise InvalidArgumentError(msg)
@@ -171,8 +169,7 @@ class LineReader:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
         if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
-            msg = "mem.vec: must be finite and not zero"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("mem.vec: must be finite and not zero")
         return data
 
     def _checked_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,24 +235,21 @@ def _checked_string(values: Mapping[str, Any], name: str) -> str:
         except UnicodeEncodeError:
             value = None
     if not isinstance(value, str):
-        msg = f"{name}: expected a string without lone surrogates"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected a string without lone surrogates")
     return value
 
 
 def _time(values: Mapping[str, Any], name: str) -> float:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{name}: expected seconds since 1970"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected seconds since 1970")
     return to_seconds(value, name)
 
 
 def _count(values: Mapping[str, Any], name: str) -> int:
     value = values.get(name)
     if type(value) is not int or not 0 <= value <= _MOST:
-        msg = f"{name}: expected an integer from 0 to {_MOST}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected an integer from 0 to {_MOST}")
     return value
 
 
@@ -277,8 +271,7 @@ def _object(values: Mapping[str, Any], name: str) -> str:
 def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
     value = _checked_string(values, name)
     if value not in allowed:
-        msg = f"{name}: must be one of {', '.join(allowed)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be one of {', '.join(allowed)}")
     return value
 
 

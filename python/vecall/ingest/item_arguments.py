@@ -54,11 +54,9 @@ class TooLongError(Exception):
 def checked_list(given: object, name: str, of: str) -> list[Any]:
     """Return a copy of a sequence of at most `MOST_OPERATIONS`."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        msg = f"{name}: expected a sequence of {of}"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a sequence of {of}")
     if len(given) > MOST_OPERATIONS:
-        msg = f"{name}: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most {MOST_OPERATIONS}")
     return list(given)
 
 
@@ -78,8 +76,7 @@ def checked_batch(
     for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
-            msg = f"{name}: expected a Put or a Drop"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a Put or a Drop")
         place = checked_place((each.namespace, each.key), name, limits)
         version = each.if_version
         if version is not None:
@@ -105,13 +102,11 @@ def checked_batch(
 def check_embedder(name: object) -> None:
     """Check the name of the embedder of items."""
     if not isinstance(name, str):
-        msg = "embedder: expected the name of an embedder"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("embedder: expected the name of an embedder")
     try:
         name.encode()
     except UnicodeEncodeError:
-        msg = "embedder: must not have a lone surrogate"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidArgumentError("embedder: must not have a lone surrogate") from None
 
 
 def checked_places(
@@ -135,8 +130,7 @@ def checked_count(value: object, name: str, least: int) -> int:
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
     """Return the stored text of a namespace, and a key."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        msg = f"{name}: expected a pair (namespace, key)"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a pair (namespace, key)")
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
     key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
     return encode_namespace(labels), key
@@ -162,8 +156,7 @@ def _checked_labels_uncached(
     else:
         size = sum(len(label.encode()) + 1 for label in checked)
     if size > most:
-        msg = f"{name}: at most max_item_name_bytes = {most}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return checked
 
 
@@ -175,8 +168,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
     if type(label) is not str:
         label = exact(label)
         if type(label) is not str:
-            msg = f"{name}: expected strings"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected strings")
     try:
         size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
@@ -185,8 +177,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
         msg = f"{name}: must not be empty, nor have NUL or a lone surrogate"
         raise InvalidArgumentError(msg)
     if size > most:
-        msg = f"{name}: at most max_item_name_bytes = {most}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return label
 
 
@@ -217,8 +208,7 @@ def stored_value(
             raise
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        msg = f"{rule}; {odd_value(value)}"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(f"{rule}; {odd_value(value)}") from None
     if stored.nbytes > limits.max_item_bytes:
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
     if stored.outline_bytes > limits.max_item_outline_bytes:
@@ -272,8 +262,7 @@ def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
         return None
     matrix = checked_vectors_of(given, name)
     if len(matrix) > MOST_VECTORS:
-        msg = f"{name}: at most {MOST_VECTORS} of one item"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most {MOST_VECTORS} of one item")
     return matrix if len(matrix) else None
 
 
@@ -286,12 +275,9 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             matrix = np.ascontiguousarray(np.atleast_2d(matrix), np.float32)
     except (TypeError, ValueError):
-        msg = f"{name}: expected numbers (n, dim) or (dim,)"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(f"{name}: expected numbers (n, dim) or (dim,)") from None
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
-        msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
     if not usable(matrix).all():
-        msg = f"{name}: must be finite, and not zero"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be finite, and not zero")
     return matrix

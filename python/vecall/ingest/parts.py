@@ -47,8 +47,7 @@ def checked_include(given: object) -> frozenset[str]:
     ):
         return frozenset(given)
     names = ", ".join(f'"{kind}"' for kind in _KINDS)
-    msg = f"include: expected a sequence of {names}, which may be empty"
-    raise ConfigError(msg)
+    raise ConfigError(f"include: expected a sequence of {names}, which may be empty")
 
 
 def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:

@@ -319,8 +319,7 @@ class Admin:
         if user_id is None:
             runtime.rights.require_review()
         if user_id is not None and app_name is None:
-            msg = "app_name: is needed where user_id is given"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("app_name: is needed where user_id is given")
         names = ["-" if name is None else name for name in (app_name, user_id)]
         runtime.key(*names, write=False)
         return await Join(
@@ -344,14 +343,12 @@ class Admin:
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
         if how.user is not None and how.app is None:
-            msg = "app_name: is needed where user_id is given"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("app_name: is needed where user_id is given")
         if how.app is not None:
             user = "-" if how.user is None else how.user
             runtime.key(how.app, user, write=True)
         if how.gate and runtime.gate.is_open:
-            msg = "gate: this memory service has no on_write"
-            raise ConfigError(msg)
+            raise ConfigError("gate: this memory service has no on_write")
         return await Join(
             self._submit(
                 import_,
@@ -369,11 +366,9 @@ class Admin:
         """Migrate the file to another embedding model."""
         embedder = resolve(new_embedder)
         if embedder is None:
-            msg = "embedder: expected the one to move to"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: expected the one to move to")
         if not can_embed(embedder):
-            msg = "embedder: must compute vectors, unlike CallerVectors"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
         self._runtime.check_whole()
         self._runtime.check_writable()
         self._runtime.check_embedder(embedder)
@@ -477,8 +472,7 @@ class Admin:
         try:
             return self._runtime.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            raise ClosedError("the memory service is closed") from None
 
 
 def takes_lines(target: object) -> TypeGuard[LineTarget]:
@@ -494,8 +488,7 @@ def has_lines(source: object) -> TypeGuard[LineSource]:
 def _target(path: object) -> Path:
     target = check_path(path)
     if target is None:
-        msg = "path: expected the name of a file"
-        raise ConfigError(msg)
+        raise ConfigError("path: expected the name of a file")
     return target
 
 

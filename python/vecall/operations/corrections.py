@@ -85,11 +85,9 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
         raise InvalidArgumentError(msg)
     for name in ("author", "kind", "source"):
         if not isinstance(changes.get(name), str | None):
-            msg = f"{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a string")
     if changes.get("content", "") is None:
-        msg = "content: expected a text"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("content: expected a text")
 
 
 class Corrections:
@@ -187,8 +185,7 @@ class Corrections:
         )
         written = await self._memory.added(*key, [draft], request)
         if written.edited is None:  # it was deleted meanwhile
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
         return written.edited
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
@@ -202,8 +199,7 @@ class Corrections:
                 self._memory.rights,
             )
         if row is None:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
         return row
 
     @observed("history", len)
@@ -222,8 +218,7 @@ class Corrections:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now, self._memory.rights)
         if not found:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
         return [
             Revision(
                 entry_from_row(past.row),
@@ -375,8 +370,7 @@ class Corrections:
             )
         )
         if not change.removed:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
 
     @observed("restore", len)
     async def restore(

@@ -68,8 +68,7 @@ def export(
     try:
         handle = open_private(target, os.O_WRONLY | os.O_EXCL)
     except FileExistsError:
-        msg = "path: there is a file of that name already"
-        raise ConfigError(msg) from None
+        raise ConfigError("path: there is a file of that name already") from None
     except OSError as error:
         msg = f"path: the file cannot be created: {error.strerror}"
         raise StorageError(msg) from error
@@ -401,12 +400,10 @@ class _Lines:
                 msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
                 raise LimitExceededError(msg)
             if not isinstance(self._item, dict):
-                msg = "expected a JSON object"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError("expected a JSON object")
             return take(self._item)
         except InvalidArgumentError as error:
-            msg = f"line {self._number}: {error}"
-            raise type(error)(msg) from None
+            raise type(error)(f"line {self._number}: {error}") from None
 
 
 def _import_jobs(
@@ -455,5 +452,4 @@ def _import_jobs(
 
 
 def _too_early(_: dict[str, Any]) -> None:
-    msg = "comes before any partition"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError("comes before any partition")

@@ -83,8 +83,7 @@ def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
     if cursor is None:
         return None
     if not isinstance(cursor, str):
-        msg = "cursor: expected the `next` of a page"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("cursor: expected the `next` of a page")
     found = _CURSOR.fullmatch(cursor)
     if found is None or (found[1] and not scored):
         msg = "cursor: expected the `next` of a page of the same list"
@@ -122,11 +121,10 @@ def item_of(
 def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
     """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        msg = (
+        raise EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "search with the same embedder"
         )
-        raise EmbeddingMismatchError(msg)
     if len(query) != state.dim:
         msg = f"vector: expected {state.dim} numbers, as in the user's items"
         raise DimensionError(msg)
@@ -414,8 +412,7 @@ class ItemOperations:
         if vector is not None:
             given = checked_vectors_of(vector, "vector")
             if len(given) != 1:
-                msg = "vector: expected numbers (dim,)"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError("vector: expected numbers (dim,)")
             query = given[0] / np.linalg.norm(given[0].astype(np.float64))
         is_page = query is None and test is None
         threads = self._runtime.threads

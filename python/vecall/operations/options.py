@@ -67,8 +67,7 @@ class StorageOptions:
         make_exact(self)
         durability: object = self.durability
         if type(durability) is not str or durability not in get_args(Durability):
-            msg = 'storage.durability: must be "full" or "process"'
-            raise ConfigError(msg)
+            raise ConfigError('storage.durability: must be "full" or "process"')
         for name in ("cache_bytes", "min_free_bytes"):
             value = getattr(self, name)
             if type(value) is not int or value < 0:
@@ -119,17 +118,14 @@ class WritePolicy:
         make_exact(self)
         hook: object = self.on_write
         if hook is not None and not callable(hook):
-            msg = "writes.on_write: expected a function"
-            raise ConfigError(msg)
+            raise ConfigError("writes.on_write: expected a function")
         checked_seconds(self.history_ttl, "writes.history_ttl")
         quota: object = self.quota
         if not isinstance(quota, Quota):
-            msg = "writes.quota: expected a vecall.Quota"
-            raise ConfigError(msg)
+            raise ConfigError("writes.quota: expected a vecall.Quota")
         scopes: object = self.scopes
         if not isinstance(scopes, Scopes):
-            msg = "writes.scopes: expected a vecall.Scopes"
-            raise ConfigError(msg)
+            raise ConfigError("writes.scopes: expected a vecall.Scopes")
         checked_include(self.include)
         object.__setattr__(self, "include", tuple(self.include))
 
@@ -139,8 +135,7 @@ def checked_group(value: object, group: type[T], name: str) -> T:
     if value is None:
         return group()
     if not isinstance(value, group):
-        msg = f"{name}: expected a vecall.{group.__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected a vecall.{group.__name__}")
     return value
 
 
@@ -161,8 +156,7 @@ def checked_flag(value: object, name: str) -> bool:
     """Return a bool; raise ConfigError for a value of another type."""
     value = exact(value)
     if not isinstance(value, bool):
-        msg = f"{name}: expected True or False"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected True or False")
     return value
 
 
@@ -181,8 +175,7 @@ def checked_summarizer(value: object) -> SummaryProvider | None:
     """Return the summarizer, or None."""
     if value is None or callable(getattr(value, "get_summaries", None)):
         return cast("SummaryProvider | None", value)
-    msg = "summarizer: expected an object with get_summaries"
-    raise ConfigError(msg)
+    raise ConfigError("summarizer: expected an object with get_summaries")
 
 
 def quota_of(quota: Quota) -> UserQuota | None:

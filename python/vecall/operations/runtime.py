@@ -99,11 +99,10 @@ def check_reopenable(path: Path | str | None, storage: Storage) -> None:
         msg = "a memory without a file does not cross a fork; make one here"
         raise ClosedError(msg)
     if not storage.closed_before_fork:
-        msg = (
+        raise ClosedError(
             "the process was forked while the file was in use for long; fork "
             "when it is idle, or start new processes instead"
         )
-        raise ClosedError(msg)
 
 
 def keep_inherited(*parts: object) -> None:
@@ -245,16 +244,14 @@ async def _finished_verdict(verdict: object) -> object:
 
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
-        msg = "on_write: must return a vecall.Verdict"
-        raise WriteHookError(msg)
+        raise WriteHookError("on_write: must return a vecall.Verdict")
     draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
         if draft.ordered or not explicit:
             return None
-        msg = "on_write refused a memory; nothing was written"
-        raise WriteRejectedError(msg)
+        raise WriteRejectedError("on_write refused a memory; nothing was written")
     if verdict.outcome == "redact":
         text = to_valid_utf8(verdict.text or "")
         # A vector belongs to the text before the redaction.
@@ -523,8 +520,7 @@ class Runtime:
     def check_open(self) -> None:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
         if os.getpid() != self._process:
             self._open_in_child()
 
@@ -594,8 +590,7 @@ class Runtime:
             one_call = object()
             future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            raise ClosedError("the memory service is closed") from None
         return await Join(future)
 
     def check_whole(self) -> None:
@@ -624,8 +619,7 @@ class Runtime:
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
         if self.read_only:
-            msg = "this memory service was opened with read_only=True"
-            raise ReadOnlyError(msg)
+            raise ReadOnlyError("this memory service was opened with read_only=True")
 
 
 def _filling(embedding: EmbeddingQueue | None) -> EmbeddingQueue | None:

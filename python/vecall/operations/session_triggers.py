@@ -282,11 +282,10 @@ class SummarizerCalls:
                 self._thread.run(work, concurrent=is_async(provider.get_summaries))
             )
         except ReentrantCallError:
-            msg = (
+            raise SummaryError(
                 "the summarizer called its own memory service where that asks the "
                 "summarizer; it can only call another service"
-            )
-            raise SummaryError(msg) from None
+            ) from None
         except VecallError:
             raise
         except Exception as error:
@@ -367,11 +366,10 @@ class SessionObserver:
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
-            msg = (
+            raise ConfigError(
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
             )
-            raise ConfigError(msg)
         return AddedIds(await self.end(session, None, None, None))
 
     @observed("end_session", len)

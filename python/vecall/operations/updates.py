@@ -57,8 +57,7 @@ def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> Non
         raise InvalidArgumentError(msg)
     first = drafts[0]
     if first.id in older:
-        msg = "supersedes: must be the id of another memory"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("supersedes: must be the id of another memory")
     own = () if first.supersedes is None else (first.supersedes,)
     first.supersedes, *others = dict.fromkeys((*own, *older))
     first.also_supersedes = tuple(others)

@@ -521,8 +521,7 @@ class RestrictedRuntime(WritesAndSearches):
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the rights or the service are read-only."""
         if self.rights.read_only:
-            msg = "this memory may only be read"
-            raise ReadOnlyError(msg)
+            raise ReadOnlyError("this memory may only be read")
         self._whole.check_writable()
 
     def close(self) -> None:

@@ -46,11 +46,9 @@ class SessionSummary:
         make_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
-            msg = "summary: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("summary: expected a text")
         if not summary.strip():
-            msg = "summary: must say something"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
             object.__setattr__(self, name, _texts(getattr(self, name), name))
         for name in ("start_timestamp", "end_timestamp"):
@@ -61,11 +59,9 @@ class SessionSummary:
         if count is None:
             return
         if not isinstance(count, int) or isinstance(count, bool):
-            msg = "event_count: expected an integer"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("event_count: expected an integer")
         if count < 0:
-            msg = "event_count: must not be negative"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("event_count: must not be negative")
 
 
 @runtime_checkable
@@ -100,8 +96,7 @@ def checked_summaries(found: object) -> list[SessionSummary]:
         summaries = list(found)
         if all(isinstance(summary, SessionSummary) for summary in summaries):
             return summaries
-    msg = "get_summaries: must return a sequence of SessionSummary"
-    raise SummaryError(msg)
+    raise SummaryError("get_summaries: must return a sequence of SessionSummary")
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
@@ -109,8 +104,7 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
         texts = tuple(map(exact, value))
         if all(isinstance(text, str) for text in texts):
             return texts
-    msg = f"{name}: expected a list of texts"
-    raise InvalidTypeError(msg)
+    raise InvalidTypeError(f"{name}: expected a list of texts")
 
 
 # The transcript of a session for a model: one line for each turn.

@@ -179,12 +179,10 @@ class LlmSummaryProvider:
         """
         given: object = llm
         if not callable(given):
-            msg = "llm: expected a function from a prompt to a text"
-            raise ConfigError(msg)
+            raise ConfigError("llm: expected a function from a prompt to a text")
         count: object = max_chars
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            msg = "max_chars: expected a positive integer"
-            raise ConfigError(msg)
+            raise ConfigError("max_chars: expected a positive integer")
         self._llm = llm
         self._prompt = checked_prompt(DEFAULT_PROMPT if prompt is None else prompt)
         self._max_chars = max_chars
@@ -270,12 +268,10 @@ def _summaries_in_answer(
     answer: object, part: Sequence[TranscriptLine]
 ) -> list[SessionSummary]:
     if not isinstance(answer, str):
-        msg = f"llm: must return a text, not {type(answer).__name__}"
-        raise SummaryError(msg)
+        raise SummaryError(f"llm: must return a text, not {type(answer).__name__}")
     found = read_answer(answer)
     if not found:
-        msg = "llm: its answer is blank"
-        raise SummaryError(msg)
+        raise SummaryError("llm: its answer is blank")
     times = [turn.timestamp for turn in part if turn.timestamp is not None]
     return [
         SessionSummary(
