@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vecall.concurrency.join import Operation, run_async, run_sync
 from vecall.errors import ConflictError, LimitExceededError
 from vecall.ingest.item_arguments import stored_value
 from vecall.limits import Owner
@@ -229,9 +230,6 @@ def embedding_of(item: Item) -> list[float] | None:
 
 
 T = TypeVar("T")
-Call = Callable[[Any], Any]  # of a method of `Items` or of its blocking twin
-Steps = Generator[Call, Any, T]
-
 _STATE = "state"
 _MOST = 9_000  # operations of one transaction
 
@@ -251,8 +249,8 @@ class _State(NamedTuple):
 class ItemLog:
     """A durable list of JSON values of one user. Several processes may use one list.
 
-    `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
-    them without an event loop. Every call changes the list in one transaction, and
+    `run` awaits `read`, `extend`, `pop` and `clear`, `block` runs them without an event
+    loop. Every call changes the list in one transaction, and
     returns when it is durable. `clear` deletes the items of more than 9,000 values in
     further transactions. If it is interrupted, the list is empty, and the next `extend`
     or `clear` deletes the rest of the items.
@@ -267,56 +265,34 @@ class ItemLog:
     ) -> None:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
-        self._items = memory.items
+        self._items = memory.items._items
         self._limits = memory.limits
-        self._owner = Owner(app_name=user.app_name, user_id=user.user_id)
+        self._owner = (user.app_name, user.user_id)
         self._place = namespace
 
-    async def run(self, steps: Steps[T]) -> T:
-        """Await steps."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    value = await call(self._items)
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(value)
-        except StopIteration as finished:
-            result: T = finished.value
-            return result
+    async def run(self, operation: Operation[T]) -> T:
+        """Await an operation."""
+        return await run_async(operation)
 
-    def block(self, steps: Steps[T]) -> T:
-        """Run steps; block the calling thread meanwhile."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    value = call(self._items.sync)
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(value)
-        except StopIteration as finished:
-            result: T = finished.value
-            return result
+    def block(self, operation: Operation[T]) -> T:
+        """Run an operation; block the calling thread meanwhile."""
+        return run_sync(operation)
 
-    def read(self, last: int | None = None) -> Steps[list[Any]]:
+    async def read(self, last: int | None = None) -> list[Any]:
         """Return the values in order, or the last ones; None or below 0 is all."""
         while True:
-            state = yield from self._log_state()
-            found = yield from self._last_values(state, last)
+            state = await self._log_state()
+            found = await self._last_values(state, last)
             if found is not None:
                 return found
 
-    def extend(
+    async def extend(
         self,
         values: Sequence[Any],
         *,
         new: Callable[[list[Any]], Sequence[Any]] | None = None,
         window: int = 0,
-    ) -> Steps[None]:
+    ) -> None:
         """Add values at the end, all or none but those that are too large.
 
         `new` returns those to add, given the last `window` stored ones.
@@ -328,13 +304,13 @@ class ItemLog:
         """
         failure: LimitExceededError | None = None
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
-                yield from self._drop(state)
+                await self._drop(state)
                 continue
             added = values
             if new is not None:
-                stored = yield from self._last_values(state, window)
+                stored = await self._last_values(state, window)
                 if stored is None:
                     continue
                 added = new(stored)
@@ -348,7 +324,7 @@ class ItemLog:
             ]
             after = state._replace(next=state.next + len(added))
             try:
-                if (yield from self._write(after, puts)):
+                if await self._write(after, puts):
                     break
             except LimitExceededError as error:
                 if failure is not None or not any(map(self._is_too_large, added)):
@@ -364,43 +340,40 @@ class ItemLog:
             return True
         return False
 
-    def pop(self) -> Steps[Any]:
+    async def pop(self) -> Any:
         """Remove the last value and return it; None if there is none."""
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if state.first == state.next:
                 return None
-            found = yield from self._last_values(state, 1)
+            found = await self._last_values(state, 1)
             last = state.next - 1
             if found and (
-                yield from self._write(
+                await self._write(
                     state._replace(next=last), [Drop(self._place, _key(last))]
                 )
             ):
                 return found[0]
 
-    def clear(self) -> Steps[None]:
+    async def clear(self) -> None:
         """Remove all values, and delete their items."""
         is_empty = False
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if not is_empty:
                 # The numbers are not used again: a reader never mixes old and new
                 # values. Those that others add meanwhile stay.
                 state = state._replace(first=state.next)
             if state.oldest == state.first:
                 return
-            if (yield from self._drop(state)):
+            if await self._drop(state):
                 is_empty = True
 
-    def _call(self, method: str, argument: Any) -> Call:
-        return lambda items: getattr(items, method)(argument, **self._owner)
-
-    def _log_state(self) -> Steps[_State]:
-        (item,) = yield self._call("get", [(self._place, _STATE)])
+    async def _log_state(self) -> _State:
+        [item] = await self._items.get(*self._owner, [(self._place, _STATE)], False)
         return _state_of(item)
 
-    def _last_values(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
+    async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:
@@ -409,26 +382,26 @@ class ItemLog:
         values: list[Any] = []
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
-            *found, head = yield self._call("get", wanted)
+            *found, head = await self._items.get(*self._owner, wanted, False)
             if _state_of(head).version != state.version or None in found:
                 return None
-            values += [item.value for item in found]
+            values += [item.value for item in found if item]
         return values
 
-    def _drop(self, state: _State) -> Steps[bool]:
+    async def _drop(self, state: _State) -> bool:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
         gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
-        return (yield from self._write(state._replace(oldest=end), gone))
+        return await self._write(state._replace(oldest=end), gone)
 
-    def _write(self, after: _State, operations: Sequence[Put | Drop]) -> Steps[bool]:
+    async def _write(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
         """Write in one transaction; False if the list changed meanwhile."""
         value = {"first": after.first, "next": after.next}
         if after.oldest < after.first:
             value["oldest"] = after.oldest
         head = Put(self._place, _STATE, value, if_version=after.version)
         try:
-            yield self._call("write", [head, *operations])
+            await self._items.write(*self._owner, [head, *operations], None)
         except ConflictError:
             return False
         return True

@@ -32,54 +32,31 @@ _log = logging.getLogger("vecall")
 
 OK = "ok"
 
+_COUNTED: Mapping[str | None, str] = {
+    "written": (
+        "add_session add_events add_entries import observe_session end_session "
+        "items_write restore"
+    ),
+    "returned": (
+        "search get get_many expand_session items_get items_find items_namespaces "
+        "items_count history list"
+    ),
+    None: (
+        "explain update count list_sessions figures archive propose_forget "
+        "consolidate conflicts backup warm stats list_apps list_users"
+    ),
+    "marked": "mark_used touch",
+    "deleted": (
+        "delete delete_many delete_session delete_where delete_user delete_app "
+        "run_due items_delete items_sweep confirm_forget"
+    ),
+    "exported": "export",
+    "embedded": "reembed",
+    "freed": "purge",
+}
+
 OPERATIONS: Mapping[str, str | None] = {
-    "add_session": "written",
-    "add_events": "written",
-    "add_entries": "written",
-    "search": "returned",
-    "explain": None,
-    "get": "returned",
-    "get_many": "returned",
-    "expand_session": "returned",
-    "mark_used": "marked",
-    "touch": "marked",
-    "delete": "deleted",
-    "delete_many": "deleted",
-    "delete_session": "deleted",
-    "delete_where": "deleted",
-    "delete_user": "deleted",
-    "delete_app": "deleted",
-    "export": "exported",
-    "import": "written",
-    "observe_session": "written",
-    "end_session": "written",
-    "run_due": "deleted",
-    "items_write": "written",
-    "items_get": "returned",
-    "items_find": "returned",
-    "items_namespaces": "returned",
-    "items_count": "returned",
-    "items_delete": "deleted",
-    "items_sweep": "deleted",
-    "update": None,
-    "history": "returned",
-    "list": "returned",
-    "count": None,
-    "list_sessions": None,
-    "figures": None,
-    "archive": None,
-    "restore": "written",
-    "propose_forget": None,
-    "confirm_forget": "deleted",
-    "consolidate": None,
-    "conflicts": None,
-    "reembed": "embedded",
-    "purge": "freed",
-    "backup": None,
-    "warm": None,
-    "stats": None,
-    "list_apps": None,
-    "list_users": None,
+    name: counted for counted, names in _COUNTED.items() for name in names.split()
 }
 """Every operation, and what is counted of its result."""
 

@@ -59,6 +59,10 @@ class Rules(NamedTuple):
     own: Mapping[str, Callable[[object], object]] = MappingProxyType({})
 
 
+Operator = Callable[[Any, Rules, int], tuple[Any, Test]]
+"""Returns a copy of an operand, and its test."""
+
+
 class Conditions(dict[str, Any]):
     """A checked copy of conditions, with their test.
 
@@ -148,8 +152,8 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
             ]
             conditions[field] = parts
             conditions.asks_own |= any(part.asks_own for part in parts)
-            among = _test_of_all if field == "$and" else _test_of_any
-            tests.append(among([part.test for part in parts]))
+            among = all if field == "$and" else any
+            tests.append(_test_among(among, [part.test for part in parts]))
         elif field in rules.own:
             own = _converted_condition(condition, rules.own[field], rules)
             conditions.asks_own = True
@@ -160,7 +164,7 @@ def _checked_conditions(where: object, rules: Rules, depth: int) -> Conditions:
         else:
             conditions[field], test = _field_condition_and_test(condition, rules, depth)
             tests.append(_field_value_test(field, test))
-    conditions.test = tests[0] if len(tests) == 1 else _test_of_all(tests)
+    conditions.test = _test_of_all(tests)
     return conditions
 
 
@@ -198,7 +202,7 @@ def _field_condition_and_test(
     made = {op: _OPERATORS[op](condition[op], rules, depth) for op in operators}
     tests = [test for _, test in made.values()]
     copies = {op: copy for op, (copy, _) in made.items()}
-    return copies, tests[0] if len(tests) == 1 else _test_of_all(tests)
+    return copies, _test_of_all(tests)
 
 
 def _converted_condition(
@@ -235,17 +239,11 @@ def _check_depth(rules: Rules, depth: int) -> None:
 
 
 def _test_of_all(tests: list[Test]) -> Test:
-    def test(value: Any) -> bool:
-        return all(each(value) for each in tests)
-
-    return test
+    return tests[0] if len(tests) == 1 else _test_among(all, tests)
 
 
-def _test_of_any(tests: list[Test]) -> Test:
-    def test(value: Any) -> bool:
-        return any(each(value) for each in tests)
-
-    return test
+def _test_among(among: Callable[[Iterable[bool]], bool], tests: list[Test]) -> Test:
+    return lambda value: among(test(value) for test in tests)
 
 
 def _negated_test(inner: Test) -> Test:
@@ -294,14 +292,17 @@ def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test
     return wanted, lambda stored: _is_equal(stored, wanted)
 
 
-def _differs_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    wanted = _checked_operand(given, rules, depth)
-    return wanted, lambda stored: not _is_equal(stored, wanted)
+def _without(made: Operator) -> Operator:
+    """Return the operator that holds where another one does not."""
+
+    def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
+        copy, test = made(given, rules, depth)
+        return copy, _negated_test(test)
+
+    return operator
 
 
-def _order_operator(
-    holds: Callable[[int], bool],
-) -> Callable[[Any, Rules, int], tuple[Any, Test]]:
+def _order_operator(holds: Callable[[int], bool]) -> Operator:
     def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
         given = exact(given)
         if isinstance(given, bool) or not isinstance(given, int | float | str):
@@ -342,24 +343,16 @@ def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]
     return values, test
 
 
-def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values, test = _among_operator(given, rules, depth)
-    return values, _negated_test(test)
+def _containing(
+    among: Callable[[Iterable[bool]], bool], *, several: bool = True
+) -> Operator:
+    def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
+        listed = _checked_operand_list(given, rules) if several else [given]
+        values = _checked_elements(listed, rules, depth)
+        copy = values if several else values[0]
+        return copy, _containment_test(values, among, rules)
 
-
-def _contains_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    [wanted] = _checked_elements([given], rules, depth)
-    return wanted, _containment_test([wanted], all, rules)
-
-
-def _contains_all(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values = _checked_elements(_checked_operand_list(given, rules), rules, depth)
-    return values, _containment_test(values, all, rules)
-
-
-def _contains_any(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    values = _checked_elements(_checked_operand_list(given, rules), rules, depth)
-    return values, _containment_test(values, any, rules)
+    return operator
 
 
 def _checked_elements(given: list[Any], rules: Rules, depth: int) -> list[Any]:
@@ -414,11 +407,6 @@ def _exists_operator(given: object, rules: Rules, _depth: int) -> tuple[Any, Tes
     if not isinstance(given, bool):
         raise InvalidTypeError(f"{rules.name}: $exists expects True or False")
     return given, lambda stored: (stored is not _MISSING) is given
-
-
-def _not_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
-    condition, test = _field_condition_and_test(given, rules, depth - 1)
-    return condition, _negated_test(test)
 
 
 def _checked_operand(given: object, rules: Rules, depth: int) -> Any:
@@ -491,18 +479,20 @@ def _unknown_operator_message(rules: Rules) -> str:
     return f"{rules.name}: operators are {fields}, and {around}{own}"
 
 
-_OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {
+_OPERATORS: dict[str, Operator] = {
     "$eq": _equals_operator,
-    "$ne": _differs_operator,
+    "$ne": _without(_equals_operator),
     "$gt": _order_operator(lambda sign: sign > 0),
     "$gte": _order_operator(lambda sign: sign >= 0),
     "$lt": _order_operator(lambda sign: sign < 0),
     "$lte": _order_operator(lambda sign: sign <= 0),
     "$in": _among_operator,
-    "$nin": _not_among,
-    "$contains": _contains_operator,
-    "$all": _contains_all,
-    "$any": _contains_any,
+    "$nin": _without(_among_operator),
+    "$contains": _containing(all, several=False),
+    "$all": _containing(all),
+    "$any": _containing(any),
     "$exists": _exists_operator,
-    "$not": _not_operator,
+    "$not": _without(
+        lambda given, rules, depth: _field_condition_and_test(given, rules, depth - 1)
+    ),
 }
