@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -53,6 +53,29 @@ class LineTarget(Protocol):
         """Write text."""
 
 
+@contextmanager
+def _new_file(path: Path) -> Iterator[LineTarget]:
+    """Make a file, which must not exist; remove it if the block fails."""
+    try:
+        handle = open_private(path, os.O_WRONLY | os.O_EXCL)
+    except FileExistsError:
+        raise ConfigError("path: there is a file of that name already") from None
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, VecallError):
+            msg = f"path: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+        raise
+
+
 def export(
     storage: Storage,
     target: Path | LineTarget,
@@ -63,39 +86,9 @@ def export(
     quarantined: bool = True,
 ) -> int:
     """Export a snapshot to a new file or a stream; return the number of memories."""
-    if not isinstance(target, Path):
-        return _write_export_lines(storage, target, vectors, app, user, quarantined)
-    try:
-        handle = open_private(target, os.O_WRONLY | os.O_EXCL)
-    except FileExistsError:
-        raise ConfigError("path: there is a file of that name already") from None
-    except OSError as error:
-        msg = f"path: the file cannot be created: {error.strerror}"
-        raise StorageError(msg) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            count = _write_export_lines(storage, file, vectors, app, user, quarantined)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        target.unlink(missing_ok=True)  # remove the incomplete export
-        if isinstance(error, OSError) and not isinstance(error, VecallError):
-            msg = f"path: the file cannot be written: {error.strerror}"
-            raise StorageError(msg) from error
-        raise
-    return count
-
-
-def _write_export_lines(
-    storage: Storage,
-    file: LineTarget,
-    vectors: bool,
-    app: str | None,
-    user: str | None,
-    quarantined: bool,
-) -> int:
+    opened = _new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
-    with storage.read() as reads:
+    with opened as file, storage.read() as reads:
         _write(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
@@ -407,49 +400,38 @@ class _Lines:
 
 
 def _import_jobs(
-    lines: _Lines,
-    reader: LineReader,
-    model: int | None,
-    how: ImportOptions,
+    lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
 ) -> Iterator[ImportLines]:
-    job: ImportLines | None = None
+    part: dict[str, Any] | None = None
     batch: list[tuple[str, dict[str, Any]]] = []
     size = 0
+
+    def checked(line: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        kind, several = reader.line(line)
+        if kind == "part":
+            how.check(several[0])
+        elif part is None:
+            raise InvalidArgumentError("comes before any partition")
+        return kind, several
+
+    def job(of: dict[str, Any]) -> ImportLines:
+        names = of["app"], of["user"]
+        return ImportLines(*names, of["created_at"], batch, model, how.restore)
+
     while lines.next():
         try:
-            kind, several = lines.read(reader.line)
-            values = several[0]
-            if job is None and kind != "part":
-                lines.read(_too_early)
-            if kind == "part":
-                lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
+            kind, several = lines.read(checked)
         except InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break
-        if kind == "part":
-            if job is not None:
-                yield job
+        is_full = len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE
+        if part is not None and (is_full or kind == "part"):
+            yield job(part)
             batch, size = [], 0
-            job = ImportLines(
-                values["app"],
-                values["user"],
-                values["created_at"],
-                batch,
-                model,
-                how.restore,
-            )
-        elif job is not None:
+        if kind == "part":
+            part = several[0]
+        else:
             batch += [(kind, each) for each in several]
             size += lines.size
-            if len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
-                yield job
-                batch, size = [], 0
-                job = ImportLines(
-                    job.app, job.user, job.created_at, batch, model, how.restore
-                )
-    if job is not None:
-        yield job
-
-
-def _too_early(_: dict[str, Any]) -> None:
-    raise InvalidArgumentError("comes before any partition")
+    if part is not None:
+        yield job(part)

@@ -54,7 +54,6 @@ from vecall.store import (
     ALWAYS,
     Draft,
     EmbeddingModel,
-    Storage,
     StorageReads,
     open_storage,
     require_same,
@@ -73,10 +72,7 @@ from vecall.validation import (
     partition_key,
 )
 
-# Helpers for a forked child that reopens the file of its parent's service.
-
-
-_reopening = threading.Lock()
+_reopening = threading.Lock()  # of forked children, which reopen their parent's file
 _inherited: list[object] = []  # objects of the parent process; never closed here
 
 
@@ -86,23 +82,6 @@ def _after_fork() -> None:
 
 
 at_fork(after_in_child=_after_fork)
-
-
-def reopening() -> threading.Lock:
-    """Return the lock of this process for reopening a service."""
-    return _reopening
-
-
-def check_reopenable(path: Path | str | None, storage: Storage) -> None:
-    """Check that a child can reopen the file of a service."""
-    if path is None:
-        msg = "a memory without a file does not cross a fork; make one here"
-        raise ClosedError(msg)
-    if not storage.closed_before_fork:
-        raise ClosedError(
-            "the process was forked while the file was in use for long; fork "
-            "when it is idle, or start new processes instead"
-        )
 
 
 def keep_inherited(*parts: object) -> None:
@@ -358,9 +337,7 @@ class Runtime:
             if embedder is not None and model is not None:
                 embedding = EmbeddingQueue(embedder)
             self.search_index = self._serve(model, embedding)
-            number = None if model is None else model.id
-            filling = None if self.read_only else _filling(embedding)
-            self._backfill = Backfill(self.storage, filling, number)
+            self._backfill = self._begun_backfill()
         except BaseException:
             self.storage.close()
             raise
@@ -391,13 +368,20 @@ class Runtime:
 
     def _open_in_child(self) -> None:
         """Reopen the file after a fork without touching the parent's handles."""
-        with reopening():
+        with _reopening:
             if os.getpid() == self._process:
                 return
-            check_reopenable(self._path, self.storage)
-            keep_inherited(self.storage, self.search_index, self._retired)
-            keep_inherited(self.reader, self.care, self.gate, self._backfill)
-            keep_inherited(self.threads, self.item_cache)
+            if self._path is None:
+                msg = "a memory without a file does not cross a fork; make one here"
+                raise ClosedError(msg)
+            if not self.storage.closed_before_fork:
+                raise ClosedError(
+                    "the process was forked while the file was in use for long; fork "
+                    "when it is idle, or start new processes instead"
+                )
+            keep_inherited(self.storage, self.search_index, self._retired, self.reader)
+            keep_inherited(self.care, self.gate, self._backfill, self.threads)
+            keep_inherited(self.item_cache)
             self._abandoned.detach()
             self._closing = threading.RLock()
             self._open(warn=False)
@@ -435,13 +419,16 @@ class Runtime:
     def backfill(self) -> Backfill:
         """Start the backfill of rows without vectors."""
         self._backfill.close()
-        model = self.search_index.model
-        number = None if model is None else model.id
-        filling = _filling(self.search_index.embedding)
-        self._backfill = Backfill(self.storage, filling, number)
+        self._backfill = self._begun_backfill()
         self._abandoned.detach()
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
         return self._backfill
+
+    def _begun_backfill(self) -> Backfill:
+        model, filling = self.search_index.model, self.search_index.embedding
+        if self.read_only or filling is None or not filling.can_embed:
+            filling = None
+        return Backfill(self.storage, filling, None if model is None else model.id)
 
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file determines it for `embedder="auto"`."""
@@ -620,8 +607,3 @@ class Runtime:
         """Raise ReadOnlyError if the service is read-only."""
         if self.read_only:
             raise ReadOnlyError("this memory service was opened with read_only=True")
-
-
-def _filling(embedding: EmbeddingQueue | None) -> EmbeddingQueue | None:
-    """Return what embeds rows without vectors, if anything does."""
-    return embedding if embedding is not None and embedding.can_embed else None
