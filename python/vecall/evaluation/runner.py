@@ -245,12 +245,7 @@ class SystemUnderTest:
         return QuestionResult(user, question, ranked, hits, seconds, tokens)
 
     def _search(
-        self,
-        user: str,
-        question: Question,
-        mode: Mode,
-        *,
-        explain: bool = False,
+        self, user: str, question: Question, mode: Mode, *, explain: bool = False
     ) -> list[MemoryEntry]:
         found = self.memory.sync.search_memory(
             app_name=APP,
@@ -453,11 +448,7 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     count = sum(len(example.questions) for example in examples)
     folds = min(_FOLDS, len(examples))
     if folds < 2:
-        return everything, {
-            "questions": count,
-            "without": None,
-            "with": None,
-        }
+        return everything, {"questions": count, "without": None, "with": None}
     without, mapped = [], []
     for fold in range(folds):
         apart = list(examples[fold::folds])

@@ -192,11 +192,7 @@ class Corrections:
         storage = self._memory.storage
         with storage.read(app, user) as reads:
             row = reads.find(
-                app,
-                user,
-                memory_id,
-                storage.expiry_clock.now(),
-                self._memory.rights,
+                app, user, memory_id, storage.expiry_clock.now(), self._memory.rights
             )
         if row is None:
             raise NotFoundError("memory_id: this user has no such memory")

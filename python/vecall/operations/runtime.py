@@ -561,10 +561,7 @@ class Runtime:
         return Page.of(found, count, name)
 
     async def read_through(
-        self,
-        work: Callable[..., T],
-        items: list[Any],
-        *args: object,
+        self, work: Callable[..., T], items: list[Any], *args: object
     ) -> T:
         """Parse arguments: a few items on the event loop, many on another thread.
 

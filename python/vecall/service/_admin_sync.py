@@ -19,11 +19,7 @@ class SyncMemoryAdmin:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(
-        self,
-        admin: Admin,
-        edits: Corrections,
-    ) -> None:
+    def __init__(self, admin: Admin, edits: Corrections) -> None:
         """Share the parts of a service."""
         self._admin = admin
         self._edits = edits

@@ -14,13 +14,7 @@ from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.drafts import events_of
 from vecall.ingest.fields import GivenMetadata
-from vecall.limits import (
-    Cosine,
-    Count,
-    Offset,
-    Scope,
-    Share,
-)
+from vecall.limits import Cosine, Count, Offset, Scope, Share
 from vecall.operations.consolidation import (
     SESSIONS,
     ConsolidationRequest,
@@ -30,11 +24,7 @@ from vecall.operations.consolidation import (
 from vecall.operations.corrections import Corrections
 from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    WriteRequest,
-    WritesAndSearches,
-    fact_request,
-)
+from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
 from vecall.ranking.options import Ranking
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
