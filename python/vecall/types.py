@@ -341,20 +341,15 @@ def without_unset(**arguments: object) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
-def check_share(value: object, name: str) -> float:
-    """Return `value` if it is a number in [0, 1].
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: NaN or outside [0, 1].
-    """
+def check_share(value: object, name: str, least: int = 0) -> float:
+    """Return `value` if it is a number in [`least`, 1]."""
     if type(value) is float and 0.0 < value <= 1.0:
         return value  # fast path: every memory of a search
     value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
         raise InvalidTypeError(f"{name}: expected a number")
-    if not 0.0 <= value <= 1.0:
-        raise InvalidArgumentError(f"{name}: must be within [0, 1]")
+    if not least <= value <= 1:
+        raise InvalidArgumentError(f"{name}: must be within [{least}, 1]")
     return float(value) + 0.0  # SQLite stores -0.0 as 0.0
 
 

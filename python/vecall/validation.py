@@ -33,7 +33,7 @@ from vecall.limits import (
     Scopes,
 )
 from vecall.scalars import exact
-from vecall.types import Filter, Names, several
+from vecall.types import Filter, Names, check_share, several
 
 LABEL_FIELDS = (
     *("author", "kind", "not_kind", "trust", "source", "not_session_id"),
@@ -159,12 +159,7 @@ def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
 
 def check_min_similarity(value: object) -> float:
     """Return `value` if it is a minimum cosine, in [-1, 1]."""
-    value = exact(value)
-    if not isinstance(value, float | int) or isinstance(value, bool):
-        raise InvalidTypeError("min_similarity: expected a number")
-    if not -1.0 <= value <= 1.0:
-        raise InvalidArgumentError("min_similarity: must be within [-1, 1]")
-    return float(value)
+    return check_share(value, "min_similarity", -1)
 
 
 def checked_bool(value: object, name: str) -> bool:
@@ -182,7 +177,7 @@ def check_offset(offset: object) -> int:
     if type(offset) is int and offset == 0:
         return 0
     offset = exact(offset)
-    if not isinstance(offset, int) or isinstance(offset, bool):
+    if type(offset) is not int:
         raise InvalidTypeError("offset: expected an integer")
     if not 0 <= offset <= MOST_OFFSET:
         raise InvalidArgumentError(f"offset: must be from 0 to {MOST_OFFSET}")

@@ -27,13 +27,9 @@ def bound_as(
 ) -> Callable[[Method], Method]:
     """Declare the method of a user's handle that calls this one.
 
-    `.ci/generate_sync` writes it, with the app and the user bound.
-
-    Args:
-        name: Its name.
-        positional: The arguments that it also takes by position.
-        required: The first of these has no default there, and what stands before it
-            here is left out.
+    `.ci/generate_sync` writes it, with the app and the user bound. It takes some of the
+    arguments by position, too. The first of these, if `required`, has no default there,
+    and what stands before it here is left out.
     """
     del name, positional, required
     return lambda method: method
@@ -283,9 +279,6 @@ class Items:
         return await run_async(self._items.sweep(app_name, user_id))
 
 
-# Types of the options that services pass to `MemoryService`.
-
-
 class ServiceKeywords(TypedDict, total=False):
     """Options of `MemoryService` except path, embedder, top_k and search."""
 
@@ -326,12 +319,7 @@ async def in_pages(
     """Yield memories in order of creation, page by page, each memory once.
 
     A page begins after the last memory of the page before. If that memory was deleted
-    in between, the page begins after an earlier one.
-
-    Args:
-        read: Reads a page; raises NotFoundError if the memory of the cursor is gone.
-        size: Maximum number of memories of a page.
-        most: Maximum number of all memories; None: no maximum.
+    in between, so that `read` raises NotFoundError, it begins after an earlier one.
     """
     ids: list[str] = []
     place: dict[str, int] = {}

@@ -55,12 +55,10 @@ class SessionSummary:
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, to_seconds(given, name))
-        count: object = self.event_count
-        if count is None:
-            return
-        if not isinstance(count, int) or isinstance(count, bool):
+        count = self.event_count
+        if type(count) not in (int, type(None)):
             raise InvalidTypeError("event_count: expected an integer")
-        if count < 0:
+        if count is not None and count < 0:
             raise InvalidArgumentError("event_count: must not be negative")
 
 
@@ -111,13 +109,7 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
 
 
 class TranscriptLine(NamedTuple):
-    """One event with text.
-
-    Attributes:
-        line: "[ISO 8601 time] author: text" without line breaks; no brackets if the
-            time is unknown.
-        timestamp: Seconds since 1970; None if unknown.
-    """
+    """One event with text, "[ISO 8601 time] author: text", and its time, if known."""
 
     line: str
     timestamp: float | None
@@ -128,23 +120,13 @@ def turns_of(session: object) -> list[TranscriptLine]:
 
     Events without text and the partial events of a streamed turn are omitted. A line
     has only the text of an event, without thoughts, calls, responses and files.
-
-    Raises:
-        InvalidArgumentError: A time is invalid.
-        InvalidTypeError: The events are not a sequence.
     """
     events = get_list(session, "events", "session.events")
-    turns = (_transcript_line(event) for event in events)
-    return [turn for turn in turns if turn is not None]
+    return [line for line in map(_transcript_line, events) if line is not None]
 
 
 def time_of(source: object, name: str) -> float | None:
-    """Return a time in seconds; None if it is absent or its type is not a time.
-
-    Raises:
-        InvalidArgumentError: The time is NaN, infinite, without a time zone, or out of
-            range.
-    """
+    """Return a time in seconds; None if it is absent or its type is not a time."""
     value = get_field(source, name)
     if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
         return to_seconds(value, name)

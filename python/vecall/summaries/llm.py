@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
@@ -44,14 +44,7 @@ def read_answer(text: str) -> list[LlmOutput]:
     A summary is a JSON object whose "summary" is a string: alone, in an array or inside
     another object, with any text around it. Its other keys may be in snake_case or
     camelCase. A string counts as a list with one item; values of other types are
-    dropped.
-
-    Args:
-        text: The model's answer.
-
-    Returns:
-        The summaries that are not blank. Without a summary object, the whole text is
-        one summary.
+    dropped, as are blank summaries. Without a summary object, the whole text is one.
     """
     found = list(_answers_in_text(text)) or [LlmOutput(to_valid_utf8(text).strip())]
     return [answer for answer in dict.fromkeys(found) if answer.summary]
@@ -123,26 +116,6 @@ The conversation, one turn per line:
 """Asks for a summary, topics and key facts as JSON; `{events}` is the conversation."""
 
 
-def checked_prompt(prompt: object) -> str:
-    """Return a prompt, checked to contain `{events}`.
-
-    Raises:
-        ConfigError: The prompt is not a string, or does not contain `{events}`.
-    """
-    if not isinstance(prompt, str) or _PLACE not in prompt:
-        msg = "prompt: expected a text that holds {events}, where the conversation goes"
-        raise ConfigError(msg)
-    return prompt
-
-
-def filled(prompt: str, lines: Iterable[str]) -> str:
-    """Return the prompt with `{events}` replaced by the conversation.
-
-    Other braces of the prompt and of the conversation are not changed.
-    """
-    return prompt.replace(_PLACE, "\n".join(lines))
-
-
 Llm = Callable[[str], str | Awaitable[str]]
 """A model: a synchronous or asynchronous function from a prompt to an answer."""
 
@@ -184,7 +157,11 @@ class LlmSummaryProvider:
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise ConfigError("max_chars: expected a positive integer")
         self._llm = llm
-        self._prompt = checked_prompt(DEFAULT_PROMPT if prompt is None else prompt)
+        text: object = DEFAULT_PROMPT if prompt is None else prompt
+        if not isinstance(text, str) or _PLACE not in text:
+            msg = "prompt: expected a text that holds {events}, where the conversation goes"
+            raise ConfigError(msg)
+        self._prompt = text
         self._max_chars = max_chars
 
     def get_summaries(
@@ -227,9 +204,9 @@ class LlmSummaryProvider:
         return found
 
     def _ask(self, part: Sequence[TranscriptLine]) -> object:
-        prompt = filled(self._prompt, (turn.line for turn in part))
+        events = "\n".join(turn.line for turn in part)
         try:
-            return self._llm(prompt)
+            return self._llm(self._prompt.replace(_PLACE, events))
         except Exception as error:
             raise _llm_failure(error) from None
 
@@ -379,12 +356,7 @@ def compaction_of(event: object) -> SessionSummary | None:
     )
 
 
-class _Split(NamedTuple):
-    compacted: list[SessionSummary]
-    rest: list[Any]
-
-
-def _split_events(events: Sequence[Any]) -> _Split:
+def _split_events(events: Sequence[Any]) -> tuple[list[SessionSummary], list[Any]]:
     found: list[SessionSummary] = []
     last = -1
     for index, event in enumerate(events):
@@ -400,7 +372,7 @@ def _split_events(events: Sequence[Any]) -> _Split:
         is_later = index > last if when is None else when > end
         if is_later and _event_compaction(event) is None:
             rest.append(event)
-    return _Split(sorted(dict.fromkeys(found), key=_summary_sort_key), rest)
+    return sorted(dict.fromkeys(found), key=_summary_sort_key), rest
 
 
 def _summary_sort_key(summary: SessionSummary) -> tuple[float, float]:
