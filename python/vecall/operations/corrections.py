@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -71,6 +70,7 @@ from vecall.validation import (
 
 Key = tuple[str, str]
 
+_NO_MEMORY = "memory_id: this user has no such memory"
 _ATTEMPTS = 100  # of a correction that meets other changes of its memory
 
 _CHANGEABLE = (
@@ -123,19 +123,16 @@ class Corrections:
         how = call_metadata(GivenMetadata(verbatim=verbatim))
         if "custom_metadata" not in changes:  # the stored keys have no meaning
             how = how._replace(verbatim=True)
+        request = WriteRequest(
+            corrects=True,
+            scope=scope,
+            requested_by=(app_name, user_id),
+            if_version=version,
+        )
+        write = partial(self._write_changed, key, memory_id, changes, max_trust, vector)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                now = await self._write_changed(
-                    key,
-                    scope,
-                    memory_id,
-                    changes,
-                    max_trust,
-                    vector,
-                    version,
-                    how,
-                    (app_name, user_id),
-                )
+                now = await write(how, request)
                 break
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
@@ -145,22 +142,23 @@ class Corrections:
     async def _write_changed(
         self,
         key: Key,
-        scope: str,
         memory_id: str,
         changes: Mapping[str, Any],
         max_trust: str | None,
         vector: object,
-        version: float | None,
         how: CallMetadata,
-        requested_by: Key,
+        request: WriteRequest,
     ) -> Row:
-        """Write a memory with changed fields over the version that was read.
+        """Write changed fields over the version that was read; return the memory then.
 
-        Returns:
-            The memory as this write leaves it. A later one may have changed it already.
+        A later write may have changed it already.
         """
-        partitions = self._memory.search_index.partitions
-        row: Row = await Join(partitions.submit(self._row, *key, memory_id))
+        rights = self._memory.rights
+        row = await self._memory.scanned(
+            key, lambda reads, now: reads.find(*key, memory_id, now, rights), short=True
+        )
+        if row is None:
+            raise NotFoundError(_NO_MEMORY)
         # Superseded memories were archived at the first write; some may be live again.
         unchanged = {
             "importance": row.importance,
@@ -177,26 +175,12 @@ class Corrections:
         if vector is None and is_new and embedding and not embedding.can_embed:
             msg = "vector: a new content or author needs a vector, given or [0.0, ...]"
             raise InvalidArgumentError(msg)
-        request = WriteRequest(
-            corrects=True,
-            scope=scope,
-            requested_by=requested_by,
-            if_version=row.updated_at if version is None else version,
-        )
+        if request.if_version is None:
+            request = request._replace(if_version=row.updated_at)
         written = await self._memory.added(*key, [draft], request)
         if written.edited is None:  # it was deleted meanwhile
-            raise NotFoundError("memory_id: this user has no such memory")
+            raise NotFoundError(_NO_MEMORY)
         return written.edited
-
-    def _row(self, app: str, user: str, memory_id: str) -> Row:
-        storage = self._memory.storage
-        with storage.read(app, user) as reads:
-            row = reads.find(
-                app, user, memory_id, storage.expiry_clock.now(), self._memory.rights
-            )
-        if row is None:
-            raise NotFoundError("memory_id: this user has no such memory")
-        return row
 
     @observed("history", len)
     async def history(
@@ -214,7 +198,7 @@ class Corrections:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now, self._memory.rights)
         if not found:
-            raise NotFoundError("memory_id: this user has no such memory")
+            raise NotFoundError(_NO_MEMORY)
         return [
             Revision(
                 entry_from_row(past.row),
@@ -247,20 +231,21 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
-        return await Join(
-            self._submit_for(key, limit, conditions)(
-                self._listed, key, state, cursor, limit, scope, conditions, expired
-            )
-        )
+        storage, rights = self._memory.storage, self._memory.rights
 
-    def _submit_for(
-        self, key: Key, limit: int, conditions: Filter
-    ) -> Callable[..., Future[Any]]:
-        """Return how to read: metadata are read row by row, which may take long."""
+        def page() -> Page[MemoryEntry]:
+            with storage.read(*key) as reads:
+                now = ALWAYS if expired else storage.expiry_clock.now()
+                rows = reads.listed(
+                    *key, state, cursor, limit + 1, now, conditions, rights
+                )
+            entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
+            return Page.of(entries, limit, lambda entry: entry.id)
+
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
-            return partial(partitions.submit_page, key, limit)
-        return partial(partitions.submit_scan, key)
+            return await Join(partitions.submit_page(key, limit, page))
+        return await Join(partitions.submit_scan(key, page))  # reads row by row
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
@@ -334,25 +319,6 @@ class Corrections:
             expired=include_expired,
         )
 
-    def _listed(
-        self,
-        key: Key,
-        state: str,
-        cursor: str | None,
-        limit: int,
-        scope: str,
-        conditions: Filter,
-        expired: bool,
-    ) -> Page[MemoryEntry]:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.listed(
-                *key, state, cursor, limit + 1, now, conditions, self._memory.rights
-            )
-        entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
-        return Page.of(entries, limit, lambda entry: entry.id)
-
     @observed("archive")
     async def archive(
         self, app_name: str, user_id: str, memory_id: str, scope: str
@@ -360,13 +326,9 @@ class Corrections:
         """Archive a memory: it stays stored, but searches do not return it."""
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
-        change: Change = await Join(
-            self._memory.storage.submit(
-                ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
-            )
-        )
-        if not change.removed:
-            raise NotFoundError("memory_id: this user has no such memory")
+        job = ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+        if not (await self._write(job)).removed:
+            raise NotFoundError(_NO_MEMORY)
 
     @observed("restore", len)
     async def restore(
@@ -388,8 +350,7 @@ class Corrections:
         job = RestoreMemory(
             *key, memory_id, memory.quota, state, seen, rights=memory.rights
         )
-        change: Change = await Join(memory.storage.submit(job))
-        return list(change.ids)
+        return list((await self._write(job)).ids)
 
     # Deletion: by id, session, filter, user or app.
 

@@ -49,7 +49,6 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import checked_vector
 from vecall.store import (
     AddMemories,
-    Change,
     DeleteMemories,
     Draft,
     DraftLookup,
@@ -163,10 +162,7 @@ async def give_vectors(
             return Looked(True, part), {}
         return Looked(False, known.part), _to_embed(known, drafts, restore, again)
 
-    found: tuple[Looked, dict[str, list[Draft]]] = await Join(
-        search_index.partitions.submit(look)
-    )
-    looked, new = found
+    looked, new = await Join(search_index.partitions.submit(look))
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         batch = texts[start : start + _AT_ONCE]
@@ -247,13 +243,9 @@ class Writes(Searches):
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
-        valid_turns, taken_back = turns = await self._turns(head.events, head.id, scope)
-        require_some(valid_turns)
-        await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
-        written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(valid_turns, written)
+        return await self._add_turns(key, head.events, head.id, scope, request)
 
     @observed("add_events", stored_count)
     async def add_events(
@@ -271,12 +263,22 @@ class Writes(Searches):
             check_name(session_id, "session_id", self.limits)
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(events, "events")
-        valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
-        require_some(valid_turns)
-        await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
+        return await self._add_turns(key, raw, session_id, scope, request)
+
+    async def _add_turns(
+        self,
+        key: tuple[str, str],
+        raw: list[Any],
+        session_id: str | None,
+        scope: CallMetadata,
+        request: WriteRequest,
+    ) -> AddedIds:
+        turns = await self._turns(raw, session_id, scope)
+        require_some(turns.given)
+        await self.take_back(key, turns.taken_back)
         written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(valid_turns, written)
+        return await self._aligned(turns.given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -460,7 +462,7 @@ class Writes(Searches):
             self.rights,
         )
         try:
-            change: Change = await Join(self.storage.submit(job))
+            change = await Join(self.storage.submit(job))
         except ForgottenKeyError:
             return await self._write(
                 search_index, app, user, drafts, request, trusting=False

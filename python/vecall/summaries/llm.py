@@ -159,8 +159,10 @@ class LlmSummaryProvider:
         self._llm = llm
         text: object = DEFAULT_PROMPT if prompt is None else prompt
         if not isinstance(text, str) or _PLACE not in text:
-            msg = "prompt: expected a text that holds {events}, where the conversation goes"
-            raise ConfigError(msg)
+            raise ConfigError(
+                f"prompt: expected a text that holds {_PLACE}, where the conversation "
+                "goes"
+            )
         self._prompt = text
         self._max_chars = max_chars
 
