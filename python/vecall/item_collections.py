@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from vecall.concurrency.join import Operation, run_async, run_sync
 from vecall.errors import ConflictError, LimitExceededError
 from vecall.ingest.item_arguments import stored_value
 from vecall.limits import Owner
@@ -32,8 +31,14 @@ _ATTEMPTS = 20  # of a change that meets other writes of the same documents
 class LazyItems:
     """The items of one (app, user), in a service or a file. Thread-safe.
 
-    The first call opens the file of a path, or of a function that returns it. A service
-    stays open.
+    Args:
+        memory: The path of the file, or ":memory:", which the first call opens; or a
+            function that returns it; or a service, which stays open.
+        app_name: The app.
+        user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
     """
 
     def __init__(
@@ -126,7 +131,12 @@ class ItemCollection(LazyItems):
         self._items.delete(self._namespace, **self._whose)
 
     def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
-        """Return the documents that meet conditions, in the order of their writes."""
+        """Return the documents that meet conditions, in the order of their writes.
+
+        Args:
+            where: Conditions for `Items.find`.
+            test: A further condition.
+        """
         found = self._items.find_all(self._namespace, where=where, **self._whose)
         if test is not None:
             found = [item for item in found if test(item)]
@@ -139,7 +149,17 @@ class ItemCollection(LazyItems):
         where: Mapping[str, Any] | None,
         test: Test | None,
     ) -> list[tuple[Item, float]]:
-        """Return the documents next to an embedding with their cosines, best first."""
+        """Return the documents next to an embedding with their cosines, best first.
+
+        Args:
+            vector: Numbers (dim,).
+            limit: Maximum number of documents.
+            where: Conditions for `Items.find`.
+            test: A further condition.
+
+        Raises:
+            DimensionError: The documents have embeddings of another dimension.
+        """
         if limit < 1 or not np.any(vector):
             return []
         size = min(_PAGE, limit if test is None else 4 * limit + 50)
@@ -189,6 +209,11 @@ class ItemCollection(LazyItems):
         """Change the documents that meet conditions; return their number.
 
         A document that is written meanwhile is read again.
+
+        Args:
+            where: Conditions for `Items.find`.
+            test: A further condition.
+            changed: Returns the change of a document, with its version.
         """
         done: set[str] = set()
         for _ in range(_ATTEMPTS - 1):
@@ -230,6 +255,9 @@ def embedding_of(item: Item) -> list[float] | None:
 
 
 T = TypeVar("T")
+Call = Callable[[Any], Any]  # of a method of `Items` or of its blocking twin
+Steps = Generator[Call, Any, T]
+
 _STATE = "state"
 _MOST = 9_000  # operations of one transaction
 
@@ -249,11 +277,20 @@ class _State(NamedTuple):
 class ItemLog:
     """A durable list of JSON values of one user. Several processes may use one list.
 
-    `run` awaits `read`, `extend`, `pop` and `clear`, `block` runs them without an event
-    loop. Every call changes the list in one transaction, and
+    `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
+    them without an event loop. Every call changes the list in one transaction, and
     returns when it is durable. `clear` deletes the items of more than 9,000 values in
-    further transactions. If it is interrupted, the list is empty, and the next `extend`
-    or `clear` deletes the rest of the items.
+    further transactions. If it is interrupted, the list is empty, and the next
+    `extend` or `clear` deletes the rest of the items.
+
+    Args:
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+        namespace: The namespace of the list, which has no other items.
+
+    Raises:
+        InvalidArgumentError: An invalid app or user.
     """
 
     def __init__(
@@ -265,37 +302,66 @@ class ItemLog:
     ) -> None:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
-        self._items = memory.items._items
+        self._items = memory.items
         self._limits = memory.limits
-        self._owner = (user.app_name, user.user_id)
+        self._owner = Owner(app_name=user.app_name, user_id=user.user_id)
         self._place = namespace
 
-    async def run(self, operation: Operation[T]) -> T:
-        """Await an operation."""
-        return await run_async(operation)
+    async def run(self, steps: Steps[T]) -> T:
+        """Await steps."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    value = await call(self._items)
+                except Exception as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(value)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
 
-    def block(self, operation: Operation[T]) -> T:
-        """Run an operation; block the calling thread meanwhile."""
-        return run_sync(operation)
+    def block(self, steps: Steps[T]) -> T:
+        """Run steps; block the calling thread meanwhile."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    value = call(self._items.sync)
+                except Exception as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(value)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
 
-    async def read(self, last: int | None = None) -> list[Any]:
-        """Return the values in order, or the last ones; None or below 0 is all."""
+    def read(self, last: int | None = None) -> Steps[list[Any]]:
+        """Return the values in order.
+
+        Args:
+            last: Only the last ones, at most so many; None or below 0 is all.
+        """
         while True:
-            state = await self._log_state()
-            found = await self._last_values(state, last)
+            state = yield from self._log_state()
+            found = yield from self._last_values(state, last)
             if found is not None:
                 return found
 
-    async def extend(
+    def extend(
         self,
         values: Sequence[Any],
         *,
         new: Callable[[list[Any]], Sequence[Any]] | None = None,
         window: int = 0,
-    ) -> None:
+    ) -> Steps[None]:
         """Add values at the end, all or none but those that are too large.
 
-        `new` returns those to add, given the last `window` stored ones.
+        Args:
+            values: The values.
+            new: Returns those of the values to add, given the last stored ones.
+            window: How many of the last stored values `new` is given.
 
         Raises:
             InvalidTypeError: A value that JSON does not have; nothing was added.
@@ -304,13 +370,13 @@ class ItemLog:
         """
         failure: LimitExceededError | None = None
         while True:
-            state = await self._log_state()
+            state = yield from self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
-                await self._drop(state)
+                yield from self._drop(state)
                 continue
             added = values
             if new is not None:
-                stored = await self._last_values(state, window)
+                stored = yield from self._last_values(state, window)
                 if stored is None:
                     continue
                 added = new(stored)
@@ -324,7 +390,7 @@ class ItemLog:
             ]
             after = state._replace(next=state.next + len(added))
             try:
-                if await self._write(after, puts):
+                if (yield from self._write(after, puts)):
                     break
             except LimitExceededError as error:
                 if failure is not None or not any(map(self._is_too_large, added)):
@@ -340,40 +406,43 @@ class ItemLog:
             return True
         return False
 
-    async def pop(self) -> Any:
+    def pop(self) -> Steps[Any]:
         """Remove the last value and return it; None if there is none."""
         while True:
-            state = await self._log_state()
+            state = yield from self._log_state()
             if state.first == state.next:
                 return None
-            found = await self._last_values(state, 1)
+            found = yield from self._last_values(state, 1)
             last = state.next - 1
             if found and (
-                await self._write(
+                yield from self._write(
                     state._replace(next=last), [Drop(self._place, _key(last))]
                 )
             ):
                 return found[0]
 
-    async def clear(self) -> None:
+    def clear(self) -> Steps[None]:
         """Remove all values, and delete their items."""
         is_empty = False
         while True:
-            state = await self._log_state()
+            state = yield from self._log_state()
             if not is_empty:
                 # The numbers are not used again: a reader never mixes old and new
                 # values. Those that others add meanwhile stay.
                 state = state._replace(first=state.next)
             if state.oldest == state.first:
                 return
-            if await self._drop(state):
+            if (yield from self._drop(state)):
                 is_empty = True
 
-    async def _log_state(self) -> _State:
-        [item] = await self._items.get(*self._owner, [(self._place, _STATE)], False)
+    def _call(self, method: str, argument: Any) -> Call:
+        return lambda items: getattr(items, method)(argument, **self._owner)
+
+    def _log_state(self) -> Steps[_State]:
+        (item,) = yield self._call("get", [(self._place, _STATE)])
         return _state_of(item)
 
-    async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
+    def _last_values(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:
@@ -382,26 +451,26 @@ class ItemLog:
         values: list[Any] = []
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
-            *found, head = await self._items.get(*self._owner, wanted, False)
+            *found, head = yield self._call("get", wanted)
             if _state_of(head).version != state.version or None in found:
                 return None
-            values += [item.value for item in found if item]
+            values += [item.value for item in found]
         return values
 
-    async def _drop(self, state: _State) -> bool:
+    def _drop(self, state: _State) -> Steps[bool]:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
         gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
-        return await self._write(state._replace(oldest=end), gone)
+        return (yield from self._write(state._replace(oldest=end), gone))
 
-    async def _write(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
+    def _write(self, after: _State, operations: Sequence[Put | Drop]) -> Steps[bool]:
         """Write in one transaction; False if the list changed meanwhile."""
         value = {"first": after.first, "next": after.next}
         if after.oldest < after.first:
             value["oldest"] = after.oldest
         head = Put(self._place, _STATE, value, if_version=after.version)
         try:
-            await self._items.write(*self._owner, [head, *operations], None)
+            yield self._call("write", [head, *operations])
         except ConflictError:
             return False
         return True

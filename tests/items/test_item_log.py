@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,8 +26,8 @@ STEP = st.one_of(
 )
 
 
-def do(log: ItemLog, is_async: bool, operation: Any) -> Any:
-    return asyncio.run(log.run(operation)) if is_async else log.block(operation)
+def do(log: ItemLog, is_async: bool, steps: Any) -> Any:
+    return asyncio.run(log.run(steps)) if is_async else log.block(steps)
 
 
 def lasts(values: list[Any], number: int | None) -> list[Any]:
@@ -138,15 +137,19 @@ def test_the_next_call_deletes_what_an_interrupted_clear_left(
         return [item.value for item in memory.items.sync.find(place, **ALICE, limit=50)]
 
     lengths = set()
-    for writes in range(6):  # before the process ends
-        place = ("log", str(writes))
+    for calls in range(1, 12):  # of the store, before the process ends
+        place = ("log", str(calls))
         log = ItemLog(memory, *WHO, place)
         log.block(log.extend(range(10)))
-        operation, result = log.clear(), None
-        with suppress(StopIteration):
-            for _ in range(writes):
-                result = operation.send(result).result()
-        operation.close()
+        steps = log.clear()
+        try:
+            call = next(steps)
+            for _ in range(calls - 1):
+                call = steps.send(call(memory.items.sync))
+            call(memory.items.sync)
+        except StopIteration:
+            pass
+        steps.close()
         values = log.block(log.read())
         assert values in ([], list(range(10)))
         lengths.add(len(stored(place)))
