@@ -15,6 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -136,18 +137,14 @@ class _Instruments:
             span.end()
 
 
+@dataclass(slots=True)
 class _Watch:
     """One operation under observation."""
 
-    __slots__ = ("instruments", "operation", "span", "start")
-
-    def __init__(
-        self, operation: str, start: float, instruments: _Instruments | None
-    ) -> None:
-        self.operation = operation
-        self.start = start
-        self.instruments = instruments
-        self.span: Span | None = None
+    operation: str
+    start: float
+    instruments: _Instruments | None
+    span: Span | None = None
 
 
 class Telemetry:

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -105,26 +106,22 @@ class _Count:
         return True
 
 
+@dataclass(slots=True)
 class _InterruptibleWork:
     """A call in the queue of a pool.
 
     `ThreadPoolExecutor.submit` would make a plain future for it, beside the promise.
     """
 
-    __slots__ = ("_call", "future")
-
-    def __init__(
-        self, future: InterruptibleFuture[Any], call: Callable[[], Any]
-    ) -> None:
-        self.future = future
-        self._call = call
+    future: InterruptibleFuture[Any]
+    call: Callable[[], Any]
 
     def run(self, *_context: object) -> None:
         """Run the call; since Python 3.14 a pool passes a context of its thread."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self._call()
+            result = self.call()
         except BaseException as error:
             self.future.set_exception(error)
         else:
@@ -382,16 +379,14 @@ class _Turns:
         return bool(self._waiting)
 
 
+@dataclass(slots=True)
 class _FairWork:
     """One piece of work: in the queue, then under way."""
 
-    def __init__(
-        self, scan: _Scan[Any], call: Callable[[], Any], turns: _Turns
-    ) -> None:
-        self.scan = scan
-        self._call = call
-        self._turns = turns
-        self._since = 0.0
+    scan: _Scan[Any]
+    call: Callable[[], Any]
+    turns: _Turns
+    since: float = 0.0
 
     def is_abandoned(self) -> bool:
         return self.scan.is_abandoned
@@ -400,8 +395,8 @@ class _FairWork:
         """End the work if its caller is gone; else let others have a turn."""
         if self.scan.is_abandoned:
             raise AbandonedError
-        if self._turns.are_wanted and time.perf_counter() - self._since > _TURN_S:
-            self._turns.end()
+        if self.turns.are_wanted and time.perf_counter() - self.since > _TURN_S:
+            self.turns.end()
             self._begin()
 
     def run(self) -> None:
@@ -410,17 +405,17 @@ class _FairWork:
         self._begin()
         try:
             with watching(self):
-                result = self._call()
+                result = self.call()
         except BaseException as error:
             self.scan.set_exception(error)
         else:
             self.scan.set_result(result)
         finally:
-            self._turns.end()
+            self.turns.end()
 
     def _begin(self) -> None:
-        self._turns.begin()
-        self._since = time.perf_counter()
+        self.turns.begin()
+        self.since = time.perf_counter()
 
 
 class FairPool:

@@ -94,20 +94,14 @@ def expected_calibration_error(
 
 def brier(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
     """Return the mean squared error of the confidences."""
-    if not confidences:
-        return None
     pairs = zip(confidences, relevant, strict=True)
-    return sum((confidence - right) ** 2 for confidence, right in pairs) / len(
-        confidences
-    )
+    return mean([(confidence - right) ** 2 for confidence, right in pairs])
 
 
 def constant_brier(relevant: Sequence[int]) -> float | None:
     """Return the Brier score of a constant prediction of the base rate."""
-    if not relevant:
-        return None
-    rate = sum(relevant) / len(relevant)
-    return rate * (1.0 - rate)
+    rate = mean(relevant)
+    return None if rate is None else rate * (1.0 - rate)
 
 
 def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:

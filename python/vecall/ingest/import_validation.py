@@ -161,10 +161,7 @@ class LineReader:
         return min(_time(values, name), self._now)
 
     def _vector(self, given: object) -> bytes:
-        try:
-            data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
-        except (binascii.Error, ValueError, TypeError):
-            data = b""
+        data = _decoded(given)
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
@@ -262,10 +259,23 @@ def _checked_position(values: Mapping[str, Any], name: str) -> float:
     return as_stored(value)
 
 
-def _object(values: Mapping[str, Any], name: str) -> str:
-    text = _checked_string(values, name)
-    json_object(text, name)
-    return text
+def _json(
+    check: Callable[[dict[str, Any], str], object],
+) -> Callable[[Mapping[str, Any], str], str]:
+    """Return a reader of the text of a JSON object, which passes a check."""
+
+    def read(values: Mapping[str, Any], name: str) -> str:
+        text = _checked_string(values, name)
+        check(json_object(text, name), name)
+        return text
+
+    return read
+
+
+_object = _json(lambda _value, _name: None)
+_past_fields = _json(check_past)
+_checked_turn_json = _json(check_turn)
+_checked_tries_json = _json(lambda value, _name: _count(value, "tries"))
 
 
 def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
@@ -275,31 +285,16 @@ def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> s
     return value
 
 
-def _past_fields(values: Mapping[str, Any], name: str) -> str:
-    """What a memory said before, or no more than a digest of it."""
-    text = _checked_string(values, name)
-    check_past(json_object(text, name), name)
-    return text
-
-
-def _checked_turn_json(values: Mapping[str, Any], name: str) -> str:
-    """A turn as it waits: what was said, or what compaction summed up."""
-    text = _checked_string(values, name)
-    check_turn(json_object(text, name), name)
-    return text
-
-
-def _checked_tries_json(values: Mapping[str, Any], name: str) -> str:
-    text = _checked_string(values, name)
-    _count(json_object(text, name), "tries")
-    return text
+def _decoded(given: object) -> bytes:
+    """Return the bytes of a text in base64; none of anything else."""
+    try:
+        return base64.b64decode(given, validate=True)  # type: ignore[arg-type]
+    except (binascii.Error, ValueError, TypeError):
+        return b""
 
 
 def _item_vectors(given: object, dim: object) -> bytes:
-    try:
-        data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
-    except (binascii.Error, ValueError, TypeError):
-        data = b""
+    data = _decoded(given)
     if type(dim) is not int or dim < 1 or not data or len(data) % (4 * dim):
         msg = "item.vecs: expected base64 of vectors of dim float32 each"
         raise InvalidArgumentError(msg)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -67,31 +68,25 @@ Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
 """`Loader.moving` of the search index with the old model."""
 
 
+@dataclass
 class Reembedding:
-    """A migration to another embedding model; `run` performs it."""
+    """A migration of a file to another embedding model; `run` performs it.
 
-    def __init__(self, storage: Storage, embedder: Embedder) -> None:
-        """Prepare the migration of the file to the model of `embedder`."""
-        self._storage = storage
-        self._embedder = embedder
+    `switched` is called after the new model has become the file's model. When
+    `stopping` is true it stops early; another migration resumes it. The backfill
+    handles rows without a vector, and vectors that are not yet copied to their rows.
+    """
 
-    def run(
-        self,
-        switched: Callable[[EmbeddingModel], None],
-        moving: Moving,
-        stopping: Callable[[], bool],
-    ) -> int:
+    storage: Storage
+    embedder: Embedder
+    switched: Callable[[EmbeddingModel], None]
+    stopping: Callable[[], bool]
+
+    def run(self, moving: Moving) -> int:
         """Embed all memories with the new model, then make it the file's model.
 
-        The backfill handles rows without a vector, and vectors that are not yet copied
-        to their rows.
-
-        Args:
-            switched: Called after the new model has become the file's model.
-            moving: Makes concurrent loads check whether the switch was committed.
-                Between that commit and `switched`, a load finds no vectors of the old
-                model.
-            stopping: Returns True to stop early; another call resumes the migration.
+        `moving` makes concurrent loads check whether the switch was committed. Between
+        that commit and `switched`, a load finds no vectors of the old model.
 
         Returns:
             The number of memories embedded.
@@ -100,52 +95,46 @@ class Reembedding:
             EmbedderError: The embedder failed; another call resumes the migration.
             ConflictError: A migration to a third model has begun.
         """
-        candidate = model_of(self._embedder)
+        candidate = model_of(self.embedder)
         self._finish_last()
-        model = self._storage.begin_migration(candidate)
+        model = self.storage.begin_migration(candidate)
         if model is None:  # no model before, or the same one: nothing to embed
-            with self._storage.read() as reads:
+            with self.storage.read() as reads:
                 model = reads.active_model()
             assert model is not None
-            switched(model)
+            self.switched(model)
             return 0
         count = 0
-        embedding = EmbeddingQueue(self._embedder)
+        embedding = EmbeddingQueue(self.embedder)
         try:
-            with moving(partial(self._moved, model, switched)):
-                while not stopping():
-                    count += self._prepare(embedding, model, stopping)
-                    if self._switch(model, switched):
+            with moving(partial(self._moved, model)):
+                while not self.stopping():
+                    count += self._prepare(embedding, model)
+                    if self._switch(model):
                         break
         finally:
             embedding.close()
         return count
 
-    def _moved(
-        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
-    ) -> bool:
+    def _moved(self, model: EmbeddingModel) -> bool:
         """Return whether the file has the new model; if so, switch to it."""
-        with self._storage.read() as reads:
-            active = reads.active_model()
         # Another process may have finished the migration.
-        return (
-            active is not None
-            and active.id == model.id
-            and self._switch(model, switched)
-        )
+        return self._has(model) and self._switch(model)
 
-    def _switch(
-        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
-    ) -> bool:
+    def _has(self, model: EmbeddingModel) -> bool:
+        with self.storage.read() as reads:
+            return _is_active(reads, model)
+
+    def _switch(self, model: EmbeddingModel) -> bool:
         job = SwitchModels(model)
 
         def then(_: Change) -> None:
             # Runs on the writer's thread. A write that fails because the model has
             # changed finds the new model here, and is repeated.
             if job.done:
-                switched(model)
+                self.switched(model)
 
-        self._storage.submit(job, then).result()
+        self.storage.submit(job, then).result()
         return job.done
 
     def _finish_last(self) -> None:
@@ -154,22 +143,15 @@ class Reembedding:
         Only a crash leaves such vectors: a migration begins when all are moved.
         """
         while True:
-            with self._storage.read() as reads:
+            with self.storage.read() as reads:
                 if not reads.unmoved_vectors():
                     return
-            self._storage.submit(MoveVectors()).result()
+            self.storage.submit(MoveVectors()).result()
 
-    def _prepare(
-        self,
-        embedding: EmbeddingQueue,
-        model: EmbeddingModel,
-        stopping: Callable[[], bool],
-    ) -> int:
+    def _prepare(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
         count = 0
-        while not stopping():
-            work = self._next(model)
-            if work is None:
-                break  # all is done, or another process has finished the migration
+        # None: all is done, or another process has finished the migration.
+        while not self.stopping() and (work := self._next(model)) is not None:
             rows, cursor, claimed = work
             try:
                 vectors: list[bytes | None] = []
@@ -179,7 +161,7 @@ class Reembedding:
                     )
                 if rows or cursor is not None:
                     job = PutNextVectors(model.id, rows, vectors, cursor)
-                    self._storage.submit(job).result()
+                    self.storage.submit(job).result()
             finally:
                 self._release(claimed)
             count += len(rows)
@@ -189,20 +171,17 @@ class Reembedding:
         self, model: EmbeddingModel
     ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
         """Return rows to embed, the new cursor, and the numbers of claimed rows."""
-        with self._storage.read() as reads:
-            active = reads.active_model()
-            if active is not None and active.id == model.id:
+        with self.storage.read() as reads:
+            if _is_active(reads, model):
                 return None
             reads.require_migrating(model.id)
-            if self._storage.claims is None:
+            if self.storage.claims is None:
                 rows, cursor = reads.to_be_embedded(_BATCH)
                 return (rows, cursor, []) if rows or cursor is not None else None
         try:
-            claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
+            claimed = self.storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
         except ConflictError:
-            with self._storage.read() as reads:
-                active = reads.active_model()
-            if active is not None and active.id == model.id:
+            if self._has(model):
                 return None
             raise
         if claimed.is_last:
@@ -213,9 +192,14 @@ class Reembedding:
 
     def _release(self, claimed: list[int]) -> None:
         """Let other processes claim those of the rows that are not done."""
-        if claimed and self._storage.claims is not None:
+        if claimed and self.storage.claims is not None:
             with suppress(VecallError):  # the claim ends with its lease
-                self._storage.claims.release_rows(claimed)
+                self.storage.claims.release_rows(claimed)
+
+
+def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
+    active = reads.active_model()
+    return active is not None and active.id == model.id
 
 
 T = TypeVar("T")
@@ -376,11 +360,10 @@ class Admin:
 
     def _reembed(self, embedder: Embedder) -> int:
         runtime = self._runtime
-        move = Reembedding(runtime.storage, embedder)
         switched = partial(runtime.switch, embedder=embedder)
-        count = move.run(
-            switched, runtime.search_index.partitions.moving, lambda: runtime.closed
-        )
+        storage, moving = runtime.storage, runtime.search_index.partitions.moving
+        move = Reembedding(storage, embedder, switched, lambda: runtime.closed)
+        count = move.run(moving)
         if not runtime.closed:  # what was stored without a model
             filling = runtime.backfill()
             filling.wait()

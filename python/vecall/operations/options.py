@@ -73,14 +73,10 @@ class StorageOptions:
             if type(value) is not int or value < 0:
                 msg = f"storage.{name}: must be a number of bytes, at least 0"
                 raise ConfigError(msg)
-        allow: object = self.allow_network_filesystem
-        if not isinstance(allow, bool):
-            msg = "storage.allow_network_filesystem: expected True or False"
-            raise ConfigError(msg)
-        name = "maintenance_interval"
-        checked_seconds(self.maintenance_interval, f"storage.{name}")
-        name = "max_staleness"
-        checked_seconds(self.max_staleness, f"storage.{name}")
+        name = "allow_network_filesystem"
+        checked_flag(self.allow_network_filesystem, f"storage.{name}")
+        for name in ("maintenance_interval", "max_staleness"):
+            checked_seconds(getattr(self, name), f"storage.{name}")
         if self.clock is not None:
             checked_clock(self.clock)
 
@@ -120,12 +116,9 @@ class WritePolicy:
         if hook is not None and not callable(hook):
             raise ConfigError("writes.on_write: expected a function")
         checked_seconds(self.history_ttl, "writes.history_ttl")
-        quota: object = self.quota
-        if not isinstance(quota, Quota):
-            raise ConfigError("writes.quota: expected a vecall.Quota")
-        scopes: object = self.scopes
-        if not isinstance(scopes, Scopes):
-            raise ConfigError("writes.scopes: expected a vecall.Scopes")
+        for name, kind in (("quota", Quota), ("scopes", Scopes)):
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigError(f"writes.{name}: expected a vecall.{kind.__name__}")
         checked_include(self.include)
         object.__setattr__(self, "include", tuple(self.include))
 
