@@ -25,7 +25,7 @@ from vecall.errors import (
     InvalidTypeError,
     VecallError,
 )
-from vecall.filters.json_conditions import Test, compiled
+from vecall.filters.metadata import Test, compiled
 from vecall.ingest.item_arguments import (
     ItemBatch,
     TooLongError,
