@@ -178,7 +178,6 @@ def checked_clock(clock: object) -> Clock:
 
 # Times as vecall keeps them: float seconds since 1970, UTC.
 
-
 # What datetime can show: years 1 to 9999.
 _EARLIEST = -62_135_596_800.0
 _LATEST = 253_402_300_799.0

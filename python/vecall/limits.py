@@ -145,7 +145,6 @@ def _check_count(value: object, name: str) -> None:
 # Both are off by default. Reading and writing are enabled separately. The two names of
 # these partitions in the file are reserved: no app and no user may have them.
 
-
 Scope = Literal["user", "shared", "app"]
 """The user's own memories, those of the user for all apps, or those of the app."""
 
@@ -196,7 +195,6 @@ class Scopes:
 
 
 # The options of `trigger=`: what makes memories of an observed session.
-
 
 _LONGEST_MS = 100 * 365 * 86_400_000
 

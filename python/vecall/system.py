@@ -264,7 +264,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 # Disks.
 
-
 _MOUNTS = Path("/proc/self/mountinfo")
 _DRIVES = {2: "removable disk", 3: "disk", 4: "network drive", 5: "CD", 6: "RAM disk"}
 
@@ -312,7 +311,6 @@ def _filesystem_of_mac(folder: Path) -> str | None:
 
 
 # Time.
-
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -404,7 +402,6 @@ def trim_heap() -> None:
 
 
 # The user's folders, shells and terminals.
-
 
 DATA_FOLDER = "~/AppData/Local" if sys.platform == "win32" else "~/.local/share"
 """What `data_folder` returns unless a variable names another."""

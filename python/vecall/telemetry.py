@@ -296,7 +296,6 @@ def observed(
 
 # Warnings that point at the line of a program that called vecall.
 
-
 _PACKAGE = __name__.partition(".")[0]
 
 

@@ -666,7 +666,6 @@ class Imported(int):
 
 # The public values of items: JSON documents under a namespace and a key.
 
-
 Namespace = Sequence[str]
 """The labels of a namespace, from the outermost to the innermost."""
 

@@ -94,7 +94,6 @@ class ClosesBlocking(_ClosesInBlock):
 # A service can also be garbage-collected earlier: its threads hold no reference to it.
 # A finaliser then ends the threads and closes the file. Queued writes are completed.
 
-
 _log = logging.getLogger("vecall")
 _numbers = itertools.count()
 

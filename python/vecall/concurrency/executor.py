@@ -319,7 +319,6 @@ async def _finish_all() -> None:
 # on at once, each goes on for some milliseconds in turn. Work stops when its caller is
 # gone.
 
-
 _TURN_S = 0.01
 _LONGEST_WAIT_S = 0.05  # then it goes on: who has the turn may wait for its connection
 
@@ -517,7 +516,6 @@ def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
 
 
 # A thread for periodic work, such as deleting expired memories.
-
 
 _log = logging.getLogger("vecall")
 

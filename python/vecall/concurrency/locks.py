@@ -77,7 +77,6 @@ class KeyLocks(Generic[Key]):
 
 # Single flight of embeddings: concurrent calls embed the same text only once.
 
-
 FlightKey = tuple[str, str, bytes]
 """App, user and the identifier of a text."""
 
@@ -192,7 +191,6 @@ def _shared_call_error() -> EmbedderError:
 
 
 # Background work that several callers wait for and that none can cancel.
-
 
 Done = Callable[["BaseException | None"], None]
 """Ends a run. Takes the error of the run, or None. Idempotent."""

@@ -158,7 +158,6 @@ def percentile(values: Sequence[float], percent: int) -> float | None:
 
 # The plot of an evaluation: recall by depth, reliability, and the number of hits.
 
-
 _COLOURS = ("#3b82f6", "#e5484d", "#2f9e44", "#d9730d", "#b06fd8", "#8d8d2b")
 _STYLE = {
     "font.size": 10,

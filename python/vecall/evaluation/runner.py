@@ -329,7 +329,6 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
 
 # The settings that `vecall eval` compares: each disables one part of ranking.
 
-
 NO_NEIGHBOURS = dict.fromkeys(CONTEXT[:-1], 0.0)
 NO_MARKS = dict.fromkeys(FACTORS, 1.0)
 PREVIOUS = 0.4
@@ -394,7 +393,6 @@ def _weighted_setting(name: str, weights: Mapping[str, float]) -> Setting:
 
 
 # `vecall eval --fit-map`: fits a map on query vectors and measures its gain.
-
 
 _FOLDS = 5
 _DEPTH = 10
@@ -487,7 +485,6 @@ def _shares_found(ranks: Sequence[tuple[float, float]]) -> dict[str, float | Non
 
 
 # Turns results into figures: recall by group, gains of a setting, times.
-
 
 SHARES = (*(f"recall@{depth}" for depth in DEPTHS), "mrr", "ndcg@10")
 """The figures of every group of questions, each in [0, 1]."""
@@ -594,7 +591,6 @@ def _mean_shares(found: Sequence[Measured]) -> dict[str, Any]:
 
 
 # Figures of confidences: their calibration, and searches below a floor.
-
 
 FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 """Values of min_confidence to try. With 0, only searches without hits are silent."""

@@ -503,7 +503,6 @@ _OPERATORS: dict[str, Operator] = {
 
 # Conditions on custom_metadata: values, or operators with operands.
 
-
 MOST_KEYS = 16
 """Maximum number of keys in one mapping of conditions."""
 MOST_VALUES = 64
@@ -586,7 +585,6 @@ def check_conditions(conditions: object, max_bytes: int) -> Conditions:
 
 
 # Filter conditions on author, kind, source, trust and custom_metadata.
-
 
 EVERY = Filter()
 """The filter that every memory passes."""

@@ -200,7 +200,6 @@ def _cut_text(text: str, mark: str) -> str:
 # and responses), Anthropic, Gemini and LangChain are known; none of them is imported.
 # Roles and types compare without case and the space around them.
 
-
 _PROGRAMS = {
     "system": "system",
     "developer": "system",

@@ -156,7 +156,6 @@ def _is_one_character(before: str, after: str) -> bool:
 
 # Summaries as memories.
 
-
 SUMMARY = "summary"
 """The kind of a memory that summarizes others."""
 

@@ -60,7 +60,6 @@ _LEASE_S = 120.0  # of the process that removes the expired data of users
 
 # Migrates an open file to another embedding model; resumable.
 
-
 _BATCH = 64
 _PAUSE_S = 0.1
 

@@ -134,7 +134,6 @@ def _write_failure_reason(error: Exception) -> str:
 
 # Calls a service's write hook with the memories of an import.
 
-
 Lines = Sequence[tuple[str, dict[str, Any]]]
 
 _SAME = (
@@ -253,7 +252,6 @@ def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
 
 
 # Import of an export: one JSON object per line, the header first.
-
 
 T = TypeVar("T")
 

@@ -132,7 +132,6 @@ def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
 
 # Refreshes the TTL of items that are read, without a reader waiting for a write.
 
-
 Key = tuple[str, str]
 
 _TOUCH_S = 1.0  # an expiry is moved at most this often

@@ -188,7 +188,6 @@ def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> No
 
 # Makes a constructor list its options in the error for an unknown option.
 
-
 P = ParamSpec("P")
 
 

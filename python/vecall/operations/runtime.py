@@ -91,7 +91,6 @@ def keep_inherited(*parts: object) -> None:
 
 # Calls the write hook of a service with each memory before it is written.
 
-
 _log = logging.getLogger("vecall")
 
 

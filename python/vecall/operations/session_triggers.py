@@ -220,7 +220,6 @@ def covered_before(
 
 # Calls a summarizer with buffered turns.
 
-
 _INLINE = 200  # turns whose drafts take the event loop less than a millisecond
 
 

@@ -309,7 +309,6 @@ def checked_version(version: object) -> float | None:
 
 # Sets the vectors of drafts before they are written.
 
-
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 

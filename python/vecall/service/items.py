@@ -308,7 +308,6 @@ class BuildKeywords(TypedDict, total=False):
 
 # All memories of a list, page by page, while other callers delete some.
 
-
 ReadPage = Callable[[str | None, int], Awaitable[Page[MemoryEntry]]]
 """Returns the page after a cursor, given the cursor and the size of the page."""
 

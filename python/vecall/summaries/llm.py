@@ -92,7 +92,6 @@ def _text(text: str) -> str:
 
 # The default prompt of a summary.
 
-
 _PLACE = "{events}"
 
 # The prompt describes the format without JSON: an answer that repeats the prompt must
@@ -266,7 +265,6 @@ def _summaries_in_answer(
 
 
 # Summaries of compaction events; a model summarizes only the rest.
-
 
 _OPTIONS = {"llm", "prompt", "max_chars"}
 
