@@ -302,7 +302,7 @@ def escape_json(dumped: str) -> str:
     A parser restores the original strings.
     """
     for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
-        dumped = pattern.sub(_as_escape, dumped)
+        dumped = pattern.sub(lambda found: _utf16_escapes(found[0]), dumped)
     return dumped
 
 
@@ -345,10 +345,6 @@ def hide(text: str, masked: str) -> str:
 
 def _bracket_entity(found: re.Match[str]) -> str:
     return "&#91;" if found.group() in "[\uff3b" else "&#93;"
-
-
-def _as_escape(found: re.Match[str]) -> str:
-    return _utf16_escapes(found.group())
 
 
 @lru_cache(maxsize=4_096)  # a hostile text repeats few distinct characters

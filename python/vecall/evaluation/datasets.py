@@ -326,10 +326,6 @@ def _turn_id(turn: dict[str, Any]) -> str:
 
 
 def _parse_date(text: str) -> float:
-    """Parse a date such as "1:56 pm on 8 May, 2023" as UTC; the data has no time zone.
-
-    Returns:
-        Seconds since 1970.
-    """
+    """Return "1:56 pm on 8 May, 2023", which has no time zone, as seconds in UTC."""
     date = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
     return date.timestamp()

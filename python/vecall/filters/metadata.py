@@ -351,18 +351,14 @@ def _containing(
 ) -> Operator:
     def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
         listed = _checked_operand_list(given, rules) if several else [given]
-        values = _checked_elements(listed, rules, depth)
+        if rules.scalars_only:
+            values = _checked_scalars(listed, rules, depth)
+        else:
+            values = [_checked_operand(each, rules, depth) for each in listed]
         copy = values if several else values[0]
         return copy, _containment_test(values, among, rules)
 
     return operator
-
-
-def _checked_elements(given: list[Any], rules: Rules, depth: int) -> list[Any]:
-    """Return copies of values that a stored list may contain."""
-    if rules.scalars_only:
-        return _checked_scalars(given, rules, depth)
-    return [_checked_operand(each, rules, depth) for each in given]
 
 
 def _containment_test(

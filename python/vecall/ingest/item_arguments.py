@@ -80,7 +80,11 @@ def checked_batch(
         place = checked_place((each.namespace, each.key), name, limits)
         version = each.if_version
         if version is not None:
-            version = _checked_if_version(version, name)
+            version = exact(version)
+            if type(version) is not int or not 0 <= version <= _MAX_VERSION:
+                raise InvalidArgumentError(
+                    f"{name}.if_version: expected None or a version, an integer from 0"
+                )
         if isinstance(each, Drop):
             records.append(ItemDrop(*place, version))
             continue
@@ -246,14 +250,6 @@ class _Walk:
         if isinstance(value, list | tuple):
             return [self.plain(each) for each in value]
         return value
-
-
-def _checked_if_version(version: object, name: str) -> int:
-    version = exact(version)
-    if type(version) is not int or not 0 <= version <= _MAX_VERSION:
-        msg = f"{name}.if_version: expected None or a version, an integer from 0"
-        raise InvalidArgumentError(msg)
-    return version
 
 
 def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:

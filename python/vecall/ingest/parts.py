@@ -172,7 +172,9 @@ def _call(part: object) -> str | None:
 def _cut_json(values: Mapping[object, object]) -> str:
     """Return the first characters of the JSON, without encoding all of it."""
     encoder = json.JSONEncoder(
-        ensure_ascii=False, skipkeys=True, default=_type_placeholder
+        ensure_ascii=False,
+        skipkeys=True,
+        default=lambda value: f"<{type(value).__name__}>",
     )
     text = ""
     try:
@@ -183,10 +185,6 @@ def _cut_json(values: Mapping[object, object]) -> str:
     except (TypeError, ValueError, RecursionError):  # circular, or very deep
         text += _CUT
     return _cut_text(text, _CUT)
-
-
-def _type_placeholder(value: object) -> str:
-    return f"<{type(value).__name__}>"
 
 
 def _cut_text(text: str, mark: str) -> str:

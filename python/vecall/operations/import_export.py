@@ -121,15 +121,9 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
         raise  # the reader closed the pipe
     except Exception as error:
         # A ValueError of the caller's stream does not mean that the file's data is bad.
-        msg = f"path: it cannot be written: {_write_failure_reason(error)}"
+        why = error.strerror if isinstance(error, OSError) else None
+        msg = f"path: it cannot be written: {why or type(error).__name__}"
         raise StorageError(msg) from error
-
-
-def _write_failure_reason(error: Exception) -> str:
-    """Return why a stream failed, without the written text."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return type(error).__name__
 
 
 # Calls a service's write hook with the memories of an import.
@@ -181,11 +175,11 @@ class ImportReviewer:
                 passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
             else:
                 passed.append((kind, values))
-        return [line for line in passed if not self._is_past_of_refused(line)]
-
-    def _is_past_of_refused(self, line: tuple[str, dict[str, Any]]) -> bool:
-        kind, values = line
-        return kind == "hist" and values["id"] in self._refused
+        return [
+            (kind, values)
+            for kind, values in passed
+            if kind != "hist" or values["id"] not in self._refused
+        ]
 
 
 def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:

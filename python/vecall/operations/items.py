@@ -511,12 +511,12 @@ class ItemOperations:
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
 
-        def work() -> list[Item]:
+        def work(reads: StorageReads, state: ItemState) -> list[Item]:
             now = self._now()
-            found = self._matching(key, labels, test)
+            found = self._matching(reads, state, key, labels, test)
             return [item_of(row, now, None, value) for row, value in found]
 
-        return await self._on(partial(self._runtime.threads.long, key), work)
+        return await self._scanned(key, work) or []
 
     @contextmanager
     def _reading(
@@ -539,40 +539,40 @@ class ItemOperations:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        return await self._on(
-            partial(self._runtime.threads.long, key), self._namespaces, key, labels
-        )
 
-    def _namespaces(self, key: Key, labels: Sequence[str]) -> list[tuple[str, ...]]:
-        low, high = namespace_range(labels)
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return []
-            names = reads.item_namespaces(state.part, low, high, self._now())
-        return [decode_namespace(name) for name in in_slices(names)]
+        def names(reads: StorageReads, state: ItemState) -> list[tuple[str, ...]]:
+            low, high = namespace_range(labels)
+            found = reads.item_namespaces(state.part, low, high, self._now())
+            return [decode_namespace(name) for name in in_slices(found)]
+
+        return await self._scanned(key, names) or []
+
+    async def _scanned(
+        self, key: Key, read: Callable[[StorageReads, ItemState], T]
+    ) -> T | None:
+        """Read what a user has; None if there never was an item."""
+
+        def work() -> T | None:
+            with self._runtime.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                return None if state is None else read(reads, state)
+
+        return await self._on(partial(self._runtime.threads.long, key), work)
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        test: Test | None = compiled(where)
-        if not where:  # None and {} are met by every item
-            test = None
-        return await self._on(
-            partial(self._runtime.threads.long, key), self._count, key, labels, test
-        )
+        test = compiled(where)
 
-    def _count(self, key: Key, labels: Sequence[str], test: Test | None) -> int:
-        if test is not None:
-            return sum(1 for _ in self._matching(key, labels, test))
-        low, high = namespace_range(labels)
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return 0
+        def count(reads: StorageReads, state: ItemState) -> int:
+            if where:
+                return sum(1 for _ in self._matching(reads, state, key, labels, test))
+            low, high = namespace_range(labels)  # None and {} are met by every item
             return reads.count_items(state.part, low, high, self._now())
+
+        return await self._scanned(key, count) or 0
 
     @observed("items_delete", int)
     async def delete(
@@ -582,10 +582,12 @@ class ItemOperations:
         key = self._key(app, user, write=True)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
-        rows: list[ItemRow] = await self._on(
-            partial(self._runtime.threads.long, key),
-            lambda: [row for row, _ in self._matching(key, labels, test)],
-        )
+
+        def matching(reads: StorageReads, state: ItemState) -> list[ItemRow]:
+            found = self._matching(reads, state, key, labels, test)
+            return [row for row, _ in found]
+
+        rows = await self._scanned(key, matching) or []
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
@@ -599,20 +601,21 @@ class ItemOperations:
         return gone
 
     def _matching(
-        self, key: Key, labels: Sequence[str], test: Test
+        self,
+        reads: StorageReads,
+        state: ItemState,
+        key: Key,
+        labels: Sequence[str],
+        test: Test,
     ) -> Iterator[tuple[ItemRow, Any]]:
         """Yield the items that pass a test, with their values."""
-        low, high = namespace_range(labels)
         now = self._now()
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return
-            for row in in_slices(reads.newest_items(state.part, low, high)):
-                if self._current(key, row, now):
-                    value = parsed(row)
-                    if test(value):
-                        yield row, value
+        newest = reads.newest_items(state.part, *namespace_range(labels))
+        for row in in_slices(newest):
+            if self._current(key, row, now):
+                value = parsed(row)
+                if test(value):
+                    yield row, value
 
     @observed("items_sweep", int)
     async def sweep(self, app: str, user: str) -> int:
