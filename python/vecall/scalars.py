@@ -113,7 +113,7 @@ def odd_value(value: object) -> str:
             ahead.extend((each, place) for each in inner)
         elif isinstance(plain, float) and not math.isfinite(plain):
             return f"found NaN or Inf{place}"
-        elif isinstance(plain, str) and not _is_utf8(plain):
+        elif isinstance(plain, str) and not is_utf8(plain):
             return f"found a lone surrogate{place}"
         elif type(plain) not in _EXACT:
             return f"found a value of type {type(inner).__name__}{place}"
@@ -125,7 +125,8 @@ def is_field_name(name: object) -> bool:
     return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text, which has no lone surrogate then."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -445,10 +445,8 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     everything = fit_map(examples)
     count = sum(len(example.questions) for example in examples)
     folds = min(_FOLDS, len(examples))
-    if folds < 2:
-        return everything, {"questions": count, "without": None, "with": None}
     without, mapped = [], []
-    for fold in range(folds):
+    for fold in range(folds if folds > 1 else 0):
         apart = list(examples[fold::folds])
         others = [example for i, example in enumerate(examples) if i % folds != fold]
         query_map = fit_map(others)
@@ -479,7 +477,11 @@ def _recalls_and_ranks(
     return found
 
 
-def _shares_found(ranks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+def _shares_found(
+    ranks: Sequence[tuple[float, float]],
+) -> dict[str, float | None] | None:
+    if not ranks:
+        return None
     recall, reciprocal = zip(*ranks, strict=True)
     return {"recall@10": metrics.mean(recall), "mrr": metrics.mean(reciprocal)}
 

@@ -295,6 +295,8 @@ def _event_draft(
     own = get_field(event, "custom_metadata")
     scope = merged(scope, own if isinstance(own, Mapping) else None)
     importance = get_field(event, "importance") if strict else None
+    if importance is not None:
+        importance = check_share(importance, "importance")
     return Draft(
         id=id_,
         text=text,
@@ -309,9 +311,7 @@ def _event_draft(
         trust=_optional(get_field(event, "trust")),
         content=_content_json(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
-        importance=None
-        if importance is None
-        else check_share(importance, "importance"),
+        importance=importance,
         ordered=True,
     )
 

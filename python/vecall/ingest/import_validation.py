@@ -14,7 +14,7 @@ from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
-from vecall.scalars import usable
+from vecall.scalars import is_utf8, usable
 from vecall.store import (
     EmbeddingModel,
     Reason,
@@ -226,12 +226,7 @@ def _optional(
 
 def _checked_string(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            value = None
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not is_utf8(value):
         raise InvalidArgumentError(f"{name}: expected a string without lone surrogates")
     return value
 

@@ -18,7 +18,7 @@ from vecall.errors import (
     LimitExceededError,
 )
 from vecall.limits import Limits
-from vecall.scalars import exact, odd_value, usable
+from vecall.scalars import exact, is_utf8, odd_value, usable
 from vecall.store import (
     LARGE,
     MOST_VECTORS,
@@ -107,10 +107,8 @@ def check_embedder(name: object) -> None:
     """Check the name of the embedder of items."""
     if not isinstance(name, str):
         raise InvalidTypeError("embedder: expected the name of an embedder")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgumentError("embedder: must not have a lone surrogate") from None
+    if not is_utf8(name):
+        raise InvalidArgumentError("embedder: must not have a lone surrogate")
 
 
 def checked_places(

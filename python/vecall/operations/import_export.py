@@ -27,6 +27,7 @@ from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import WriteReviewer
 from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
+from vecall.scalars import is_utf8
 from vecall.store import (
     BufferedTurn,
     Change,
@@ -109,11 +110,8 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate in an item
-            text = json.dumps(line, separators=(",", ":"))
+    if not is_utf8(text):  # a lone surrogate in an item
+        text = json.dumps(line, separators=(",", ":"))
     try:
         file.write(text.replace("\x7f", "\\u007f"))
         file.write("\n")

@@ -188,21 +188,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     def _share(self) -> None:
         """Create the operations without state, and the blocking twin."""
-        self._reads = Reads(self._memory)
-        self._edits = Corrections(self._memory)
-        self._work = Admin(self._memory, self._sessions, self._consolidator)
-        self._admin = MemoryAdmin(self._work, self._edits)
-        self._items = Items(self._item_operations)
+        memory, sessions, merger = self._memory, self._sessions, self._consolidator
+        self._reads = reads = Reads(memory)
+        self._edits = edits = Corrections(memory)
+        self._work = Admin(memory, sessions, merger)
+        self._admin = admin = MemoryAdmin(self._work, edits)
+        self._items = items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
-            self,
-            self._memory,
-            self._reads,
-            self._admin.sync,
-            self._items.sync,
-            self._sessions,
-            self._edits,
-            self._consolidator,
+            self, memory, reads, admin.sync, items.sync, sessions, edits, merger
         )
 
     def __repr__(self) -> str:
