@@ -113,13 +113,11 @@ class ExpiryClock:
         )
 
     def advance_to(self, checkpoint: ClockCheckpoint | None) -> float:
-        """Continue from a checkpoint, unless this clock is already ahead.
+        """Continue from a checkpoint, unless this clock is ahead; return its age.
 
         A checkpoint of the same boot gives the exact time. An older one gives a lower
-        bound. It is logged once that this clock and the wall clock differ by a day.
-
-        Returns:
-            The age of the checkpoint in seconds; infinity if it is of another boot.
+        bound, and has an infinite age. It is logged once that this clock and the wall
+        clock differ by a day.
         """
         age = math.inf
         if checkpoint is None:

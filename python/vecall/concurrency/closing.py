@@ -119,16 +119,9 @@ def abandoned(
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`.
 
-    A ResourceWarning follows the steps. Neither happens in a forked child or at the
-    end of the process.
-
-    Args:
-        service: The service, or an object with the same lifetime.
-        steps: Functions without a reference to the service. They must not block: the
-            garbage collector may call them in any thread.
-
-    Returns:
-        The finaliser. Call its `detach` when the service is closed.
+    A ResourceWarning follows the steps. Neither happens in a forked child or at the end
+    of the process. The steps have no reference to the service and must not block: the
+    garbage collector may call them in any thread. A closed service detaches the result.
     """
     finalizer = weakref.finalize(service, _clear_away, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]

@@ -208,17 +208,9 @@ class PluginExecutor:
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
         """Call a function on another thread; if it returns an awaitable, await it.
 
-        Args:
-            function: A function or coroutine function without arguments.
-            concurrent: Whether it is a coroutine function. It is then called on the
-                event loop, with others at the same time.
-
-        Returns:
-            The future of the result.
-
-        Raises:
-            ClosedError: The executor is closed.
-            ReentrantCallError: A function of this executor waits for the call.
+        A `concurrent` function is a coroutine function, which is called on the event
+        loop, with others at the same time. A call from a function of this executor is
+        refused.
         """
         self.refuse_nested()
         context = contextvars.copy_context()

@@ -117,17 +117,11 @@ class SingleFlight:
     def claim(
         self, keys: Sequence[FlightKey], mine: dict[int, Claim]
     ) -> dict[int, Future[bytes | None]]:
-        """Claim the texts that no other caller is embedding.
+        """Claim the texts that no one embeds yet; return the futures of the others.
 
-        Args:
-            keys: The keys of the texts.
-            mine: Receives the claims, by index in `keys`. The caller must embed these
-                texts, then pass their keys to `sent` or `dropped`. On any interrupt,
-                even one before this call returns, it must pass `mine` to `abandoned`.
-
-        Returns:
-            The futures of the texts that other callers are embedding, by index in
-            `keys`.
+        Both are by index in `keys`. The caller must embed the texts that `mine`
+        receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
+        one before this call returns, it must pass `mine` to `abandoned`.
         """
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:

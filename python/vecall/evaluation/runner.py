@@ -177,9 +177,7 @@ class TimedEmbedder(WrappedEmbedder):
 class SystemUnderTest:
     """A service that holds the conversations and is searched for the questions.
 
-    Attributes:
-        ingest_s: Seconds that the ingest took, including embedding.
-        queries: Seconds that the embedder took for each query not in its cache.
+    It has the seconds of the ingest, and of each query that was not in the cache.
     """
 
     def __init__(self, memory: MemoryService, timed: TimedEmbedder | None) -> None:
@@ -438,9 +436,8 @@ def _vectors(embed: Any, texts: Sequence[str]) -> Vectors:
 def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     """Fit a map on all users, and measure it by cross-validation over users.
 
-    Returns:
-        The map, and the recall@10 and MRR of a search by cosine, without a map and with
-        a map fitted on other users. Both are None with less than two users.
+    The figures are recall@10 and MRR of a search by cosine, without a map and with one
+    fitted on other users. Both are None with less than two users.
     """
     everything = fit_map(examples)
     count = sum(len(example.questions) for example in examples)
@@ -662,11 +659,10 @@ def _has_enough_confidence(hit: Hit, floor: float) -> bool:
 def fitted(
     results: Sequence[QuestionResult], *, vectors: bool
 ) -> tuple[Weights, dict[str, Any]]:
-    """Fit weights on the hits of all results.
+    """Fit weights on the hits of all results; return figures of held-out users, too.
 
-    Returns:
-        The weights, and the figures of held-out users: each user is evaluated with
-        weights fitted on all others. The figures are None if too few hits remain.
+    Each user is evaluated with weights fitted on all others. The figures are None if
+    too few hits remain.
     """
     weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
     confidences: list[float] = []

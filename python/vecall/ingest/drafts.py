@@ -503,12 +503,10 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
 
 
 class Written(NamedTuple):
-    """The result of writing drafts.
+    """The ids of what is stored, why the others are left out, and what else changed.
 
-    Attributes:
-        left_out: Why drafts are not stored, by id.
-        edited: The memory that a correction changed, as it left it.
-        folded: How many memories were archived in favour of a summary.
+    `edited` is the memory that a correction changed, as it left it, `folded` how many
+    were archived in favour of a summary.
     """
 
     ids: list[str]

@@ -82,17 +82,10 @@ class Reembedding:
     stopping: Callable[[], bool]
 
     def run(self, moving: Moving) -> int:
-        """Embed all memories with the new model, then make it the file's model.
+        """Embed all memories, make the model the file's; return how many were embedded.
 
         `moving` makes concurrent loads check whether the switch was committed. Between
         that commit and `switched`, a load finds no vectors of the old model.
-
-        Returns:
-            The number of memories embedded.
-
-        Raises:
-            EmbedderError: The embedder failed; another call resumes the migration.
-            ConflictError: A migration to a third model has begun.
         """
         candidate = model_of(self.embedder)
         self._finish_last()

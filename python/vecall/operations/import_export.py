@@ -292,15 +292,8 @@ def import_(
     A memory that the file already has is overwritten only by a newer version. The
     import is idempotent: repeating it, also after an interruption, duplicates nothing.
     An update time in the future becomes the current time; otherwise the imported line
-    would win against every later change.
-
-    Raises:
-        InvalidArgumentError: A line is invalid, or belongs to a partition outside
-            `how.app` and `how.user`. The lines before it are imported.
-        LimitExceededError: A line is too long. The lines before it are imported.
-        EmbeddingMismatchError: The vectors and the file have different models.
-        WriteHookError: The write hook failed. The lines before it are imported.
-        ConfigError: The file at the path cannot be read.
+    would win against every later change. What comes before a line with an error is
+    imported.
     """
     if isinstance(source, Path):
         storage.maintenance.require_unrelated(source)

@@ -469,14 +469,7 @@ class Runtime:
             search_index.refuse_nested()
 
     def close(self) -> None:
-        """Finish pending writes and close the file.
-
-        A second call does nothing. If the first call was interrupted, it continues.
-
-        Raises:
-            ReentrantCallError: A function that this service calls is the caller.
-            BusyError: Another process held the file's lock too long; call again.
-        """
+        """Finish pending writes and close the file; continue an interrupted call."""
         if self.is_foreign:
             self.closed = True
             return  # threads and connections belong to the parent
