@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
-from vecall.scalars import exact, short_repr, stored_float
+from vecall.scalars import Shown, exact, stored_float
 
 _log = logging.getLogger("vecall")
 
@@ -288,8 +288,8 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
     return min(seconds, _LONGEST_TTL)
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+@dataclass(frozen=True, slots=True, repr=False)
+class Period(Shown):
     """A period that a query names, such as "yesterday": start <= time < end.
 
     Attributes:
@@ -299,5 +299,3 @@ class Period:
 
     start: float | None = None
     end: float | None = None
-
-    __repr__ = short_repr

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
@@ -51,8 +51,8 @@ Offset = Annotated[int, Within(0, MOST_OFFSET)]
 _DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Limits(Shown):
     """Maximum sizes of the parts of a request.
 
     Attributes:
@@ -83,8 +83,6 @@ class Limits:
     max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
         make_exact(self)
@@ -94,8 +92,8 @@ class Limits:
             raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Quota(Shown):
     """How much each user may store. Buffered turns count, too.
 
     Attributes:
@@ -114,8 +112,6 @@ class Quota:
     memories: int | None = None
     bytes: int | None = None
     eviction: Eviction = "reject"
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""
@@ -160,8 +156,8 @@ class Owner(TypedDict):
     user_id: str
 
 
-@dataclass(frozen=True)
-class Scopes:
+@dataclass(frozen=True, repr=False)
+class Scopes(Shown):
     """Which scopes besides a user's own memories may be read and written.
 
     Attributes:
@@ -171,8 +167,6 @@ class Scopes:
 
     read: frozenset[Scope] = frozenset()
     write: frozenset[Scope] = frozenset()
-
-    __repr__ = short_repr
 
     def __init__(
         self, *, read: Iterable[Scope] = (), write: Iterable[Scope] = ()

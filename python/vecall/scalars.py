@@ -181,6 +181,13 @@ def short_repr(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
+class Shown:
+    """The base of dataclasses without a `repr` of their own: theirs is short."""
+
+    __slots__ = ()
+    __repr__ = short_repr
+
+
 def _is_equal(value: Any, usual: Any) -> bool:
     return type(value) is type(usual) and bool(value == usual)
 

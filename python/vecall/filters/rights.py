@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, Right, RightsError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 from vecall.types import Filter, several
 
 # The trust tiers and their order.
@@ -115,8 +115,8 @@ class Claims:
 QUARANTINED = "quarantined"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rights:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rights(Shown):
     """The rights of a caller; `MemoryService.restricted` takes them.
 
     A memory is hidden if its trust is below `min_trust`, or if it is quarantined and
@@ -149,8 +149,6 @@ class Rights:
     min_trust: str | None = None
     review: bool = True
     read_only: bool = False
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -14,7 +14,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.parts import Inner, checked_include
 from vecall.limits import Compaction, Quota, Scopes
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 from vecall.store import Durability, UserQuota
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import RawTurnsWarning, warn_caller
@@ -22,8 +22,8 @@ from vecall.telemetry import RawTurnsWarning, warn_caller
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StorageOptions(Shown):
     """Options for the file, the cache and the background thread of a service.
 
     Attributes:
@@ -60,8 +60,6 @@ class StorageOptions:
     clock: Clock | None = None
     max_staleness: float | timedelta | str | None = None
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check every value."""
         make_exact(self)
@@ -81,8 +79,8 @@ class StorageOptions:
             checked_clock(self.clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritePolicy:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WritePolicy(Shown):
     """Rules for writes: review, history, quota, scopes and parts of turns.
 
     Attributes:
@@ -106,8 +104,6 @@ class WritePolicy:
     quota: Quota = field(default_factory=Quota)
     scopes: Scopes = field(default_factory=Scopes)
     include: Sequence[Inner] = ()
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value."""

@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from vecall.clock import to_iso, to_seconds
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, SummaryError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionSummary(Shown):
     """A summary of a conversation, or of a part of it.
 
     Attributes:
@@ -33,8 +33,6 @@ class SessionSummary:
     start_timestamp: float | None = field(default=None, kw_only=True)
     end_timestamp: float | None = field(default=None, kw_only=True)
     event_count: int | None = field(default=None, kw_only=True)
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check every value; convert the times and the lists.
