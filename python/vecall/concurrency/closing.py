@@ -12,12 +12,9 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Self
 
 from vecall.concurrency.join import running_loop
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class _ClosesInBlock(ABC):
@@ -98,18 +95,10 @@ _log = logging.getLogger("vecall")
 _numbers = itertools.count()
 
 
-class Closable(Protocol):
-    """A service that owns threads."""
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the threads. Idempotent."""
-        ...
+_open: weakref.WeakValueDictionary[int, ClosesOnExit] = weakref.WeakValueDictionary()
 
 
-_open: weakref.WeakValueDictionary[int, Closable] = weakref.WeakValueDictionary()
-
-
-def close_at_exit(service: Closable) -> None:
+def close_at_exit(service: ClosesOnExit) -> None:
     """Close a service at the end of the process, unless it was freed before."""
     _open[next(_numbers)] = service
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -147,18 +148,19 @@ class WriteReviewer:
 
         With `explicit`, rejecting a memory that is not a turn is an error.
         """
-        if self._hook is None or not drafts:
+        hook = self._hook
+        if hook is None or not drafts:
             return drafts
+
+        def judge(draft: Draft) -> object:
+            memory = replace(entry_from_draft(draft), scope=scope)
+            return hook(PendingWrite(app, user, memory))
+
         self._thread.refuse_nested()
-        concurrent = is_async(self._hook)
-        work = _all_async if concurrent else _collect_verdicts
+        concurrent = is_async(hook)
+        work = partial(_all_async if concurrent else _collect_verdicts, judge, drafts)
         try:
-            verdicts = await Join(
-                self._thread.run(
-                    partial(work, self._hook, app, user, scope, drafts),
-                    concurrent=concurrent,
-                )
-            )
+            verdicts = await Join(self._thread.run(work, concurrent=concurrent))
         except ClosedError:
             raise
         except ReentrantCallError:
@@ -184,40 +186,26 @@ class WriteReviewer:
         self._thread.close()
 
 
-def _collect_verdicts(
-    hook: WriteHook, app: str, user: str, scope: str, drafts: Iterable[Draft]
-) -> Any:
+Judge = Callable[[Draft], object]
+"""Calls the hook with a draft; returns its verdict, or an awaitable of it."""
+
+
+def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     verdicts: list[object] = []
     waiting = in_slices(drafts)
     for draft in waiting:
-        verdict = hook(_write(app, user, scope, draft))
+        verdict = judge(draft)
         if isinstance(verdict, Awaitable):
-            return _all_async(hook, app, user, scope, waiting, [*verdicts, verdict])
+            return _all_async(judge, waiting, [*verdicts, verdict])
         verdicts.append(verdict)
     return verdicts
 
 
 async def _all_async(
-    hook: WriteHook,
-    app: str,
-    user: str,
-    scope: str,
-    drafts: Iterable[Draft],
-    before: Iterable[object] = (),
+    judge: Judge, drafts: Iterable[Draft], before: Iterable[object] = ()
 ) -> list[object]:
-    verdicts = [await _finished_verdict(verdict) for verdict in before]
-    for draft in drafts:
-        verdict = hook(_write(app, user, scope, draft))
-        verdicts.append(await _finished_verdict(verdict))
-    return verdicts
-
-
-def _write(app: str, user: str, scope: str, draft: Draft) -> PendingWrite:
-    return PendingWrite(app, user, replace(entry_from_draft(draft), scope=scope))
-
-
-async def _finished_verdict(verdict: object) -> object:
-    return await verdict if isinstance(verdict, Awaitable) else verdict
+    each = chain(before, map(judge, drafts))
+    return [await one if isinstance(one, Awaitable) else one for one in each]
 
 
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
