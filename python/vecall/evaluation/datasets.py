@@ -153,14 +153,14 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
     return Conversation(user, sessions, questions)
 
 
+@dataclass
 class _Lines:
     """The sessions, memories and questions of one user, read from JSON lines."""
 
-    def __init__(self) -> None:
-        self.sessions: dict[str, list[Event]] = {}
-        self.memories: list[MemoryEntry] = []
-        self.questions: list[Question] = []
-        self.ids: set[str] = set()
+    sessions: dict[str, list[Event]] = field(default_factory=dict)
+    memories: list[MemoryEntry] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
 
     def add(self, line: dict[str, Any]) -> None:
         if "question" in line:
@@ -173,14 +173,9 @@ class _Lines:
             raise ValueError
         self.ids.add(name)
         if "memory" in line:
-            self.memories.append(
-                MemoryEntry(
-                    str(line["memory"]),
-                    id=name,
-                    timestamp=line["timestamp"],
-                    kind=line.get("kind"),
-                )
-            )
+            text, time, kind = str(line["memory"]), line["timestamp"], line.get("kind")
+            memory = MemoryEntry(text, id=name, timestamp=time, kind=kind)
+            self.memories.append(memory)
             return
         event = Event(str(line["text"]), line["author"], line["timestamp"], name)
         self.sessions.setdefault(str(line["session_id"]), []).append(event)
@@ -214,25 +209,15 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     if not any(user.questions for user in users.values()):
         msg = "file: expected JSON lines of turns and of questions"
         raise InvalidArgumentError(msg)
-    for user in users.values():
-        if (
-            not all(question.evidence <= user.ids for question in user.questions)
-            or not user.ids
-        ):
+    found = []
+    for id_, user in users.items():
+        known = all(question.evidence <= user.ids for question in user.questions)
+        if not known or not user.ids:
             msg = "file: a question names a user or a turn that is not in it"
             raise InvalidArgumentError(msg)
-    return [
-        Conversation(
-            user_id,
-            [
-                Session(app_name, user_id, name, turns)
-                for name, turns in user.sessions.items()
-            ],
-            user.questions,
-            user.memories,
-        )
-        for user_id, user in users.items()
-    ]
+        sessions = [Session(app_name, id_, *each) for each in user.sessions.items()]
+        found.append(Conversation(id_, sessions, user.questions, user.memories))
+    return found
 
 
 def with_other_half(conversation: Conversation) -> Conversation:
@@ -284,41 +269,21 @@ def chosen(conversations: list[Conversation], selection: str) -> list[Conversati
 def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation]:
     """Return the conversations that come with vecall."""
     data = load_conversations()
-    users = dict.fromkeys(session["user_id"] for session in data["sessions"])
-    return [
-        Conversation(
-            user,
-            [
-                Session(
-                    app_name,
-                    user,
-                    session["id"],
-                    [
-                        Event(
-                            turn["text"],
-                            turn["author"],
-                            turn["timestamp"],
-                            _turn_id(turn),
-                        )
-                        for turn in session["events"]
-                    ],
-                )
-                for session in data["sessions"]
-                if session["user_id"] == user
-            ],
-            [
-                Question(
-                    question["question"],
-                    question["kind"],
-                    frozenset(question["evidence"]),
-                )
-                for question in data["questions"]
-                if question["user_id"] == user
-                and (question["evidence"] or unanswerable)
-            ],
-        )
-        for user in users
-    ]
+    found: dict[str, Conversation] = {}
+    for session in data["sessions"]:
+        user = session["user_id"]
+        turns = [
+            Event(turn["text"], turn["author"], turn["timestamp"], _turn_id(turn))
+            for turn in session["events"]
+        ]
+        conversation = found.setdefault(user, Conversation(user, [], []))
+        conversation.sessions.append(Session(app_name, user, session["id"], turns))
+    for asked in data["questions"]:
+        evidence = frozenset(asked["evidence"])
+        if asked["user_id"] in found and (evidence or unanswerable):
+            question = Question(asked["question"], asked["kind"], evidence)
+            found[asked["user_id"]].questions.append(question)
+    return list(found.values())
 
 
 def _turn_id(turn: dict[str, Any]) -> str:

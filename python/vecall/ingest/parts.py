@@ -21,15 +21,8 @@ Inner = Literal["thoughts", "calls", "system"]
 """What is stored only on request: parts of a turn, or messages that nobody said."""
 
 MEMORY_TOOLS = frozenset(
-    {
-        "expand_session",
-        "forget_memory",
-        "load_memory",
-        "preload_memory",
-        "recall_memory",
-        "remember",
-        "update_memory",
-    }
+    "expand_session forget_memory load_memory preload_memory recall_memory remember "
+    "update_memory".split()
 )
 """The names of tools whose calls and responses are never stored."""
 

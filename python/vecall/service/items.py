@@ -279,31 +279,29 @@ class Items:
         return await run_async(self._items.sweep(app_name, user_id))
 
 
-class ServiceKeywords(TypedDict, total=False):
+class CommonKeywords(TypedDict, total=False):
+    """Options that both of the following have."""
+
+    min_confidence: float | None
+    ttl: float | timedelta | str | None
+    read_only: bool
+    storage: StorageOptions | None
+    writes: WritePolicy | None
+    limits: Limits | None
+    consolidation: ConsolidationPlan | None
+
+
+class ServiceKeywords(CommonKeywords, total=False):
     """Options of `MemoryService` except path, embedder, top_k and search."""
 
-    min_confidence: float | None
     summarizer: SummaryProvider | None
     trigger: Trigger | str | Mapping[str, Any] | None
-    ttl: float | timedelta | str | None
-    read_only: bool
-    storage: StorageOptions | None
-    writes: WritePolicy | None
-    limits: Limits | None
-    consolidation: ConsolidationPlan | None
 
 
-class BuildKeywords(TypedDict, total=False):
+class BuildKeywords(CommonKeywords, total=False):
     """Options of `MemoryConfig.build` that the configuration lacks."""
 
-    min_confidence: float | None
-    ttl: float | timedelta | str | None
-    read_only: bool
     search: SearchOptions | None
-    storage: StorageOptions | None
-    writes: WritePolicy | None
-    limits: Limits | None
-    consolidation: ConsolidationPlan | None
 
 
 # All memories of a list, page by page, while other callers delete some.
