@@ -15,7 +15,7 @@ from vecall.hooks import WriteHook
 from vecall.ingest.parts import Inner, checked_include
 from vecall.limits import Compaction, Quota, Scopes
 from vecall.scalars import Shown, exact, make_exact
-from vecall.store import Durability, UserQuota
+from vecall.store import Durability
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import RawTurnsWarning, warn_caller
 
@@ -165,13 +165,6 @@ def checked_summarizer(value: object) -> SummaryProvider | None:
     if value is None or callable(getattr(value, "get_summaries", None)):
         return cast("SummaryProvider | None", value)
     raise ConfigError("summarizer: expected an object with get_summaries")
-
-
-def quota_of(quota: Quota) -> UserQuota | None:
-    """Return the quota of one user; None is unlimited."""
-    if quota.memories is None and quota.bytes is None:
-        return None
-    return UserQuota(quota.memories, quota.bytes, quota.eviction)
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:

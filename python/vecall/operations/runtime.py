@@ -35,12 +35,7 @@ from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ingest.parts import checked_include
 from vecall.ingest.passages import each_draft, in_passages
 from vecall.limits import Limits, Owner
-from vecall.operations.options import (
-    StorageOptions,
-    WritePolicy,
-    checked_seconds,
-    quota_of,
-)
+from vecall.operations.options import StorageOptions, WritePolicy, checked_seconds
 from vecall.ranking.options import Ranking
 from vecall.scalars import shortened
 from vecall.search.search_index import SearchIndex, Use
@@ -56,6 +51,7 @@ from vecall.store import (
     Draft,
     EmbeddingModel,
     StorageReads,
+    UserQuota,
     open_storage,
     require_same,
 )
@@ -263,7 +259,10 @@ class Runtime:
         self.read_only = read_only
         self.ttl = ttl
         self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")
-        self.quota = quota_of(writes.quota)
+        most = writes.quota
+        self.quota: UserQuota | None = None
+        if most.memories is not None or most.bytes is not None:
+            self.quota = UserQuota(most.memories, most.bytes, most.eviction)
         self.scopes = writes.scopes
         self.include = checked_include(writes.include)
         self._on_write = writes.on_write

@@ -672,13 +672,12 @@ class Writes(Searches):
 class WritesAndSearches(Writes):
     """Adds memories to one open file, and searches the file."""
 
+    def restricted(self, rights: Rights) -> RestrictedRuntime:
+        """Return the file for callers with fewer rights."""
+        return _kind_of(type(self))(self, rights)
+
 
 # An open file as callers with fewer rights see it.
-
-
-def restricted(whole: WritesAndSearches, rights: Rights) -> RestrictedRuntime:
-    """Return an open file for callers with fewer rights."""
-    return _kind_of(type(whole))(whole, rights)
 
 
 def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:

@@ -52,12 +52,7 @@ from vecall.operations.options import (
 )
 from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    WriteRequest,
-    WritesAndSearches,
-    fact_request,
-    restricted,
-)
+from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
@@ -224,7 +219,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         if rights in self._views:
             return self._views[rights]
         view = self._views[rights] = copy.copy(self)
-        memory = view._memory = restricted(self._memory, rights)
+        memory = view._memory = self._memory.restricted(rights)
         view._views = {}
         view._sessions = self._sessions.under(memory)
         view._consolidator = self._consolidator.under(memory, view._sessions)
