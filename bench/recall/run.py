@@ -33,17 +33,18 @@ from typing import Any
 
 from vecall.cli.console import Progress, table
 from vecall.embedders import Embedder, LocalEmbedder, QueryMap
-from vecall.evaluation.confidence import calibration_figures, silence_figures
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.metrics import mean
 from vecall.evaluation.runner import (
     SHARES,
     Mode,
     QuestionResult,
+    calibration_figures,
     chosen_modes,
     ingested,
     measured,
     own_questions,
+    silence_figures,
     strangers,
 )
 from vecall.ranking.calibration import Calibration

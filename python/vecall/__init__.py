@@ -277,5 +277,4 @@ if not TYPE_CHECKING:  # a checker knows the names
                 return value
         if name in _MODULES.split():
             return import_module(f"vecall.{name}")
-        msg = f"module 'vecall' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'vecall' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from vecall import system
 from vecall.errors import ConfigError, InvalidArgumentError, InvalidTypeError
-from vecall.scalars import exact, short_repr, stored_float
+from vecall.scalars import Shown, exact, stored_float
 
 _log = logging.getLogger("vecall")
 
@@ -49,13 +49,7 @@ class Clock:
 
 
 class ClockCheckpoint(NamedTuple):
-    """The state of an expiry clock, as a file stores it.
-
-    Attributes:
-        now: Seconds since 1970.
-        monotonic: The value of `Clock.monotonic` at that time.
-        boot_id: The value of `Clock.boot_id` at that time.
-    """
+    """The state of an expiry clock and of its `Clock`, as a file stores it."""
 
     now: float
     monotonic: float
@@ -91,12 +85,7 @@ class ExpiryClock:
     """
 
     def __init__(self, clock: Clock, checkpoint: ClockCheckpoint | None = None) -> None:
-        """Begin at the wall clock's time, or at a checkpoint.
-
-        Args:
-            clock: The time source.
-            checkpoint: The state that the file stores.
-        """
+        """Begin at the wall clock's time, or at a checkpoint."""
         self._clock = clock
         self._ahead = clock.wall() - clock.monotonic()
         self._is_far_known = False
@@ -124,13 +113,11 @@ class ExpiryClock:
         )
 
     def advance_to(self, checkpoint: ClockCheckpoint | None) -> float:
-        """Continue from a checkpoint, unless this clock is already ahead.
+        """Continue from a checkpoint, unless this clock is ahead; return its age.
 
         A checkpoint of the same boot gives the exact time. An older one gives a lower
-        bound. It is logged once that this clock and the wall clock differ by a day.
-
-        Returns:
-            The age of the checkpoint in seconds; infinity if it is of another boot.
+        bound, and has an infinite age. It is logged once that this clock and the wall
+        clock differ by a day.
         """
         age = math.inf
         if checkpoint is None:
@@ -155,11 +142,7 @@ class ExpiryClock:
         return age
 
     def reset(self) -> float:
-        """Continue from the wall clock's time.
-
-        Returns:
-            The seconds by which this clock was ahead; negative if it was behind.
-        """
+        """Continue from the wall clock's time; return by how much this was ahead."""
         wall = self._clock.wall()
         ahead = self.now() - wall
         self._ahead = wall - self._clock.monotonic()
@@ -174,16 +157,11 @@ _METHODS: tuple[tuple[str, tuple[type, ...]], ...] = (
 
 
 def checked_clock(clock: object) -> Clock:
-    """Return the caller's clock; for None, the machine's.
-
-    Raises:
-        ConfigError: Not a `Clock`, or one whose methods fail.
-    """
+    """Return the caller's clock; for None, the machine's."""
     if clock is None:
         return Clock()
     if not isinstance(clock, Clock):
-        msg = "clock: expected a vecall.Clock"
-        raise ConfigError(msg)
+        raise ConfigError("clock: expected a vecall.Clock")
     for name, kind in _METHODS:
         try:
             value = getattr(clock, name)()
@@ -198,7 +176,6 @@ def checked_clock(clock: object) -> Clock:
 
 # Times as vecall keeps them: float seconds since 1970, UTC.
 
-
 # What datetime can show: years 1 to 9999.
 _EARLIEST = -62_135_596_800.0
 _LATEST = 253_402_300_799.0
@@ -212,17 +189,9 @@ Time = float | int | str | datetime
 
 
 def to_seconds(value: Time, name: str) -> float:
-    """Return `value` as float seconds since 1970.
+    """Return seconds, an aware datetime or ISO 8601 with an offset as float seconds.
 
-    Args:
-        value: Seconds, a datetime with a time zone, or an ISO 8601 string with an
-            offset ("Z" is one).
-        name: The argument, for the error message.
-
-    Raises:
-        InvalidArgumentError: NaN, infinite, outside the years 1 to 9999, or without a
-            time zone.
-        InvalidTypeError: Of another type.
+    They count from 1970. `name` is the argument, for the error message.
     """
     value = exact(value)
     if isinstance(value, str):
@@ -251,14 +220,6 @@ def utc_seconds(value: object, name: str) -> float:
     It also takes dates, which mean their beginning, and texts as people and models
     write them: "2025-06-18", "2025-06", "2025", "20250618", "2025-06-18 10:00" and
     seconds of at least nine digits.
-
-    Args:
-        value: The time.
-        name: The argument, for the error message.
-
-    Raises:
-        InvalidArgumentError: Not a time, or outside the years 1 to 9999.
-        InvalidTypeError: Of another type.
     """
     value = exact(value)
     if isinstance(value, str):
@@ -283,8 +244,7 @@ def _parsed_datetime(
     try:
         return datetime.fromisoformat(given)
     except ValueError:
-        msg = f"{name}: expected an ISO 8601 {form}"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidArgumentError(f"{name}: expected an ISO 8601 {form}") from None
 
 
 def to_micros(seconds: float) -> int:
@@ -306,14 +266,6 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
     """Return a time to live in seconds: a number, a timedelta, or "30d".
 
     The units of a string are s, m, h, d and w; without one it is seconds.
-
-    Args:
-        value: The time.
-        name: The argument, for the error message.
-
-    Raises:
-        InvalidArgumentError: Not positive and finite, or another spelling.
-        InvalidTypeError: Of another type.
     """
     rule = f'{name}: expected positive seconds, a timedelta, or a string such as "30d"'
     value = exact(value)
@@ -336,8 +288,8 @@ def ttl_seconds(value: object, name: str = "ttl") -> float:
     return min(seconds, _LONGEST_TTL)
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+@dataclass(frozen=True, slots=True, repr=False)
+class Period(Shown):
     """A period that a query names, such as "yesterday": start <= time < end.
 
     Attributes:
@@ -347,5 +299,3 @@ class Period:
 
     start: float | None = None
     end: float | None = None
-
-    __repr__ = short_repr

@@ -33,21 +33,13 @@ def camel_case(name: str) -> str:
 
 
 def get_list(source: object, name: str, argument: str) -> list[Any]:
-    """Return a list-like attribute; None counts as empty.
-
-    Raises:
-        InvalidTypeError: It is not a sequence.
-    """
+    """Return a list-like attribute; None counts as empty."""
     found = get_field(source, name)
     return [] if found is None else as_list(found, argument)
 
 
 def as_list(value: object, argument: str) -> list[Any]:
-    """Return a sequence as a list.
-
-    Raises:
-        InvalidTypeError: A string, a mapping, or nothing that can be counted through.
-    """
+    """Return a sequence as a list."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         msg = f"{argument}: expected a sequence; write one value as [value]"
         raise InvalidTypeError(msg)
@@ -55,11 +47,7 @@ def as_list(value: object, argument: str) -> list[Any]:
 
 
 def one_or_more(value: object, argument: str) -> list[Any]:
-    """Return a sequence as a list; one text or one object with a content in a list.
-
-    Raises:
-        InvalidTypeError: Neither.
-    """
+    """Return a sequence as a list; one text or one object with a content in a list."""
     if isinstance(value, list):
         return list(value)
     if isinstance(value, str | Mapping) or hasattr(value, "content"):
@@ -73,14 +61,10 @@ def text_parts(
     """Return the texts of a content: a string, parts, or an object with parts.
 
     A part is a string, or has a "text". Thoughts, calls, responses, code and files are
-    not what was said and stay out. So does what was recalled: blocks that `render`
-    made, and parts marked `{"vecall": "recalled"}` in themselves or in their
-    `part_metadata`. Flags count only if they are really True, so that objects which
-    invent attributes (as test doubles do) do no harm.
-
-    Args:
-        content: The content.
-        inner: Gives a text to some of the parts that stay out otherwise.
+    not what was said and stay out, unless `inner` gives them a text. So does what was
+    recalled: blocks that `render` made, and parts marked `{"vecall": "recalled"}` in
+    themselves or in their `part_metadata`. Flags count only if they are really True, so
+    that objects which invent attributes (as test doubles do) do no harm.
     """
     found = []
     own: str | None

@@ -8,12 +8,12 @@ from typing import Literal
 
 from vecall.errors import InvalidArgumentError
 from vecall.filters.rights import check_tier
-from vecall.scalars import make_exact, short_repr
+from vecall.scalars import Shown, make_exact
 from vecall.types import MemoryEntry
 
 
-@dataclass(frozen=True, slots=True)
-class PendingWrite:
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingWrite(Shown):
     """A memory that is about to be written.
 
     Attributes:
@@ -26,11 +26,9 @@ class PendingWrite:
     user_id: str
     memory: MemoryEntry
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Shown):
     """The result of a review.
 
     Attributes:
@@ -45,8 +43,6 @@ class Verdict:
     outcome: Literal["allow", "redact", "quarantine", "reject"]
     text: str | None = None
     trust: str | None = None
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Check that "redact", and no other outcome, has a text."""

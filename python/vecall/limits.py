@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """The eviction policy of a quota."""
@@ -29,12 +29,7 @@ MOST_OFFSET = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The bounds of a number, both inclusive.
-
-    Attributes:
-        low: The lower one.
-        high: The upper one; a name is that of a field of the service's `Limits`.
-    """
+    """The bounds of a number, inclusive; a name is that of a field of `Limits`."""
 
     low: float
     high: float | str
@@ -56,8 +51,8 @@ Offset = Annotated[int, Within(0, MOST_OFFSET)]
 _DEEPEST = 200  # Python's own limit is 1,000 calls, those of the caller included
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Limits(Shown):
     """Maximum sizes of the parts of a request.
 
     Attributes:
@@ -88,20 +83,17 @@ class Limits:
     max_item_outline_bytes: int = 1_048_576
     max_item_name_bytes: int = 4_096
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check that every limit is a number of at least 1."""
         make_exact(self)
         for field in fields(self):
             _check_count(getattr(self, field.name), f"limits.{field.name}")
         if self.max_metadata_depth > _DEEPEST:
-            msg = f"limits.max_metadata_depth: must be at most {_DEEPEST}"
-            raise ConfigError(msg)
+            raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Quota(Shown):
     """How much each user may store. Buffered turns count, too.
 
     Attributes:
@@ -121,8 +113,6 @@ class Quota:
     bytes: int | None = None
     eviction: Eviction = "reject"
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check both numbers and the eviction."""
         make_exact(self)
@@ -137,8 +127,7 @@ class Quota:
 
 def _check_count(value: object, name: str) -> None:
     if type(value) is not int or value < 1:
-        msg = f"{name}: must be an integer of at least 1"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: must be an integer of at least 1")
 
 
 # Scopes: memories shared between the apps of a user, or the users of an app.
@@ -151,7 +140,6 @@ def _check_count(value: object, name: str) -> None:
 #
 # Both are off by default. Reading and writing are enabled separately. The two names of
 # these partitions in the file are reserved: no app and no user may have them.
-
 
 Scope = Literal["user", "shared", "app"]
 """The user's own memories, those of the user for all apps, or those of the app."""
@@ -168,8 +156,8 @@ class Owner(TypedDict):
     user_id: str
 
 
-@dataclass(frozen=True)
-class Scopes:
+@dataclass(frozen=True, repr=False)
+class Scopes(Shown):
     """Which scopes besides a user's own memories may be read and written.
 
     Attributes:
@@ -179,8 +167,6 @@ class Scopes:
 
     read: frozenset[Scope] = frozenset()
     write: frozenset[Scope] = frozenset()
-
-    __repr__ = short_repr
 
     def __init__(
         self, *, read: Iterable[Scope] = (), write: Iterable[Scope] = ()
@@ -198,13 +184,11 @@ class Scopes:
                 named = None
             places = {"shared", "app"}
             if isinstance(given, str) or named is None or not named <= places:
-                msg = f'scopes.{name}: expected some of "shared" and "app"'
-                raise ConfigError(msg)
+                raise ConfigError(f'scopes.{name}: expected some of "shared" and "app"')
             object.__setattr__(self, name, named)
 
 
 # The options of `trigger=`: what makes memories of an observed session.
-
 
 _LONGEST_MS = 100 * 365 * 86_400_000
 
@@ -262,11 +246,7 @@ _BY_NAME = {
 
 
 def checked_trigger(given: object) -> Trigger | None:
-    """Return a trigger from itself, its name, or a mapping with "type".
-
-    Raises:
-        ConfigError: Another value.
-    """
+    """Return a trigger from itself, its name, or a mapping with "type"."""
     if given is None or isinstance(given, Trigger):
         return given
     options: Mapping[str, object] = {}
@@ -287,8 +267,7 @@ def checked_trigger(given: object) -> Trigger | None:
 
 def _check_trigger(value: object, name: str, limit: int) -> None:
     if type(value) is not int or not 1 <= value <= limit:
-        msg = f"trigger: {name} must be an integer from 1 to {limit}"
-        raise ConfigError(msg)
+        raise ConfigError(f"trigger: {name} must be an integer from 1 to {limit}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,5 +330,4 @@ class HttpLimits:
             fits = type(value) is int or (not whole and type(value) is float)
             if not fits or not 0 < value < math.inf:
                 kind = "integer of at least 1" if whole else "number above 0"
-                msg = f"limits.{field.name}: must be a finite {kind}"
-                raise ConfigError(msg)
+                raise ConfigError(f"limits.{field.name}: must be a finite {kind}")

@@ -14,12 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from vecall.types import SearchMemoryResponse
 
-_OPTIONAL = (
-    "add_events_to_memory",
-    "add_memory",
-    "get_memory",
-    "delete_memory",
-)
+_OPTIONAL = ("add_events_to_memory", "add_memory", "get_memory", "delete_memory")
 
 
 @runtime_checkable

@@ -70,11 +70,7 @@ def exact_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def stored_float(text: str) -> float:
-    """Return a number of the file, which was once written as NumPy spells it.
-
-    Raises:
-        ValueError: Not a number.
-    """
+    """Return a number of the file, which was once written as NumPy spells it."""
     return float(text.removeprefix("np.float64(").removesuffix(")"))
 
 
@@ -87,11 +83,7 @@ def make_exact(options: Any) -> None:
 
 
 def json_default(value: object) -> object:
-    """Return what JSON has for a value that `json` does not know.
-
-    Raises:
-        TypeError: JSON has nothing for it.
-    """
+    """Return what JSON has for a value that `json` does not know."""
     plain = exact(value)
     if plain is value and isinstance(value, Mapping):
         return dict(value)
@@ -121,7 +113,7 @@ def odd_value(value: object) -> str:
             ahead.extend((each, place) for each in inner)
         elif isinstance(plain, float) and not math.isfinite(plain):
             return f"found NaN or Inf{place}"
-        elif isinstance(plain, str) and not _is_utf8(plain):
+        elif isinstance(plain, str) and not is_utf8(plain):
             return f"found a lone surrogate{place}"
         elif type(plain) not in _EXACT:
             return f"found a value of type {type(inner).__name__}{place}"
@@ -133,7 +125,8 @@ def is_field_name(name: object) -> bool:
     return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text, which has no lone surrogate then."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -188,6 +181,13 @@ def short_repr(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
+class Shown:
+    """The base of dataclasses without a `repr` of their own: theirs is short."""
+
+    __slots__ = ()
+    __repr__ = short_repr
+
+
 def _is_equal(value: Any, usual: Any) -> bool:
     return type(value) is type(usual) and bool(value == usual)
 
@@ -210,8 +210,5 @@ def usable(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return for each vector whether it has a direction: finite, and not zero.
 
     Every door asks it before a vector is stored: the engine refuses other vectors.
-
-    Args:
-        matrix: Vectors (n, dim).
     """
     return np.asarray(np.isfinite(matrix).all(axis=1) & matrix.any(axis=1))

@@ -37,12 +37,9 @@ _Result = TypeVar("_Result")
 def open_to_read(
     path: str | Path, *, follow: bool = True, folder: int | None = None
 ) -> int:
-    """Open a file to read and return its descriptor; a FIFO does not block.
+    """Open a file, relative to a folder, to read; return its descriptor.
 
-    Args:
-        path: The file.
-        follow: Whether to follow a symbolic link instead of refusing it.
-        folder: The descriptor of the folder that `path` is relative to.
+    A FIFO does not block. Without `follow` a symbolic link is refused.
     """
     return _open(path, os.O_RDONLY, follow, folder)
 
@@ -50,12 +47,8 @@ def open_to_read(
 def open_private(path: str | Path, flags: int, *, folder: int | None = None) -> int:
     """Open a file to write, and make it for its owner alone if it does not exist.
 
-    A symbolic link is refused; a FIFO does not block.
-
-    Args:
-        path: The file.
-        flags: Flags of `os.open` that every system has; O_CREAT is added.
-        folder: As in `open_to_read`.
+    A symbolic link is refused; a FIFO does not block. `flags` are those of `os.open`
+    that every system has; O_CREAT is added.
     """
     return _open(path, flags | os.O_CREAT, False, folder)
 
@@ -72,14 +65,9 @@ def _open(path: str | Path, flags: int, follow: bool, folder: int | None) -> int
 
 
 def replace(source: str | Path, target: str | Path, **folders: int) -> None:
-    """Rename a file atomically over another.
+    """Rename a file atomically over another, with the folders of `os.replace`.
 
     Windows refuses it while the other is open, so it is tried there for two seconds.
-
-    Args:
-        source: The file.
-        target: Its new name.
-        **folders: `src_dir_fd` and `dst_dir_fd` of `os.replace`.
     """
     if sys.platform == "win32":
         _retry_denied(11, os.replace, source, target)
@@ -123,12 +111,7 @@ def sync_folder(folder: str | Path) -> None:
 
 
 class OpenFolder:
-    """A folder whose files are named relative to its descriptor.
-
-    Args:
-        path: The folder.
-        follow: Whether to follow a symbolic link instead of refusing it.
-    """
+    """A folder whose files are named relative to its descriptor."""
 
     def __init__(self, path: str | Path, *, follow: bool = False) -> None:
         """Open it."""
@@ -281,7 +264,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 # Disks.
 
-
 _MOUNTS = Path("/proc/self/mountinfo")
 _DRIVES = {2: "removable disk", 3: "disk", 4: "network drive", 5: "CD", 6: "RAM disk"}
 
@@ -329,7 +311,6 @@ def _filesystem_of_mac(folder: Path) -> str | None:
 
 
 # Time.
-
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -422,7 +403,6 @@ def trim_heap() -> None:
 
 # The user's folders, shells and terminals.
 
-
 DATA_FOLDER = "~/AppData/Local" if sys.platform == "win32" else "~/.local/share"
 """What `data_folder` returns unless a variable names another."""
 
@@ -466,14 +446,9 @@ def shell_words(words: Sequence[str]) -> str:
 
 
 def silent_command(command: str, variable: str) -> str:
-    """Return a command of a shell that prints no error and always succeeds.
+    """Return a quoted command of a shell that prints no error and always succeeds.
 
-    Args:
-        command: The command, quoted.
-        variable: NAME=VALUE of an environment variable.
-
-    Returns:
-        On Windows `command` itself, since its shells have no common syntax for that.
+    On Windows it is unchanged, since its shells have no common syntax for that.
     """
     if sys.platform == "win32":
         return command

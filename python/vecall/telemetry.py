@@ -15,6 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -32,54 +33,31 @@ _log = logging.getLogger("vecall")
 
 OK = "ok"
 
+_COUNTED: Mapping[str | None, str] = {
+    "written": (
+        "add_session add_events add_entries import observe_session end_session "
+        "items_write restore"
+    ),
+    "returned": (
+        "search get get_many expand_session items_get items_find items_namespaces "
+        "items_count history list"
+    ),
+    None: (
+        "explain update count list_sessions figures archive propose_forget "
+        "consolidate conflicts backup warm stats list_apps list_users"
+    ),
+    "marked": "mark_used touch",
+    "deleted": (
+        "delete delete_many delete_session delete_where delete_user delete_app "
+        "run_due items_delete items_sweep confirm_forget"
+    ),
+    "exported": "export",
+    "embedded": "reembed",
+    "freed": "purge",
+}
+
 OPERATIONS: Mapping[str, str | None] = {
-    "add_session": "written",
-    "add_events": "written",
-    "add_entries": "written",
-    "search": "returned",
-    "explain": None,
-    "get": "returned",
-    "get_many": "returned",
-    "expand_session": "returned",
-    "mark_used": "marked",
-    "touch": "marked",
-    "delete": "deleted",
-    "delete_many": "deleted",
-    "delete_session": "deleted",
-    "delete_where": "deleted",
-    "delete_user": "deleted",
-    "delete_app": "deleted",
-    "export": "exported",
-    "import": "written",
-    "observe_session": "written",
-    "end_session": "written",
-    "run_due": "deleted",
-    "items_write": "written",
-    "items_get": "returned",
-    "items_find": "returned",
-    "items_namespaces": "returned",
-    "items_count": "returned",
-    "items_delete": "deleted",
-    "items_sweep": "deleted",
-    "update": None,
-    "history": "returned",
-    "list": "returned",
-    "count": None,
-    "list_sessions": None,
-    "figures": None,
-    "archive": None,
-    "restore": "written",
-    "propose_forget": None,
-    "confirm_forget": "deleted",
-    "consolidate": None,
-    "conflicts": None,
-    "reembed": "embedded",
-    "purge": "freed",
-    "backup": None,
-    "warm": None,
-    "stats": None,
-    "list_apps": None,
-    "list_users": None,
+    name: counted for counted, names in _COUNTED.items() for name in names.split()
 }
 """Every operation, and what is counted of its result."""
 
@@ -159,18 +137,14 @@ class _Instruments:
             span.end()
 
 
+@dataclass(slots=True)
 class _Watch:
     """One operation under observation."""
 
-    __slots__ = ("instruments", "operation", "span", "start")
-
-    def __init__(
-        self, operation: str, start: float, instruments: _Instruments | None
-    ) -> None:
-        self.operation = operation
-        self.start = start
-        self.instruments = instruments
-        self.span: Span | None = None
+    operation: str
+    start: float
+    instruments: _Instruments | None
+    span: Span | None = None
 
 
 class Telemetry:
@@ -225,13 +199,7 @@ class Telemetry:
         next(self._errors)
 
     def finish(self, watch: _Watch, outcome: str, number: int | None = None) -> None:
-        """Tell what became of an operation.
-
-        Args:
-            watch: What `begin` returned.
-            outcome: "ok", or the name of the error's class.
-            number: What is counted of its result.
-        """
+        """Tell how an operation ended: "ok", or an error's class; and what to count."""
         kind = OPERATIONS[watch.operation]
         seconds = perf_counter() - watch.start
         ended = {"operation": watch.operation, "outcome": outcome}
@@ -288,12 +256,9 @@ def observed(
 ]:
     """Watch a coroutine method of an object that has a `telemetry`.
 
-    Every public operation is such a method. Scalars among its arguments arrive in it
-    as exactly str, int, float or bool.
-
-    Args:
-        operation: One of `OPERATIONS`.
-        count: What to count of the result, as `OPERATIONS` says.
+    Every public operation is such a method. Scalars among its arguments arrive in it as
+    exactly str, int, float or bool. `count` takes what `OPERATIONS` names from a
+    result.
     """
     if operation not in OPERATIONS:
         raise KeyError(operation)
@@ -331,7 +296,6 @@ def observed(
 
 # Warnings that point at the line of a program that called vecall.
 
-
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -347,12 +311,7 @@ warnings.simplefilter("ignore", RawTurnsWarning, append=True)  # the program's g
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost call that is not of this package.
-
-    Args:
-        message: The text.
-        category: The class of the warning.
-    """
+    """Warn at the innermost call that is not of this package."""
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__")):

@@ -302,7 +302,7 @@ def escape_json(dumped: str) -> str:
     A parser restores the original strings.
     """
     for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
-        dumped = pattern.sub(_as_escape, dumped)
+        dumped = pattern.sub(lambda found: _utf16_escapes(found[0]), dumped)
     return dumped
 
 
@@ -317,25 +317,14 @@ def without_surrogates(text: str) -> str:
 
 
 def indented(text: str, masked: str = "") -> str:
-    """Return a memory's text with every line but the first indented by two spaces.
-
-    Args:
-        text: The stored text.
-        masked: A secret of the block; stars replace it in the text.
-    """
+    """Return a memory's text, every line but the first indented; hide the secret."""
     shown = hide(escape(strip_invisible(text)).strip(), masked)
     shown = _MANY_LINES.sub("\n\n", shown)
     return _CONTINUED.sub("\n  ", shown) or "(no text)"
 
 
 def label(value: str, masked: str = "", limit: int = 80) -> str:
-    """Return a name or another short value on one line, also safe inside quotes.
-
-    Args:
-        value: The stored value.
-        masked: As in `indented`.
-        limit: Maximum number of characters; the rest is cut.
-    """
+    """Return a name on one line, cut to `limit` characters, safe inside quotes."""
     shown = _SPACES.sub(" ", strip_invisible(value)).strip()
     if len(shown) > limit:
         shown = shown[:limit] + "\N{HORIZONTAL ELLIPSIS}"
@@ -356,10 +345,6 @@ def hide(text: str, masked: str) -> str:
 
 def _bracket_entity(found: re.Match[str]) -> str:
     return "&#91;" if found.group() in "[\uff3b" else "&#93;"
-
-
-def _as_escape(found: re.Match[str]) -> str:
-    return _utf16_escapes(found.group())
 
 
 @lru_cache(maxsize=4_096)  # a hostile text repeats few distinct characters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vecall.clock import Period, Time, to_seconds
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.scalars import exact, short_repr, shortened, shown
+from vecall.scalars import Shown, exact, shortened, shown
 
 Content = str | Mapping[str, Any]
 """A text, or a mapping with "parts": [{"text": …}], as in chat APIs."""
@@ -134,8 +134,7 @@ class MemoryEntry:
         """Convert the time; check the content and the importance."""
         content: object = self.content
         if not (isinstance(content, (str, Mapping)) or hasattr(content, "parts")):
-            msg = "content: expected a text, or a content with parts"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("content: expected a text, or a content with parts")
         if self.timestamp is not None and type(self.timestamp) is not float:
             seconds = to_seconds(self.timestamp, "timestamp")
             object.__setattr__(self, "timestamp", seconds)
@@ -166,8 +165,8 @@ class MemoryEntry:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+@dataclass(frozen=True, slots=True, repr=False)
+class Event(Shown):
     """One turn of a session.
 
     Attributes:
@@ -184,11 +183,9 @@ class Event:
     id: str | None = None
     custom_metadata: dict[str, Any] = field(default_factory=dict)
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Session:
+@dataclass(frozen=True, slots=True, repr=False)
+class Session(Shown):
     """A conversation of one user with one app.
 
     Attributes:
@@ -203,11 +200,9 @@ class Session:
     id: str
     events: Sequence[Event] = ()
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Filter(Shown):
     """Which memories a search may return.
 
     Attributes:
@@ -265,8 +260,6 @@ class Filter:
     session_prefix: Names | None = None
     kind_prefix: Names | None = None
 
-    __repr__ = short_repr
-
 
 FilterLike = Filter | Mapping[str, Any]
 """A filter, or a mapping with the same fields."""
@@ -279,8 +272,8 @@ def several(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchMemoryResponse:
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchMemoryResponse(Shown):
     """The result of a search: at most top_k memories, best first.
 
     Attributes:
@@ -293,8 +286,6 @@ class SearchMemoryResponse:
     memories: list[MemoryEntry] = field(default_factory=list)
     period: Period | None = None
     asked: Callable[[], float] | None = field(default=None, repr=False, compare=False)
-
-    __repr__ = short_repr
 
     @property
     def relevance(self) -> float | None:
@@ -342,27 +333,20 @@ def without_unset(**arguments: object) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
-def check_share(value: object, name: str) -> float:
-    """Return `value` if it is a number in [0, 1].
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: NaN or outside [0, 1].
-    """
+def check_share(value: object, name: str, least: int = 0) -> float:
+    """Return `value` if it is a number in [`least`, 1]."""
     if type(value) is float and 0.0 < value <= 1.0:
         return value  # fast path: every memory of a search
     value = exact(value)
     if not isinstance(value, float | int) or isinstance(value, bool):
-        msg = f"{name}: expected a number"
-        raise InvalidTypeError(msg)
-    if not 0.0 <= value <= 1.0:
-        msg = f"{name}: must be within [0, 1]"
-        raise InvalidArgumentError(msg)
+        raise InvalidTypeError(f"{name}: expected a number")
+    if not least <= value <= 1:
+        raise InvalidArgumentError(f"{name}: must be within [{least}, 1]")
     return float(value) + 0.0  # SQLite stores -0.0 as 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+@dataclass(frozen=True, slots=True, repr=False)
+class Revision(Shown):
     """A former or the current version of a memory.
 
     Attributes:
@@ -388,8 +372,6 @@ class Revision:
     uses: int | None = None
     expires_at: float | None = None
 
-    __repr__ = short_repr
-
 
 Outcome = Literal[
     "found",
@@ -405,8 +387,8 @@ Outcome = Literal[
 """What a search does with one memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """Why a search returns a memory, or does not.
 
     Attributes:
@@ -442,11 +424,9 @@ class Explanation:
     why: str | None = None
     by: str | None = None
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class ForgetProposal:
+@dataclass(frozen=True, slots=True, repr=False)
+class ForgetProposal(Shown):
     """A proposal of memories to forget, for a review by the user.
 
     Attributes:
@@ -459,11 +439,9 @@ class ForgetProposal:
     memories: list[MemoryEntry]
     expires_at: float
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class SimilarMemory:
+@dataclass(frozen=True, slots=True, repr=False)
+class SimilarMemory(Shown):
     """A stored memory that a new one may replace.
 
     Attributes:
@@ -477,11 +455,9 @@ class SimilarMemory:
     score: float
     says: Literal["same", "update"]
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
+@dataclass(frozen=True, slots=True, repr=False)
+class Conflict(Shown):
     """Two stored memories that may contradict or update each other.
 
     Attributes:
@@ -496,11 +472,9 @@ class Conflict:
     score: float
     says: Literal["same", "update"]
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class DuplicateGroup:
+@dataclass(frozen=True, slots=True, repr=False)
+class DuplicateGroup(Shown):
     """Duplicate memories.
 
     Attributes:
@@ -514,11 +488,9 @@ class DuplicateGroup:
     merged: tuple[str, ...]
     similarity: float | None = None
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Consolidation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Consolidation(Shown):
     """The result of a consolidation; for a dry run, what it would do.
 
     Attributes:
@@ -541,8 +513,6 @@ class Consolidation:
     dry_run: bool = field(default=False, compare=False)
     conflicts: tuple[Conflict, ...] = field(default=(), compare=False)
 
-    __repr__ = short_repr
-
 
 LeftOutReason = Literal[
     "partial",
@@ -559,8 +529,8 @@ LeftOutReason = Literal[
 """Why an item of a call is not stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+@dataclass(frozen=True, slots=True, repr=False)
+class LeftOut(Shown):
     """An item of a call that was not stored.
 
     Attributes:
@@ -579,8 +549,6 @@ class LeftOut:
     index: int
     reason: LeftOutReason
     detail: str | None = None
-
-    __repr__ = short_repr
 
 
 class AddedIds(list["str | None"]):
@@ -611,8 +579,7 @@ class AddedIds(list["str | None"]):
         id_ = self[0]
         if id_ is None:
             reason = self.left_out[0].reason if self.left_out else "unknown"
-            msg = f"id: the item was not stored; the reason is {reason}"
-            raise NotFoundError(msg)
+            raise NotFoundError(f"id: the item was not stored; the reason is {reason}")
         return id_
 
     @property
@@ -675,13 +642,12 @@ class Imported(int):
 
 # The public values of items: JSON documents under a namespace and a key.
 
-
 Namespace = Sequence[str]
 """The labels of a namespace, from the outermost to the innermost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+@dataclass(frozen=True, slots=True, repr=False)
+class Put(Shown):
     """Writes one item: replaces the item of this namespace and key, if there is one.
 
     Attributes:
@@ -705,11 +671,9 @@ class Put:
     ttl: float | timedelta | str | None = None
     if_version: int | None = None
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Drop:
+@dataclass(frozen=True, slots=True, repr=False)
+class Drop(Shown):
     """Deletes one item. If there is none, it does nothing.
 
     Attributes:
@@ -722,11 +686,9 @@ class Drop:
     key: str
     if_version: int | None = None
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class Item:
+@dataclass(frozen=True, slots=True, repr=False)
+class Item(Shown):
     """A stored item.
 
     Attributes:
@@ -753,14 +715,12 @@ class Item:
     expires_in: float | None = None
     score: float | None = None
 
-    __repr__ = short_repr
-
 
 # Counts and times of the apps and the users that have memories.
 
 
-@dataclass(frozen=True, slots=True)
-class AppSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class AppSummary(Shown):
     """An app that has memories.
 
     Attributes:
@@ -783,11 +743,9 @@ class AppSummary:
     created_at: float = 0.0
     updated_at: float = 0.0
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class UserSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class UserSummary(Shown):
     """A user who has memories.
 
     Attributes:
@@ -809,11 +767,9 @@ class UserSummary:
     sessions: int = 0
     items: int = 0
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True)
-class MemoryFigures:
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryFigures(Shown):
     """How many memories a user has, by day and by kind.
 
     Attributes:
@@ -823,11 +779,10 @@ class MemoryFigures:
 
     days: dict[int, int]
     kinds: dict[str, int]
-    __repr__ = short_repr
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
+@dataclass(frozen=True, slots=True, repr=False)
+class ListedSession(Shown):
     """A session that has memories.
 
     Attributes:
@@ -843,5 +798,3 @@ class ListedSession:
     text_bytes: int
     first_at: float
     last_at: float
-
-    __repr__ = short_repr

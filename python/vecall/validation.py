@@ -33,7 +33,7 @@ from vecall.limits import (
     Scopes,
 )
 from vecall.scalars import exact
-from vecall.types import Filter, Names, several
+from vecall.types import Filter, Names, check_share, several
 
 LABEL_FIELDS = (
     *("author", "kind", "not_kind", "trust", "source", "not_session_id"),
@@ -54,21 +54,13 @@ _DATABASES = ("postgresql://", "postgres://")
 
 
 def check_name(value: object, name: str, limits: Limits) -> str:
-    """Return `value` if it may name an app, a user, a session, an event or a memory.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: Empty, or with a NUL or a lone surrogate.
-        LimitExceededError: Longer than `max_name_bytes`.
-    """
+    """Return `value` if it may name an app, a user, a session, an event or a memory."""
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            msg = f"{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a string")
     if not value or "\0" in value:
-        msg = f"{name}: must be a non-empty string without NUL"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be a non-empty string without NUL")
     try:
         size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
@@ -92,16 +84,7 @@ def is_name(value: str, limits: Limits) -> bool:
 def checked_owner(
     app_name: object, user_id: object, limits: Limits | None = None
 ) -> Owner:
-    """Return the checked names of an app and a user.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        limits: The service's; None is the default.
-
-    Raises:
-        InvalidArgumentError: An invalid or a reserved name.
-    """
+    """Return the checked names of an app and a user."""
     most = Limits() if limits is None else limits
     app = check_name(app_name, "app_name", most)
     user = check_name(user_id, "user_id", most)
@@ -112,22 +95,15 @@ def checked_owner(
 def partition_key(
     scopes: Scopes, scope: object, app: str, user: str, *, write: bool
 ) -> tuple[str, str]:
-    """Return the names of the partition behind a scope.
-
-    Raises:
-        InvalidArgumentError: An unknown scope, or a reserved name.
-        ScopeError: The scope is not enabled.
-    """
+    """Return the names of the partition behind a scope."""
     if app in RESERVED or user in RESERVED:
-        msg = "app_name, user_id: this name is reserved"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("app_name, user_id: this name is reserved")
     if type(scope) is not str:
         scope = exact(scope)
     if type(scope) is str and scope == "user":
         return app, user
     if type(scope) is not str or scope not in get_args(Scope):
-        msg = 'scope: must be "user", "shared" or "app"'
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError('scope: must be "user", "shared" or "app"')
     allowed = scopes.write if write else scopes.read
     if scope not in allowed:
         way = "write" if write else "read"
@@ -137,27 +113,18 @@ def partition_key(
 
 
 def check_query(value: object) -> str:
-    """Return `value` if it is a string, of any content.
-
-    Raises:
-        InvalidTypeError: Not a string.
-    """
+    """Return `value` if it is a string, of any content."""
     if type(value) is not str:
         value = exact(value)
         if type(value) is not str:
-            msg = "query: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("query: expected a string")
     return value
 
 
 def checked_page(
     prefix: object, after: object, limit: object, limits: Limits
 ) -> tuple[str, str, int]:
-    """Return the arguments of a page of names: "" is every name, or the beginning.
-
-    Raises:
-        InvalidArgumentError: A name or the limit is invalid.
-    """
+    """Return the arguments of a page of names: "" is every name, or the beginning."""
     count = check_top_k(limit, limits, "limit", DEFAULT_PAGE)
     begin = "" if after is None else check_name(after, "after", limits)
     if type(prefix) is str and not prefix:
@@ -168,97 +135,52 @@ def checked_page(
 def check_top_k(
     value: object, limits: Limits, name: str = "top_k", default: int | None = None
 ) -> int:
-    """Return `value` if it is a number of results.
-
-    Args:
-        value: The number.
-        limits: The service's.
-        name: The argument, for the error message.
-        default: What None means, or `max_top_k` if that is less.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Below 1.
-        LimitExceededError: Above `max_top_k`.
-    """
+    """Return a number of results; None is `default`, or `max_top_k` if that is less."""
     if value is None and default is not None:
         return min(default, limits.max_top_k)
     return _check_count(value, limits, name, least=1)
 
 
 def check_turns(value: object, name: str, limits: Limits) -> int:
-    """Return `value` if it is a number of turns, at least 0.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Below 0.
-        LimitExceededError: Above `max_top_k`.
-    """
+    """Return `value` if it is a number of turns, at least 0."""
     return _check_count(value, limits, name, least=0)
 
 
 def _check_count(value: object, limits: Limits, name: str, least: int) -> int:
     count = exact(value)
     if type(count) is not int:
-        msg = f"{name}: expected an integer"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected an integer")
     if count < least:
-        msg = f"{name}: must be at least {least}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be at least {least}")
     if count > limits.max_top_k:
-        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_top_k = {limits.max_top_k}")
     return count
 
 
 def check_min_similarity(value: object) -> float:
-    """Return `value` if it is a minimum cosine, in [-1, 1].
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: NaN or outside [-1, 1].
-    """
-    value = exact(value)
-    if not isinstance(value, float | int) or isinstance(value, bool):
-        msg = "min_similarity: expected a number"
-        raise InvalidTypeError(msg)
-    if not -1.0 <= value <= 1.0:
-        msg = "min_similarity: must be within [-1, 1]"
-        raise InvalidArgumentError(msg)
-    return float(value)
+    """Return `value` if it is a minimum cosine, in [-1, 1]."""
+    return check_share(value, "min_similarity", -1)
 
 
 def checked_bool(value: object, name: str) -> bool:
-    """Return a bool.
-
-    Raises:
-        InvalidTypeError: Another type.
-    """
+    """Return a bool."""
     if value is True or value is False:
         return value
     value = exact(value)
     if not isinstance(value, bool):
-        msg = f"{name}: expected True or False"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected True or False")
     return value
 
 
 def check_offset(offset: object) -> int:
-    """Return the number of results that a search leaves out.
-
-    Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Not within 0 to 10,000.
-    """
+    """Return the number of results that a search leaves out."""
     if type(offset) is int and offset == 0:
         return 0
     offset = exact(offset)
-    if not isinstance(offset, int) or isinstance(offset, bool):
-        msg = "offset: expected an integer"
-        raise InvalidTypeError(msg)
+    if type(offset) is not int:
+        raise InvalidTypeError("offset: expected an integer")
     if not 0 <= offset <= MOST_OFFSET:
-        msg = f"offset: must be from 0 to {MOST_OFFSET}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"offset: must be from 0 to {MOST_OFFSET}")
     return offset
 
 
@@ -266,17 +188,7 @@ _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
 
 
 def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
-    """Return a time zone as a tzinfo; None for None.
-
-    Args:
-        value: An IANA name such as "Europe/Berlin", an offset such as "+02:00", "Z", a
-            tzinfo, or None.
-        name: The argument, for the error message.
-
-    Raises:
-        InvalidArgumentError: Another text, or a tzinfo that knows no offset.
-        InvalidTypeError: Of another type.
-    """
+    """Return a time zone as a tzinfo; None for None."""
     rule = (
         f'{name}: expected an IANA name such as "Europe/Berlin", which needs the '
         'system\'s zone data or the package tzdata, an offset such as "+02:00", or a '
@@ -307,17 +219,12 @@ def check_time_zone(value: object, name: str = "time_zone") -> tzinfo | None:
 
 
 def check_path(path: object) -> Path | None:
-    """Return the path of a file as a `Path`; None for a database in memory.
-
-    Raises:
-        ConfigError: Not a file name, or in the home folder of an unknown user.
-    """
+    """Return the path of a file as a `Path`; None for a database in memory."""
     path = exact(path)
     if path is None or str(path) == ":memory:":
         return None
     if not isinstance(path, str | Path) or not _is_file_name(str(path)):
-        msg = "path: expected the name of a file, or ':memory:'"
-        raise ConfigError(msg)
+        raise ConfigError("path: expected the name of a file, or ':memory:'")
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -333,14 +240,7 @@ def _is_file_name(name: str) -> bool:
 
 
 def check_storage_path(path: object) -> Path | str | None:
-    """Return where memories are stored: a file, a database, or None for memory only.
-
-    Returns:
-        The URL of a database as it is.
-
-    Raises:
-        ConfigError: As `check_path`.
-    """
+    """Return where memories are: a file, the URL of a database, or None for memory."""
     path = exact(path)
     return path if is_database_url(path) else check_path(path)
 
@@ -355,20 +255,8 @@ def check_filter(
 ) -> Filter:
     """Return a checked and normalised filter.
 
-    Args:
-        filter_: The filter, or a mapping with the same fields.
-        limits: The maximum sizes of its values.
-        by_metadata: Whether the caller can filter by metadata.
-
-    Returns:
-        A new filter. A field of names is a string for one name, and a tuple for
-        several. `min_trust` is replaced by the tiers that reach it.
-
-    Raises:
-        InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
-        InvalidArgumentError: An unknown field; an invalid name, time or number;
-            unsupported metadata; too few or too many names or keys.
-        LimitExceededError: A name or the metadata is too long.
+    A field of names becomes a string for one name, and a tuple for several. `min_trust`
+    is replaced by the tiers that reach it.
     """
     if isinstance(filter_, Mapping):
         known = [field.name for field in fields(Filter)]
@@ -424,10 +312,8 @@ def _check_names(
     if isinstance(names, str):
         return check_name(names, name, limits)
     if not isinstance(names, list | tuple | set | frozenset):
-        msg = f"{name}: expected a string or a list of strings"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a string or a list of strings")
     if not 1 <= len(names) <= most:
-        msg = f"{name}: must have 1 to {most} names"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must have 1 to {most} names")
     checked = tuple(dict.fromkeys(check_name(item, name, limits) for item in names))
     return checked[0] if len(checked) == 1 else checked

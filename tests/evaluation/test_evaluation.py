@@ -15,8 +15,8 @@ from helpers.ranking import DEFAULTS
 from vecall import MemoryService, SearchOptions
 from vecall.cli.main import main
 from vecall.evaluation import runner as evaluation
-from vecall.evaluation.confidence import FLOORS
 from vecall.evaluation.datasets import read_demo, read_jsonl
+from vecall.evaluation.runner import FLOORS
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import COSINE_ALONE, WEIGHTS, Ranking
 

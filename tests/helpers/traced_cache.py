@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from vecall._core import Engine
 from vecall.concurrency import locks as _key_locks
-from vecall.concurrency import periodic as _shared_work
-from vecall.concurrency.periodic import SharedWork
+from vecall.concurrency import locks as _shared_work
+from vecall.concurrency.locks import SharedWork
 from vecall.index import partition_cache as _loader
 from vecall.index import row_cache as _read_threads
 from vecall.index import row_cache as _row_cache

@@ -28,7 +28,7 @@ from vecall import (
     Put,
     StorageOptions,
 )
-from vecall.filters.json_conditions import compiled
+from vecall.filters.metadata import compiled
 from vecall.store.values import encode_namespace
 from vecall.store.writes.items import TouchItems
 

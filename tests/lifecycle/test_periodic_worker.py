@@ -10,7 +10,7 @@ import weakref
 import pytest
 from helpers.memories import SECRET, WAIT_S
 from vecall import ClosedError
-from vecall.concurrency.periodic import PeriodicWorker
+from vecall.concurrency.executor import PeriodicWorker
 
 OFTEN = 0.01
 NEVER = 10_000.0

@@ -11,7 +11,7 @@ from helpers.campaigns import scaled
 from helpers.filter_model import meets
 from helpers.memories import ALICE
 from vecall import InMemoryMemoryService, LimitExceededError, MemoryEntry, MemoryService
-from vecall.filters import json_conditions
+from vecall.filters import metadata as conditions
 
 TAGS: list[Any] = [
     "open",
@@ -98,7 +98,7 @@ def test_a_file_and_memory_find_what_the_reference_finds(open_service, tmp_path,
                 assert user.count(filter=given) == len(right)
                 found = user.search("zebra", filter=given, top_k=60)
                 assert sorted(each.id for each in found) == sorted(right)
-            test = json_conditions.compiled(wanted)
+            test = conditions.compiled(wanted)
             assert [f"m{n}" for n, each in enumerate(told) if test(each)] == right
         assert hits > count / 3
 
@@ -121,9 +121,9 @@ def test_each_operand_counts_in_the_budget(open_service, monkeypatch, operator):
     user = service.sync.user(*NAMES.values())
     user.add([MemoryEntry(f"zebra {n}", custom_metadata={"t": [n]}) for n in range(10)])
     wanted = {"metadata": {"t": {operator: list(range(7))}}}
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 70)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", 70)
     assert user.count(filter=wanted) == (7 if operator == "$any" else 0)
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 69)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", 69)
     with pytest.raises(LimitExceededError, match=r"filter\.metadata: at most 69 "):
         user.count(filter=wanted)
 
@@ -139,9 +139,9 @@ def test_a_long_stored_list_or_text_counts_as_several_comparisons(
     user.add([MemoryEntry("zebra", custom_metadata={"t": long})])
     wanted = {"metadata": {"t": {"$contains": "x" if isinstance(long, list) else "01"}}}
     wanted["metadata"]["t"] = {"$not": wanted["metadata"]["t"]}
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", cost)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", cost)
     assert user.count(filter=wanted) == 1
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", cost - 1)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", cost - 1)
     with pytest.raises(LimitExceededError):
         user.count(filter=wanted)
 
@@ -150,7 +150,7 @@ def test_a_tag_that_no_row_has_costs_no_budget(open_service, monkeypatch):
     """The database leaves out the rows without its text."""
     user = open_service().sync.user(*NAMES.values())
     user.add([MemoryEntry("zebra", custom_metadata={"t": ["a", "b"]})])
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 0)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", 0)
     for wanted in ({"$contains": "never"}, {"$all": ["a", "never"]}, ["a", "never"]):
         assert user.count(filter={"metadata": {"t": wanted}}) == 0
     with pytest.raises(LimitExceededError):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from vecall import Filter, LimitExceededError, MemoryService, Put
 from vecall.concurrency.executor import FairPool
 from vecall.concurrency.time_slices import in_slices
-from vecall.filters import json_conditions
-from vecall.filters.json_conditions import compiled
+from vecall.filters import metadata as conditions
+from vecall.filters.metadata import compiled
 
 APP = "app"
 ROWS = 1_500
@@ -196,7 +196,7 @@ def scans(memory: MemoryService) -> dict[str, Any]:
 
 
 def test_a_scan_within_its_budget_is_answered(filled, monkeypatch):
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 7 * ROWS)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", 7 * ROWS)
     for name, scan in scans(filled).items():
         assert not scan(), name
 
@@ -205,7 +205,7 @@ def test_a_scan_over_its_budget_is_refused_and_changes_nothing(filled, monkeypat
     before = filled.sync.user(APP, "eve").count()
     for name, scan in scans(filled).items():
         rows = 200 if "find" in name or "items" in name else ROWS
-        monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 7 * rows - 1)
+        monkeypatch.setattr(conditions, "MOST_COMPARISONS", 7 * rows - 1)
         with pytest.raises(LimitExceededError, match="comparisons") as refused:
             scan()
         named = "where" if rows == 200 else "filter.metadata"
@@ -215,7 +215,7 @@ def test_a_scan_over_its_budget_is_refused_and_changes_nothing(filled, monkeypat
 
 def test_conditions_that_sql_excludes_first_cost_no_budget(filled, monkeypatch):
     """No row contains the text, so no row is compared."""
-    monkeypatch.setattr(json_conditions, "MOST_COMPARISONS", 1)
+    monkeypatch.setattr(conditions, "MOST_COMPARISONS", 1)
     eve = filled.sync.user(APP, "eve")
     assert eve.count(filter=Filter(metadata={"n": "never"})) == 0
 

@@ -12,7 +12,7 @@ from helpers import schedule_programs
 from helpers.schedule_explorer import every_schedule
 from helpers.scheduled_world import Program, play
 from helpers.scheduler import Scheduler
-from vecall.concurrency.periodic import SharedWork
+from vecall.concurrency.locks import SharedWork
 from vecall.errors import VecallError
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.snapshots import LoadedPartition

@@ -11,7 +11,6 @@ from typing import Any
 from vecall.cli.console import Progress, bold, dim, print_json, table
 from vecall.cli.options import add_json
 from vecall.errors import ConfigError
-from vecall.evaluation.confidence import calibration_figures, fitted, silence_figures
 from vecall.evaluation.datasets import (
     Conversation,
     chosen,
@@ -33,12 +32,15 @@ from vecall.evaluation.runner import (
     QuestionResult,
     SystemUnderTest,
     ablation_figures,
+    calibration_figures,
     chosen_modes,
+    fitted,
     ingested,
     measured,
     own_questions,
     recall_figures,
     settings,
+    silence_figures,
     strangers,
     time_figures,
     turns_of,

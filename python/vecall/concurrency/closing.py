@@ -12,12 +12,9 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Self
 
 from vecall.concurrency.join import running_loop
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class _ClosesInBlock(ABC):
@@ -94,28 +91,15 @@ class ClosesBlocking(_ClosesInBlock):
 # A service can also be garbage-collected earlier: its threads hold no reference to it.
 # A finaliser then ends the threads and closes the file. Queued writes are completed.
 
-
 _log = logging.getLogger("vecall")
 _numbers = itertools.count()
 
 
-class Closable(Protocol):
-    """A service that owns threads."""
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the threads. Idempotent."""
-        ...
+_open: weakref.WeakValueDictionary[int, ClosesOnExit] = weakref.WeakValueDictionary()
 
 
-_open: weakref.WeakValueDictionary[int, Closable] = weakref.WeakValueDictionary()
-
-
-def close_at_exit(service: Closable) -> None:
-    """Close a service at the end of the process, unless it was freed before.
-
-    Args:
-        service: The service. Only a weak reference is stored.
-    """
+def close_at_exit(service: ClosesOnExit) -> None:
+    """Close a service at the end of the process, unless it was freed before."""
     _open[next(_numbers)] = service
 
 
@@ -124,16 +108,9 @@ def abandoned(
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`.
 
-    A ResourceWarning follows the steps. Neither happens in a forked child or at the
-    end of the process.
-
-    Args:
-        service: The service, or an object with the same lifetime.
-        steps: Functions without a reference to the service. They must not block: the
-            garbage collector may call them in any thread.
-
-    Returns:
-        The finaliser. Call its `detach` when the service is closed.
+    A ResourceWarning follows the steps. Neither happens in a forked child or at the end
+    of the process. The steps have no reference to the service and must not block: the
+    garbage collector may call them in any thread. A closed service detaches the result.
     """
     finalizer = weakref.finalize(service, _clear_away, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]

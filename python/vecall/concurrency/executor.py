@@ -1,4 +1,4 @@
-"""Runs plugin functions and coroutines off the caller's event loop.
+"""Threads: plugins off the caller's event loop, fair pools, periodic work.
 
 A plugin is a user's function: an embedder, a hook, a summarizer. A plugin may call the
 service that called it. If that call needs the plugin's own thread, the two calls
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import queue
 import threading
 import time
@@ -21,6 +22,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -104,26 +106,22 @@ class _Count:
         return True
 
 
+@dataclass(slots=True)
 class _InterruptibleWork:
     """A call in the queue of a pool.
 
     `ThreadPoolExecutor.submit` would make a plain future for it, beside the promise.
     """
 
-    __slots__ = ("_call", "future")
-
-    def __init__(
-        self, future: InterruptibleFuture[Any], call: Callable[[], Any]
-    ) -> None:
-        self.future = future
-        self._call = call
+    future: InterruptibleFuture[Any]
+    call: Callable[[], Any]
 
     def run(self, *_context: object) -> None:
         """Run the call; since Python 3.14 a pool passes a context of its thread."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self._call()
+            result = self.call()
         except BaseException as error:
             self.future.set_exception(error)
         else:
@@ -134,29 +132,19 @@ class Pool(ThreadPoolExecutor):
     """A thread pool that stays usable if a signal handler interrupts `submit`."""
 
     def __init__(self, threads: int, *, thread_name_prefix: str) -> None:
-        """Create the pool without threads; `submit` starts them as needed.
-
-        Args:
-            threads: The maximum number of threads.
-            thread_name_prefix: The prefix of the thread names.
-        """
+        """Create the pool without threads; `submit` starts them as needed."""
         super().__init__(threads, thread_name_prefix=thread_name_prefix)
         self._idle_semaphore = _Count()  # type: ignore[assignment]
 
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Queue a call of `fn` and return the future of its result.
-
-        Raises:
-            RuntimeError: The pool is shut down.
-        """
+        """Queue a call of `fn` and return the future of its result."""
         promise: InterruptibleFuture[T] = InterruptibleFuture()
         work: Any = _InterruptibleWork(promise, partial(fn, *args, **kwargs))
         with self._shutdown_lock, thread._global_shutdown_lock:
             if self._shutdown or thread._shutdown:
-                msg = "the pool is shut down"
-                raise RuntimeError(msg)
+                raise RuntimeError("the pool is shut down")
             self._work_queue.put(work)
             self._adjust_thread_count()
         return promise
@@ -180,11 +168,7 @@ class PluginCancelledError(RuntimeError):
 
 
 async def finished(result: Awaitable[T]) -> T:
-    """Await what a plugin's function returned, on the event loop of its executor.
-
-    Raises:
-        PluginCancelledError: It raised CancelledError itself.
-    """
+    """Await what a plugin's function returned, on the event loop of its executor."""
     try:
         return await result
     except asyncio.CancelledError:
@@ -202,12 +186,7 @@ class PluginExecutor:
     """
 
     def __init__(self, name: str, at_once: int = 1) -> None:
-        """Create the executor; the first call starts a thread.
-
-        Args:
-            name: The prefix of the thread names.
-            at_once: The maximum number of plain functions that run at once.
-        """
+        """Create the executor; the first call starts a thread."""
         self._name = name
         self._pool = Pool(at_once, thread_name_prefix=name)
         self._lock = threading.Lock()
@@ -218,33 +197,20 @@ class PluginExecutor:
         self._stop: weakref.finalize[..., PluginExecutor] | None = None
 
     def refuse_nested(self) -> None:
-        """Raise if a function of this executor waits for the current call.
-
-        Raises:
-            ReentrantCallError: The call would wait for itself.
-        """
+        """Raise if a function of this executor waits for the current call."""
         if id(self) in _waiting.get():
-            msg = (
+            raise ReentrantCallError(
                 "a function that the service calls (an embedder, a hook, a summarizer, "
                 "a rewriter, a reranker) called the same service where it would wait "
                 "for itself"
             )
-            raise ReentrantCallError(msg)
 
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
         """Call a function on another thread; if it returns an awaitable, await it.
 
-        Args:
-            function: A function or coroutine function without arguments.
-            concurrent: Whether it is a coroutine function. It is then called on the
-                event loop, with others at the same time.
-
-        Returns:
-            The future of the result.
-
-        Raises:
-            ClosedError: The executor is closed.
-            ReentrantCallError: A function of this executor waits for the call.
+        A `concurrent` function is a coroutine function, which is called on the event
+        loop, with others at the same time. A call from a function of this executor is
+        refused.
         """
         self.refuse_nested()
         context = contextvars.copy_context()
@@ -260,15 +226,10 @@ class PluginExecutor:
             )
             return running[0]
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            raise ClosedError("the memory service is closed") from None
 
     def close(self) -> None:
-        """Finish the calls in progress and end the threads. Idempotent.
-
-        Raises:
-            ReentrantCallError: A function of this executor waits for the call.
-        """
+        """Finish the calls in progress and end the threads. Idempotent."""
         self.refuse_nested()
         self._pool.shutdown(wait=True)  # first: its functions may need the loop
         with self._lock:
@@ -350,7 +311,6 @@ async def _finish_all() -> None:
 # on at once, each goes on for some milliseconds in turn. Work stops when its caller is
 # gone.
 
-
 _TURN_S = 0.01
 _LONGEST_WAIT_S = 0.05  # then it goes on: who has the turn may wait for its connection
 
@@ -410,30 +370,24 @@ class _Turns:
         return bool(self._waiting)
 
 
+@dataclass(slots=True)
 class _FairWork:
     """One piece of work: in the queue, then under way."""
 
-    def __init__(
-        self, scan: _Scan[Any], call: Callable[[], Any], turns: _Turns
-    ) -> None:
-        self.scan = scan
-        self._call = call
-        self._turns = turns
-        self._since = 0.0
+    scan: _Scan[Any]
+    call: Callable[[], Any]
+    turns: _Turns
+    since: float = 0.0
 
     def is_abandoned(self) -> bool:
         return self.scan.is_abandoned
 
     def pause(self) -> None:
-        """End the work if its caller is gone; else let others have a turn.
-
-        Raises:
-            AbandonedError: The caller is gone.
-        """
+        """End the work if its caller is gone; else let others have a turn."""
         if self.scan.is_abandoned:
             raise AbandonedError
-        if self._turns.are_wanted and time.perf_counter() - self._since > _TURN_S:
-            self._turns.end()
+        if self.turns.are_wanted and time.perf_counter() - self.since > _TURN_S:
+            self.turns.end()
             self._begin()
 
     def run(self) -> None:
@@ -442,17 +396,17 @@ class _FairWork:
         self._begin()
         try:
             with watching(self):
-                result = self._call()
+                result = self.call()
         except BaseException as error:
             self.scan.set_exception(error)
         else:
             self.scan.set_result(result)
         finally:
-            self._turns.end()
+            self.turns.end()
 
     def _begin(self) -> None:
-        self._turns.begin()
-        self._since = time.perf_counter()
+        self.turns.begin()
+        self.since = time.perf_counter()
 
 
 class FairPool:
@@ -463,12 +417,10 @@ class FairPool:
     """
 
     def __init__(self, threads: int, at_once: int, *, thread_name_prefix: str) -> None:
-        """Create the pool; `submit` starts threads as needed.
+        """Create the pool; `submit` starts up to `threads` threads as needed.
 
-        Args:
-            threads: The maximum number of owners whose work is under way.
-            at_once: How many of these go on at the same time.
-            thread_name_prefix: The prefix of the thread names.
+        So many owners have work under way, and `at_once` of these go on at the same
+        time.
         """
         self._pool = Pool(threads, thread_name_prefix=thread_name_prefix)
         self._turns = _Turns(at_once)
@@ -484,9 +436,6 @@ class FairPool:
         """Queue a call of `fn` and return the future of its result.
 
         Cancel the future to drop the call, also while it runs.
-
-        Raises:
-            RuntimeError: The pool is shut down.
         """
         scan: _Scan[T] = _Scan()
         work = _FairWork(scan, partial(fn, *args, **kwargs), self._turns)
@@ -556,3 +505,84 @@ def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
             raise
 
     return run
+
+
+# A thread for periodic work, such as deleting expired memories.
+
+_log = logging.getLogger("vecall")
+
+
+class PeriodicWorker:
+    """Calls a function periodically and on request, in a thread, until `close`.
+
+    The thread also ends when the object is garbage-collected.
+    """
+
+    def __init__(
+        self, work: Callable[[], float | None], interval: float | None
+    ) -> None:
+        """Start the thread, which waits before the first call; None starts no thread.
+
+        `work` returns the seconds until more is due, or None if that is unknown.
+        `interval` is the longest pause in seconds.
+        """
+        self._work = work
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        if interval is not None:
+            wake = self._wake
+            keeper = weakref.ref(self, lambda _: wake.set())
+            self._thread = threading.Thread(
+                target=_run,
+                args=(keeper, wake, interval),
+                name="vecall-housekeeper",
+                daemon=True,
+            )
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Make the thread run now."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Finish the call in progress and end the thread. Idempotent."""
+        self._closed.set()
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def work(self) -> float | None:
+        """Do what is due; return the seconds until more is, None if unknown.
+
+        Any error but ClosedError is logged and not raised.
+        """
+        if self._closed.is_set():
+            raise ClosedError("the housekeeper is closed")
+        try:
+            return self._work()
+        except ClosedError:
+            raise
+        except Exception as error:
+            # The work stays due: the disk or the embedder may recover meanwhile.
+            _log.warning("what was due could not be done: %s", type(error).__name__)
+            return None
+
+
+def _run(
+    keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
+) -> None:
+    """Run the thread. It holds no reference to the worker while it waits."""
+    pause: float | None = None
+    longest = min(longest, threading.TIMEOUT_MAX / 2)  # a wait adds the time of now
+    while True:
+        wake.wait(longest if pause is None else min(max(pause, 0.0), longest))
+        wake.clear()
+        worker = keeper()
+        if worker is None:
+            return
+        try:
+            pause = worker.work()
+        except ClosedError:
+            return
+        del worker

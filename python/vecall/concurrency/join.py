@@ -9,9 +9,9 @@ event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from vecall.errors import ConfigError
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Operation = Coroutine["Future[Any]", Any, T]
 
 
-class Join(Generic[T]):
+class Join(Awaitable[T]):
     """Awaits a future; `run_async` and `run_sync` each wait in their own way."""
 
     __slots__ = ("_future",)
@@ -46,18 +46,13 @@ def run_sync(operation: Operation[T]) -> T:
             else:
                 future = operation.send(value)
     except StopIteration as finished:
-        result: T = finished.value
-        return result
+        return finished.value  # type: ignore[no-any-return]
     finally:
         operation.close()  # also after an interrupt between two steps
 
 
 async def run_async(operation: Operation[T]) -> T:
-    """Run an operation on the running event loop.
-
-    Raises:
-        ConfigError: The event loop is not asyncio's. The operation was not started.
-    """
+    """Run an operation on the running event loop."""
     try:
         loop = running_loop()
         future = operation.send(None)
@@ -69,8 +64,7 @@ async def run_async(operation: Operation[T]) -> T:
             else:
                 future = operation.send(value)
     except StopIteration as finished:
-        result: T = finished.value
-        return result
+        return finished.value  # type: ignore[no-any-return]
     finally:
         operation.close()
 
@@ -85,16 +79,11 @@ def in_event_loop() -> bool:
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop.
-
-    Raises:
-        ConfigError: The event loop is not asyncio's.
-    """
+    """Return the running event loop."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        msg = (
+        raise ConfigError(
             "the coroutines of this service need asyncio's event loop; nothing was "
             "begun. Elsewhere call the methods of .sync on a thread"
-        )
-        raise ConfigError(msg) from None
+        ) from None

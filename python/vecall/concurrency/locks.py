@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 from vecall.concurrency.executor import InterruptibleFuture
@@ -42,11 +43,7 @@ class KeyLocks(Generic[Key]):
 
     @contextmanager
     def held_if_free(self, key: Key) -> Iterator[bool]:
-        """Hold a key's lock in the block if it is free; never wait.
-
-        Yields:
-            Whether the block holds the lock.
-        """
+        """Hold a key's lock in the block if it is free; yield whether it is."""
         counted = self._enter(key)
         try:
             free = counted.lock.acquire(blocking=False)
@@ -80,7 +77,6 @@ class KeyLocks(Generic[Key]):
 
 # Single flight of embeddings: concurrent calls embed the same text only once.
 
-
 FlightKey = tuple[str, str, bytes]
 """App, user and the identifier of a text."""
 
@@ -88,9 +84,7 @@ FlightKey = tuple[str, str, bytes]
 class Claim:
     """The right and the duty of one caller to embed a text.
 
-    Attributes:
-        promise: The future of the vector; None while no other caller waits for it,
-            since most texts have one caller.
+    It has no promise while no other caller waits: most texts have one caller.
     """
 
     __slots__ = ("promise",)
@@ -123,17 +117,11 @@ class SingleFlight:
     def claim(
         self, keys: Sequence[FlightKey], mine: dict[int, Claim]
     ) -> dict[int, Future[bytes | None]]:
-        """Claim the texts that no other caller is embedding.
+        """Claim the texts that no one embeds yet; return the futures of the others.
 
-        Args:
-            keys: The keys of the texts.
-            mine: Receives the claims, by index in `keys`. The caller must embed these
-                texts, then pass their keys to `sent` or `dropped`. On any interrupt,
-                even one before this call returns, it must pass `mine` to `abandoned`.
-
-        Returns:
-            The futures of the texts that other callers are embedding, by index in
-            `keys`.
+        Both are by index in `keys`. The caller must embed the texts that `mine`
+        receives, then pass their keys to `sent` or `dropped`. On any interrupt, even
+        one before this call returns, it must pass `mine` to `abandoned`.
         """
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:
@@ -151,12 +139,7 @@ class SingleFlight:
         """Give up the claims and resolve their futures when the batch is done.
 
         A done callback does this, so it does not depend on the caller's event loop,
-        which may be blocked meanwhile.
-
-        Args:
-            keys: The keys of the batch's texts, in order.
-            batch: The future of the vectors, one for each key; None for a zero vector,
-                which has no direction.
+        which may be blocked meanwhile. A zero vector, which has no direction, is None.
         """
         batch.add_done_callback(lambda done: self._resolve_promises(keys, done))
 
@@ -170,12 +153,7 @@ class SingleFlight:
     def abandoned(
         self, keys: Sequence[FlightKey], claimed: Mapping[int, Claim]
     ) -> None:
-        """Give up the unresolved claims of a caller that was interrupted.
-
-        Args:
-            keys: The keys of the texts, as in `claim`.
-            claimed: The `mine` of that call.
-        """
+        """Give up the unresolved claims of a caller that was interrupted."""
         for at, claim in claimed.items():
             with self._lock:
                 if self._coming.get(keys[at]) is claim:
@@ -204,3 +182,93 @@ class SingleFlight:
 
 def _shared_call_error() -> EmbedderError:
     return EmbedderError("another call that embedded the same text failed")
+
+
+# Background work that several callers wait for and that none can cancel.
+
+Done = Callable[["BaseException | None"], None]
+"""Ends a run. Takes the error of the run, or None. Idempotent."""
+
+
+class _Run:
+    __slots__ = ("again", "promise")
+
+    def __init__(self) -> None:
+        self.again = False
+        self.promise: Future[None] = InterruptibleFuture()
+        # A running future cannot be cancelled. `asyncio.wrap_future` passes the
+        # cancellation of one caller to the future, which other callers share.
+        self.promise.set_running_or_notify_cancel()
+
+
+class SharedWork(Generic[Key]):
+    """Runs work at most once at a time for each key. Thread-safe.
+
+    All callers of a key share the future of its run.
+    """
+
+    def __init__(self, start: Callable[[Key, Done], None]) -> None:
+        """Create the object without runs.
+
+        `start` begins the run of a key on another thread, which calls the second
+        argument at its end. It must not block.
+        """
+        self._start = start
+        self._mutex = threading.Lock()
+        self._runs: dict[Key, _Run] = {}
+
+    def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
+        """Return the future of the key's run; start a run if none is in progress.
+
+        With `afresh`, one more follows a run in progress, which may have read its input
+        too early. The future is still that of the current run.
+        """
+        new = _Run()
+        try:
+            with self._mutex:
+                run = self._runs.get(key)
+                if run is not None:
+                    run.again = run.again or afresh
+                    return run.promise
+                self._runs[key] = new
+            self._start(key, partial(self._ended, key, new))
+        except BaseException as error:
+            self._ended(key, new, error)
+            raise
+        return new.promise
+
+    def runs(self, key: Key) -> bool:
+        """Return whether a key has a run in progress."""
+        return key in self._runs
+
+    def keys(self) -> set[Key]:
+        """Return the keys that have a run in progress."""
+        with self._mutex:
+            return set(self._runs)
+
+    def _begin(self, key: Key, run: _Run) -> None:
+        try:
+            self._start(key, partial(self._ended, key, run))
+        except BaseException as error:
+            self._ended(key, run, error)
+            raise
+
+    def _ended(self, key: Key, run: _Run, error: BaseException | None) -> None:
+        if not isinstance(error, Exception):
+            # None, or an interrupt (such as Ctrl-C) of the caller that started the run.
+            # The other waiters of the future check the partition's state themselves.
+            error = None
+        following = None
+        with self._mutex:
+            if self._runs.get(key) is not run:
+                return
+            del self._runs[key]
+            if run.again and error is None:
+                following = self._runs[key] = _Run()
+        if error is None:
+            run.promise.set_result(None)
+        else:
+            run.promise.set_exception(error)
+        if following is not None:
+            with suppress(Exception):  # the future of `following` has the error
+                self._begin(key, following)

@@ -97,12 +97,7 @@ class Slices:
 
 
 def in_slices(items: Iterable[T], *, gives_way: bool = False) -> Iterator[T]:
-    """Yield items; pause between two items when a slice of 1 ms is over.
-
-    Args:
-        items: The items to yield.
-        gives_way: See `Slices`.
-    """
+    """Yield items; pause between two items when a slice of 1 ms is over."""
     if isinstance(items, Sized) and len(items) < 2:
         return iter(items)  # most writes have one item, and there is no "between"
     return _in_slices(items, gives_way)

@@ -53,14 +53,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The sessions and memories of one user, and questions about them.
-
-    Attributes:
-        user_id: The user.
-        sessions: The sessions, for `add_session_to_memory`.
-        questions: The questions.
-        memories: The memories, for `add_memory`; each has an id.
-    """
+    """The sessions and memories of one user, and questions about them."""
 
     user_id: str
     sessions: list[Session]
@@ -69,11 +62,7 @@ class Conversation:
 
 
 def read_locomo(path: Path, app_name: str) -> list[Conversation]:
-    """Return the conversations of a LoCoMo file.
-
-    Raises:
-        InvalidArgumentError: The file has another shape.
-    """
+    """Return the conversations of a LoCoMo file."""
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))
         conversations = [_locomo_conversation(sample, app_name) for sample in samples]
@@ -121,9 +110,6 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
     seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
     "unanswerable": [text, …]}, …]}. Any id of a group is enough. A question with
     "after": N is asked when only the first N sessions are stored.
-
-    Raises:
-        InvalidArgumentError: The file has another shape.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -167,14 +153,14 @@ def _beam_conversation(chat: dict[str, Any], app_name: str) -> Conversation:
     return Conversation(user, sessions, questions)
 
 
+@dataclass
 class _Lines:
     """The sessions, memories and questions of one user, read from JSON lines."""
 
-    def __init__(self) -> None:
-        self.sessions: dict[str, list[Event]] = {}
-        self.memories: list[MemoryEntry] = []
-        self.questions: list[Question] = []
-        self.ids: set[str] = set()
+    sessions: dict[str, list[Event]] = field(default_factory=dict)
+    memories: list[MemoryEntry] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
 
     def add(self, line: dict[str, Any]) -> None:
         if "question" in line:
@@ -187,14 +173,9 @@ class _Lines:
             raise ValueError
         self.ids.add(name)
         if "memory" in line:
-            self.memories.append(
-                MemoryEntry(
-                    str(line["memory"]),
-                    id=name,
-                    timestamp=line["timestamp"],
-                    kind=line.get("kind"),
-                )
-            )
+            text, time, kind = str(line["memory"]), line["timestamp"], line.get("kind")
+            memory = MemoryEntry(text, id=name, timestamp=time, kind=kind)
+            self.memories.append(memory)
             return
         event = Event(str(line["text"]), line["author"], line["timestamp"], name)
         self.sessions.setdefault(str(line["session_id"]), []).append(event)
@@ -203,15 +184,12 @@ class _Lines:
 def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     """Return the conversations of a file of JSON lines.
 
-    A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds
-    or ISO 8601) and text. Turns are in the order of the conversation. A line with
-    "memory" is a memory: user_id, id, timestamp, memory, and optionally kind. A line
-    with "question" is a question to that user's memory: user_id, question, category and
+    A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds or
+    ISO 8601) and text. Turns are in the order of the conversation. A line with "memory"
+    is a memory: user_id, id, timestamp, memory, and optionally kind. A line with
+    "question" is a question to that user's memory: user_id, question, category and
     evidence, a list of ids of turns and memories. An empty list marks the question as
     unanswerable.
-
-    Raises:
-        InvalidArgumentError: A line has another shape, or refers to an unknown turn.
     """
     users: dict[str, _Lines] = {}
     line = 0
@@ -223,34 +201,23 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
                 record = json.loads(text)
                 users.setdefault(str(record["user_id"]), _Lines()).add(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        msg = (
+        raise InvalidArgumentError(
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
             "new id, author, timestamp and text, a memory with user_id, a new id, "
             "timestamp and memory, or a question with user_id, category and evidence"
-        )
-        raise InvalidArgumentError(msg) from None
+        ) from None
     if not any(user.questions for user in users.values()):
         msg = "file: expected JSON lines of turns and of questions"
         raise InvalidArgumentError(msg)
-    for user in users.values():
-        if (
-            not all(question.evidence <= user.ids for question in user.questions)
-            or not user.ids
-        ):
+    found = []
+    for id_, user in users.items():
+        known = all(question.evidence <= user.ids for question in user.questions)
+        if not known or not user.ids:
             msg = "file: a question names a user or a turn that is not in it"
             raise InvalidArgumentError(msg)
-    return [
-        Conversation(
-            user_id,
-            [
-                Session(app_name, user_id, name, turns)
-                for name, turns in user.sessions.items()
-            ],
-            user.questions,
-            user.memories,
-        )
-        for user_id, user in users.items()
-    ]
+        sessions = [Session(app_name, id_, *each) for each in user.sessions.items()]
+        found.append(Conversation(id_, sessions, user.questions, user.memories))
+    return found
 
 
 def with_other_half(conversation: Conversation) -> Conversation:
@@ -283,15 +250,7 @@ def _checked_list(value: object) -> list[Any]:
 
 
 def chosen(conversations: list[Conversation], selection: str) -> list[Conversation]:
-    """Return the conversations that a selection such as "2-9" or "0,3" names.
-
-    Args:
-        conversations: All conversations; the first one has the number 0.
-        selection: Numbers and ranges of numbers, separated by commas.
-
-    Raises:
-        ConfigError: The selection has another form, or a number is too large.
-    """
+    """Return the conversations that a selection such as "2-9" or "0,3" names."""
     numbers: list[int] = []
     last_number = len(conversations) - 1
     try:
@@ -308,48 +267,23 @@ def chosen(conversations: list[Conversation], selection: str) -> list[Conversati
 
 
 def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation]:
-    """Return the conversations that come with vecall.
-
-    Args:
-        app_name: The app of the sessions.
-        unanswerable: Whether to include questions without evidence.
-    """
+    """Return the conversations that come with vecall."""
     data = load_conversations()
-    users = dict.fromkeys(session["user_id"] for session in data["sessions"])
-    return [
-        Conversation(
-            user,
-            [
-                Session(
-                    app_name,
-                    user,
-                    session["id"],
-                    [
-                        Event(
-                            turn["text"],
-                            turn["author"],
-                            turn["timestamp"],
-                            _turn_id(turn),
-                        )
-                        for turn in session["events"]
-                    ],
-                )
-                for session in data["sessions"]
-                if session["user_id"] == user
-            ],
-            [
-                Question(
-                    question["question"],
-                    question["kind"],
-                    frozenset(question["evidence"]),
-                )
-                for question in data["questions"]
-                if question["user_id"] == user
-                and (question["evidence"] or unanswerable)
-            ],
-        )
-        for user in users
-    ]
+    found: dict[str, Conversation] = {}
+    for session in data["sessions"]:
+        user = session["user_id"]
+        turns = [
+            Event(turn["text"], turn["author"], turn["timestamp"], _turn_id(turn))
+            for turn in session["events"]
+        ]
+        conversation = found.setdefault(user, Conversation(user, [], []))
+        conversation.sessions.append(Session(app_name, user, session["id"], turns))
+    for asked in data["questions"]:
+        evidence = frozenset(asked["evidence"])
+        if asked["user_id"] in found and (evidence or unanswerable):
+            question = Question(asked["question"], asked["kind"], evidence)
+            found[asked["user_id"]].questions.append(question)
+    return list(found.values())
 
 
 def _turn_id(turn: dict[str, Any]) -> str:
@@ -357,10 +291,6 @@ def _turn_id(turn: dict[str, Any]) -> str:
 
 
 def _parse_date(text: str) -> float:
-    """Parse a date such as "1:56 pm on 8 May, 2023" as UTC; the data has no time zone.
-
-    Returns:
-        Seconds since 1970.
-    """
+    """Return "1:56 pm on 8 May, 2023", which has no time zone, as seconds in UTC."""
     date = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
     return date.timestamp()

@@ -50,14 +50,7 @@ def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The hits of one range of confidences.
-
-    Attributes:
-        low: The lower end of the range; the upper end is that of the next bin.
-        hits: The number of hits.
-        confidence: Their mean confidence.
-        relevant: The share that was relevant.
-    """
+    """The hits of one range of confidences."""
 
     low: float
     hits: int
@@ -101,20 +94,14 @@ def expected_calibration_error(
 
 def brier(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
     """Return the mean squared error of the confidences."""
-    if not confidences:
-        return None
     pairs = zip(confidences, relevant, strict=True)
-    return sum((confidence - right) ** 2 for confidence, right in pairs) / len(
-        confidences
-    )
+    return mean([(confidence - right) ** 2 for confidence, right in pairs])
 
 
 def constant_brier(relevant: Sequence[int]) -> float | None:
     """Return the Brier score of a constant prediction of the base rate."""
-    if not relevant:
-        return None
-    rate = sum(relevant) / len(relevant)
-    return rate * (1.0 - rate)
+    rate = mean(relevant)
+    return None if rate is None else rate * (1.0 - rate)
 
 
 def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
@@ -170,7 +157,6 @@ def percentile(values: Sequence[float], percent: int) -> float | None:
 
 
 # The plot of an evaluation: recall by depth, reliability, and the number of hits.
-
 
 _COLOURS = ("#3b82f6", "#e5484d", "#2f9e44", "#d9730d", "#b06fd8", "#8d8d2b")
 _STYLE = {

@@ -1,4 +1,4 @@
-"""Ingests conversations into a temporary file and searches for every question."""
+"""Ingests conversations, searches for every question, and measures what it found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -18,14 +18,15 @@ import numpy as np
 from vecall.embedders import CachedEmbedder, Embedder, Vectors, has_local
 from vecall.embedders.base import WrappedEmbedder, is_async
 from vecall.embedders.local import LocalEmbedder
-from vecall.embedders.query_map import Example, QueryMap, fit
+from vecall.embedders.query_map import Example, QueryMap
+from vecall.embedders.query_map import fit as fit_map
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
 from vecall.prompts.render import estimate_tokens
-from vecall.ranking.calibration import Calibration, Signals
+from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
@@ -67,14 +68,7 @@ class Silent:
 
 
 class Mode(NamedTuple):
-    """An embedder and a ranking to evaluate.
-
-    Attributes:
-        name: The name given in `--modes`.
-        embedder: The embedder; modes of one embedder share the object. None searches
-            by words alone.
-        ranking: The ranking options; not the default for "vectors" and "rrf" only.
-    """
+    """An embedder, None for words alone, and a ranking to evaluate."""
 
     name: str
     embedder: Embedder | None
@@ -93,15 +87,7 @@ _COMPARED = {
 
 
 def chosen_modes(selection: str | None) -> list[Mode]:
-    """Return the modes that a comma-separated list names.
-
-    Args:
-        selection: The names; None selects "lexical", and "local" if it is installed.
-
-    Raises:
-        ConfigError: A name is neither a mode nor an embedder.
-        ImportError: The extra of an embedder is not installed.
-    """
+    """Return the modes that a comma-separated list names; None: the usual ones."""
     if selection is None:
         selection = "lexical,local" if has_local() else "lexical"
     names = list(dict.fromkeys(name.strip() for name in selection.split(",")))
@@ -123,11 +109,10 @@ def _resolve_embedder(name: str) -> Embedder | None:
     try:
         return resolve(name)
     except ConfigError as error:
-        msg = (
+        raise ConfigError(
             "--modes: lexical, vectors, rrf and names of embedders, separated by "
             f"commas; {error}"
-        )
-        raise ConfigError(msg) from None
+        ) from None
 
 
 class Hit(NamedTuple):
@@ -143,8 +128,6 @@ class QuestionResult:
     """The search result of one question.
 
     Attributes:
-        user: The user whose memory was searched.
-        question: The question.
         ranked: The evidence ids of the found memories, best first.
         hits: The first `TOP_K` memories with their signals; empty if the search did
             not return explanations.
@@ -194,11 +177,7 @@ class TimedEmbedder(WrappedEmbedder):
 class SystemUnderTest:
     """A service that holds the conversations and is searched for the questions.
 
-    Attributes:
-        memory: The service, on a durable file.
-        model_id: The embedding model; None searches by words alone.
-        ingest_s: Seconds that the ingest took, including embedding.
-        queries: Seconds that the embedder took for each query not in its cache.
+    It has the seconds of the ingest, and of each query that was not in the cache.
     """
 
     def __init__(self, memory: MemoryService, timed: TimedEmbedder | None) -> None:
@@ -232,14 +211,7 @@ class SystemUnderTest:
         *,
         fully: bool = True,
     ) -> list[QuestionResult]:
-        """Search for every question.
-
-        Args:
-            questions: Pairs of user and question.
-            mode: The embedder and the ranking.
-            progress: The display; it counts the questions.
-            fully: Whether results have hits and times. This costs a second search.
-        """
+        """Search for every question; `fully` searches again for hits and times."""
         results = []
         for user, question in questions:
             results.append(self._ask_question(user, question, mode, fully))
@@ -271,12 +243,7 @@ class SystemUnderTest:
         return QuestionResult(user, question, ranked, hits, seconds, tokens)
 
     def _search(
-        self,
-        user: str,
-        question: Question,
-        mode: Mode,
-        *,
-        explain: bool = False,
+        self, user: str, question: Question, mode: Mode, *, explain: bool = False
     ) -> list[MemoryEntry]:
         found = self.memory.sync.search_memory(
             app_name=APP,
@@ -300,12 +267,6 @@ def ingested(
     """Open a service that holds all conversations; close it after the block.
 
     The embedder embeds every text once, for all modes and settings.
-
-    Args:
-        conversations: The conversations to store.
-        embedder: The embedder; None searches by words alone.
-        calibration: The calibration of confidences; None uses the shipped one.
-        progress: Creates the display from a label and the number of turns.
     """
     timed = None if embedder is None else TimedEmbedder(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
@@ -366,7 +327,6 @@ def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question
 
 # The settings that `vecall eval` compares: each disables one part of ranking.
 
-
 NO_NEIGHBOURS = dict.fromkeys(CONTEXT[:-1], 0.0)
 NO_MARKS = dict.fromkeys(FACTORS, 1.0)
 PREVIOUS = 0.4
@@ -385,12 +345,7 @@ FIRST = {
 
 
 class Setting(NamedTuple):
-    """One row of the ablation table.
-
-    Attributes:
-        name: The name of the row.
-        ranking: The ranking options of its searches.
-    """
+    """One row of the ablation table."""
 
     name: str
     ranking: Ranking
@@ -400,12 +355,7 @@ DEFAULT = Setting("default", Ranking())
 
 
 def settings(*, vectors: bool) -> list[Setting]:
-    """Return the default, then the settings that differ from it in one option.
-
-    Args:
-        vectors: Whether searches use vectors; without them the weight of vectors and
-            the fusion do not vary.
-    """
+    """Return the default, then the settings that differ from it in one option."""
     found = [
         DEFAULT,
         _weighted_setting("no covered share", {"coverage_power": 0.0}),
@@ -441,7 +391,6 @@ def _weighted_setting(name: str, weights: Mapping[str, float]) -> Setting:
 
 
 # `vecall eval --fit-map`: fits a map on query vectors and measures its gain.
-
 
 _FOLDS = 5
 _DEPTH = 10
@@ -487,27 +436,17 @@ def _vectors(embed: Any, texts: Sequence[str]) -> Vectors:
 def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     """Fit a map on all users, and measure it by cross-validation over users.
 
-    Returns:
-        The map, and the recall@10 and MRR of a search by cosine, without a map and with
-        a map fitted on other users. Both are None with less than two users.
-
-    Raises:
-        ConfigError: No question has evidence.
+    The figures are recall@10 and MRR of a search by cosine, without a map and with one
+    fitted on other users. Both are None with less than two users.
     """
-    everything = fit(examples)
+    everything = fit_map(examples)
     count = sum(len(example.questions) for example in examples)
     folds = min(_FOLDS, len(examples))
-    if folds < 2:
-        return everything, {
-            "questions": count,
-            "without": None,
-            "with": None,
-        }
     without, mapped = [], []
-    for fold in range(folds):
+    for fold in range(folds if folds > 1 else 0):
         apart = list(examples[fold::folds])
         others = [example for i, example in enumerate(examples) if i % folds != fold]
-        query_map = fit(others)
+        query_map = fit_map(others)
         for example in apart:
             without += _recalls_and_ranks(example, example.questions)
             mapped += _recalls_and_ranks(example, query_map(example.questions))
@@ -535,13 +474,16 @@ def _recalls_and_ranks(
     return found
 
 
-def _shares_found(ranks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+def _shares_found(
+    ranks: Sequence[tuple[float, float]],
+) -> dict[str, float | None] | None:
+    if not ranks:
+        return None
     recall, reciprocal = zip(*ranks, strict=True)
     return {"recall@10": metrics.mean(recall), "mrr": metrics.mean(reciprocal)}
 
 
 # Turns results into figures: recall by group, gains of a setting, times.
-
 
 SHARES = (*(f"recall@{depth}" for depth in DEPTHS), "mrr", "ndcg@10")
 """The figures of every group of questions, each in [0, 1]."""
@@ -645,3 +587,100 @@ def _mean_shares(found: Sequence[Measured]) -> dict[str, Any]:
         for i, share in enumerate(SHARES)
     }
     return {**values, "questions": len(found)}
+
+
+# Figures of confidences: their calibration, and searches below a floor.
+
+FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+"""Values of min_confidence to try. With 0, only searches without hits are silent."""
+
+
+def calibration_figures(hits: Iterable[Hit]) -> dict[str, Any] | None:
+    """Return the calibration of the hits' confidences; None if no hit has one."""
+    pairs = [(hit.confidence, hit.relevant) for hit in hits]
+    confidences = [confidence for confidence, _ in pairs if confidence is not None]
+    relevant = [right for confidence, right in pairs if confidence is not None]
+    return _calibration_figures(confidences, relevant) if confidences else None
+
+
+def _calibration_figures(
+    confidences: Sequence[float], relevant: Sequence[int]
+) -> dict[str, Any]:
+    return {
+        "hits": len(confidences),
+        "base_rate": metrics.mean(relevant),
+        "mean": metrics.mean(confidences),
+        "deviation": metrics.deviation(confidences),
+        "ece": metrics.expected_calibration_error(confidences, relevant),
+        "brier": metrics.brier(confidences, relevant),
+        "constant_brier": metrics.constant_brier(relevant),
+        "auroc": metrics.auroc(confidences, relevant),
+        "reliability": [
+            asdict(bin_) for bin_ in metrics.reliability(confidences, relevant)
+        ],
+    }
+
+
+def silence_figures(
+    own: Sequence[QuestionResult], strange: Sequence[QuestionResult]
+) -> list[dict[str, Any]]:
+    """Return, for each floor, the share of searches that would return nothing.
+
+    A service cuts a result to its first memories before it applies `min_confidence`,
+    so the confidences of those memories decide.
+    """
+    groups = {
+        "answerable": [result for result in own if result.question.evidence],
+        "unanswerable": [result for result in own if not result.question.evidence],
+        "strangers": list(strange),
+    }
+    found = [hit for answer in groups["answerable"] for hit in answer.hits]
+    right = [hit for hit in found if hit.relevant]
+    rows = []
+    for floor in FLOORS:
+        row: dict[str, Any] = {"min_confidence": floor}
+        for name, answers in groups.items():
+            silent = [
+                not any(_has_enough_confidence(hit, floor) for hit in a.hits)
+                for a in answers
+            ]
+            row[name] = metrics.mean(silent)
+        row["evidence_kept"] = metrics.mean(
+            [_has_enough_confidence(hit, floor) for hit in right]
+        )
+        rows.append(row)
+    return rows
+
+
+def _has_enough_confidence(hit: Hit, floor: float) -> bool:
+    return hit.confidence is not None and hit.confidence >= floor
+
+
+def fitted(
+    results: Sequence[QuestionResult], *, vectors: bool
+) -> tuple[Weights, dict[str, Any]]:
+    """Fit weights on the hits of all results; return figures of held-out users, too.
+
+    Each user is evaluated with weights fitted on all others. The figures are None if
+    too few hits remain.
+    """
+    weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
+    confidences: list[float] = []
+    relevant: list[int] = []
+    for user in dict.fromkeys(result.user for result in results):
+        others = [
+            hit for result in results if result.user != user for hit in result.hits
+        ]
+        try:
+            without = _fit_weights(others, vectors)
+        except ConfigError:
+            return weights, {"held_out": None}
+        hits = [hit for result in results if result.user == user for hit in result.hits]
+        confidences += map(without.law().probability, [hit.signals for hit in hits])
+        relevant += [hit.relevant for hit in hits]
+    return weights, {"held_out": _calibration_figures(confidences, relevant)}
+
+
+def _fit_weights(hits: Sequence[Hit], vectors: bool) -> Weights:
+    signals = [hit.signals for hit in hits]
+    return fit(signals, [hit.relevant for hit in hits], vectors=vectors)

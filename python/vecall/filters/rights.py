@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, Right, RightsError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 from vecall.types import Filter, several
 
 # The trust tiers and their order.
@@ -27,25 +27,15 @@ _RANKS = {tier: rank for rank, tier in enumerate(reversed(TRUST_TIERS))}
 
 
 def check_tier(tier: object, name: str) -> str:
-    """Return a tier if it is one of `TRUST_TIERS`.
-
-    Raises:
-        InvalidArgumentError: Another value.
-    """
+    """Return a tier if it is one of `TRUST_TIERS`."""
     tier = exact(tier)
     if not isinstance(tier, str) or tier not in _RANKS:
-        msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be one of {', '.join(TRUST_TIERS)}")
     return tier
 
 
 def reaches(tier: str | None, floor: str) -> bool:
-    """Whether a tier ranks at least as high as another one.
-
-    Args:
-        tier: The tier; a tier of your own, or None, ranks as "unknown".
-        floor: One of `TRUST_TIERS`.
-    """
+    """Whether a tier ranks at least as high; one of your own, or none, is "unknown"."""
     return _RANKS.get(tier or "", 0) >= _RANKS[floor]
 
 
@@ -60,12 +50,9 @@ def exceeds(tier: str | None, ceiling: str) -> bool:
 
 
 def at_most(tier: str | None, ceiling: str | None) -> str | None:
-    """Return a tier that ranks no higher than a ceiling.
+    """Return a tier that ranks no higher than a ceiling; None lowers nothing.
 
-    Args:
-        tier: The tier. A tier of your own becomes the ceiling, because its rank is
-            unknown. None stays None.
-        ceiling: One of `TRUST_TIERS`; None lowers nothing.
+    A tier of your own becomes the ceiling, because its rank is unknown.
     """
     if tier is None or ceiling is None:
         return tier
@@ -93,11 +80,7 @@ class Claims:
     author: str | None = None
 
     def check_names(self, told: Mapping[str, Any]) -> None:
-        """Refuse another source or author than the writer's.
-
-        Raises:
-            RightsError: It is another.
-        """
+        """Refuse another source or author than the writer's."""
         bound: tuple[tuple[Right, str | None, tuple[str, ...]], ...] = (
             ("source", self.source, ("source",)),
             ("author", self.author, ("author", "role")),
@@ -132,8 +115,8 @@ class Claims:
 QUARANTINED = "quarantined"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rights:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rights(Shown):
     """The rights of a caller; `MemoryService.restricted` takes them.
 
     A memory is hidden if its trust is below `min_trust`, or if it is quarantined and
@@ -167,8 +150,6 @@ class Rights:
     review: bool = True
     read_only: bool = False
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check the values."""
         make_exact(self)
@@ -176,8 +157,7 @@ class Rights:
             check_tier(self.min_trust, "min_trust")
         for name in ("review", "read_only"):
             if not isinstance(getattr(self, name), bool):
-                msg = f"{name}: expected True or False"
-                raise InvalidTypeError(msg)
+                raise InvalidTypeError(f"{name}: expected True or False")
 
     @property
     def is_full(self) -> bool:
@@ -198,13 +178,9 @@ class Rights:
         return (self.review or state != QUARANTINED) and self.trusts(tier)
 
     def narrowed(self, conditions: Filter | None) -> Filter | None:
-        """Return a filter that also excludes what is below the floor.
+        """Return a checked filter that also excludes what is below the floor.
 
-        Args:
-            conditions: A filter that `check_filter` returned, or None.
-
-        Returns:
-            The filter; None if no memory can pass it.
+        None if no memory can pass it.
         """
         if self.min_trust is None or not self.has_floor:
             return conditions or Filter()
@@ -233,24 +209,14 @@ class Rights:
         self.require_review()
 
     def require_all_tiers(self) -> None:
-        """Refuse a call that concerns memories of every trust.
-
-        Raises:
-            RightsError: There is a floor.
-        """
+        """Refuse a call that concerns memories of every trust."""
         if self.has_floor:
-            msg = "This needs rights without a floor on trust."
-            raise RightsError(msg, "trust")
+            raise RightsError("This needs rights without a floor on trust.", "trust")
 
     def require_review(self) -> None:
-        """Refuse a call that shows or releases quarantined memories.
-
-        Raises:
-            RightsError: `review` is False.
-        """
+        """Refuse a call that shows or releases quarantined memories."""
         if not self.review:
-            msg = "This needs the right to review."
-            raise RightsError(msg, "review")
+            raise RightsError("This needs the right to review.", "review")
 
 
 FULL = Rights()
@@ -258,12 +224,7 @@ FULL = Rights()
 
 
 def checked_rights(rights: object) -> Rights:
-    """Return rights.
-
-    Raises:
-        InvalidTypeError: Not a `Rights`.
-    """
+    """Return rights."""
     if not isinstance(rights, Rights):
-        msg = "rights: expected a vecall.Rights"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("rights: expected a vecall.Rights")
     return rights

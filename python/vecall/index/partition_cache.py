@@ -26,8 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from vecall._core import Engine
-from vecall.concurrency.locks import KeyLocks
-from vecall.concurrency.periodic import Done, SharedWork
+from vecall.concurrency.locks import Done, KeyLocks, SharedWork
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import ClosedError, CorruptFileError, VecallError
 from vecall.index.item_index import ItemCache, ItemOwner, ItemSearch

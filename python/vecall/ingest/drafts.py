@@ -62,12 +62,7 @@ _INTERNAL_CALLS = {
 
 
 class Parted(NamedTuple):
-    """A conversation's events, in order.
-
-    Attributes:
-        counted: The events that count.
-        taken_back: The events that a rewind took back, and the rewinds themselves.
-    """
+    """The events that count, and those that a rewind took back, with the rewinds."""
 
     counted: list[object]
     taken_back: list[object]
@@ -78,10 +73,6 @@ def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
 
     The rule is google-adk's: an event that rewinds to before an invocation takes back
     all events from the first one of that invocation up to itself.
-
-    Args:
-        events: The events, in order.
-        paced: Iterates over the events and yields to other threads.
     """
     targets = {
         index: target
@@ -186,12 +177,7 @@ class SessionHead(NamedTuple):
 
 
 def session_head(session: object, limits: Limits) -> SessionHead:
-    """Parse a session without its events.
-
-    Raises:
-        InvalidArgumentError: A missing or invalid name.
-        InvalidTypeError: The events are not a sequence.
-    """
+    """Parse a session without its events."""
     session = by_name(session, SESSION, "session")
     app = check_name(get_field(session, "app_name"), "session.app_name", limits)
     user = check_name(get_field(session, "user_id"), "session.user_id", limits)
@@ -203,12 +189,7 @@ def session_head(session: object, limits: Limits) -> SessionHead:
 
 
 class GivenTurns(NamedTuple):
-    """The drafts of a call's events.
-
-    Attributes:
-        given: For each event, in order, its draft or drafts, or why there is none.
-        taken_back: The memory ids of events that a rewind took back.
-    """
+    """The drafts of events, or why there is none, and the ids that were taken back."""
 
     given: list[Given]
     taken_back: list[str]
@@ -220,14 +201,9 @@ class GivenTurns(NamedTuple):
 
 
 def events_of(events: object, messages: object) -> object:
-    """Return `events`, or `messages` if `events` is None.
-
-    Raises:
-        InvalidArgumentError: Both are present.
-    """
+    """Return `events`, or `messages` if `events` is None."""
     if events is not None and messages is not None:
-        msg = "events, messages: expected one of them"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("events, messages: expected one of them")
     return messages if events is None else events
 
 
@@ -284,8 +260,7 @@ def _event_draft(
     if isinstance(event, InvalidArgumentError):
         return event  # what an adapter met when it read the event
     if event is None or isinstance(event, _NOT_EVENTS):
-        msg = "events: expected events as objects or mappings"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("events: expected events as objects or mappings")
     # Mappings and Events are read strictly. A framework's objects may have
     # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
@@ -320,6 +295,8 @@ def _event_draft(
     own = get_field(event, "custom_metadata")
     scope = merged(scope, own if isinstance(own, Mapping) else None)
     importance = get_field(event, "importance") if strict else None
+    if importance is not None:
+        importance = check_share(importance, "importance")
     return Draft(
         id=id_,
         text=text,
@@ -334,9 +311,7 @@ def _event_draft(
         trust=_optional(get_field(event, "trust")),
         content=_content_json(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
-        importance=None
-        if importance is None
-        else check_share(importance, "importance"),
+        importance=importance,
         ordered=True,
     )
 
@@ -356,8 +331,7 @@ def _check_event(event: object, content: object) -> None:
     for name in ("id", "author", "kind", "source", "trust"):
         value = get_field(event, name)
         if value is not None and not isinstance(value, str):
-            msg = f"event.{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"event.{name}: expected a string")
     time_given = get_field(event, "timestamp")
     if time_given is not None:
         to_seconds(time_given, "event.timestamp")
@@ -381,12 +355,7 @@ def _is_readable(content: object) -> bool:
 def entry_drafts(
     memories: Iterable[object], scope: CallMetadata, limits: Limits, paced: Paced = iter
 ) -> list[Given]:
-    """Return the drafts of explicit memories: strings, mappings, entries.
-
-    Raises:
-        InvalidArgumentError: An entry without text of its own, or an invalid field.
-        InvalidTypeError: A memory of another type.
-    """
+    """Return the drafts of explicit memories: strings, mappings, entries."""
     return [
         in_passages(_entry_draft(entry, f"memories[{number}]", scope, limits), limits)
         for number, entry in enumerate(paced(memories))
@@ -394,13 +363,7 @@ def entry_drafts(
 
 
 def one_draft(entry: object, scope: CallMetadata, limits: Limits) -> Draft:
-    """Return the draft of one explicit memory, which has one passage.
-
-    Raises:
-        InvalidArgumentError: It has no text of its own, or an invalid field.
-        InvalidTypeError: It has another type.
-        LimitExceededError: Its text is too long.
-    """
+    """Return the draft of one explicit memory, which has one passage."""
     draft = _entry_draft(entry, "memories[0]", scope, limits)
     if is_too_long(draft.text, limits):
         msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
@@ -409,11 +372,7 @@ def one_draft(entry: object, scope: CallMetadata, limits: Limits) -> Draft:
 
 
 def require_some(given: Sequence[Given]) -> None:
-    """Raise the first error of a call of which nothing can be stored because of it.
-
-    Raises:
-        InvalidArgumentError: The error of the first item that cannot be read.
-    """
+    """Raise the first error of a call of which nothing can be stored because of it."""
     errors = [item for item in given if isinstance(item, InvalidArgumentError)]
     if not errors:
         return
@@ -465,8 +424,7 @@ def _entry_draft(
     id_ = id_ or memory_id(session_id, author, ts, text)
     supersedes = _checked_name_field(fields, "supersedes", limits)
     if supersedes == id_:
-        msg = "supersedes: must be the id of another memory"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("supersedes: must be the id of another memory")
     scope = merged(scope, get_field(fields, "custom_metadata"))
     until = get_field(fields, "valid_until")
     return Draft(
@@ -545,13 +503,10 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
 
 
 class Written(NamedTuple):
-    """The result of writing drafts.
+    """The ids of what is stored, why the others are left out, and what else changed.
 
-    Attributes:
-        ids: The ids of the drafts that are stored, without duplicates.
-        left_out: Why the other drafts are not stored, by id.
-        edited: The memory that a correction changed, as it left it.
-        folded: How many memories were archived in favour of a summary.
+    `edited` is the memory that a correction changed, as it left it, `folded` how many
+    were archived in favour of a summary.
     """
 
     ids: list[str]
@@ -568,11 +523,6 @@ def aligned(
     """Return an id, or None and a reason, for each item of a call.
 
     The id of an item with several passages is that of the first one that is stored.
-
-    Args:
-        given: The items: a draft or several, or why there is none.
-        written: The result of writing the drafts.
-        paced: Iterates over the items and yields to other threads.
     """
     stored = set(written.ids)
     ids: list[str | None] = []

@@ -21,14 +21,7 @@ from vecall.validation import checked_bool
 
 
 class Fields(NamedTuple):
-    """The fields of one kind of mapping.
-
-    Attributes:
-        names: The fields' names in vecall.
-        aliases: Their aliases.
-        ignored: Fields of known formats that are not stored.
-        spellings: The field of every spelling, also in camelCase; None if ignored.
-    """
+    """The fields of a kind of mapping, and the field of every spelling or None."""
 
     names: tuple[str, ...]
     aliases: dict[str, str]
@@ -98,15 +91,6 @@ def by_name(source: object, known: Fields, where: str) -> object:
     counts as the timestamp only without another one. Unknown fields of a google-adk
     dump, recognised by an invocation id and actions, are ignored, as are those of an
     item of OpenAI's responses.
-
-    Args:
-        source: The caller's value.
-        known: The fields that it may have.
-        where: Its position in the call, for messages.
-
-    Raises:
-        InvalidArgumentError: An unknown field, or two names of one field with
-            different values.
     """
     if type(source) is not dict and not isinstance(source, Mapping):
         return source
@@ -141,8 +125,7 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
         return
     given = fields.get(name)
     if given is not None and given != expected:
-        msg = f"{where}.{name}: is not the {name} of the call"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{where}.{name}: is not the {name} of the call")
 
 
 def check_parts(event: object) -> None:
@@ -175,34 +158,18 @@ def _unknown_field_message(name: object, known: Fields, where: str) -> str:
 
 
 def metadata_of(value: object) -> dict[str, Any]:
-    """Return a copy of custom_metadata as a dict; None becomes an empty one.
-
-    Raises:
-        InvalidTypeError: Not a mapping.
-    """
+    """Return a copy of custom_metadata as a dict; None becomes an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        msg = "custom_metadata: expected a mapping"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("custom_metadata: expected a mapping")
     return dict(value)
 
 
 def metadata_json(
     meta: dict[str, Any], limits: Limits, *, in_order: bool = False
 ) -> str | None:
-    """Return metadata as JSON.
-
-    Args:
-        meta: The metadata.
-        limits: Their maximum size and depth.
-        in_order: Keep the order of the keys. Otherwise they are sorted, so that equal
-            metadata are equal text.
-
-    Raises:
-        InvalidTypeError: Not JSON values under string keys.
-        LimitExceededError: Too large or too deep.
-    """
+    """Return metadata as JSON; sorted keys make equal metadata equal text."""
     if not meta:
         return None
     if _has_more(meta, limits.max_metadata_bytes):
@@ -224,11 +191,10 @@ def metadata_json(
         )
         raise LimitExceededError(msg)
     if not plain:
-        msg = (
+        raise InvalidTypeError(
             "custom_metadata: expected JSON values under string keys, no NaN or Inf; "
             f"{odd_value(meta)}"
         )
-        raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
         raise LimitExceededError(_too_large(limits))
     return text
@@ -273,13 +239,7 @@ def _depth(value: object, limit: int) -> int:
 
 
 class GivenMetadata(NamedTuple):
-    """The arguments of a call for metadata and TTL, not checked yet.
-
-    Attributes:
-        values: The custom_metadata of the call.
-        verbatim: Whether every key of every custom_metadata is stored as it is.
-        ttl: TTL of the memories: seconds, a timedelta or "30d".
-    """
+    """The arguments of a call for metadata and TTL, not checked yet."""
 
     values: Mapping[str, Any] | None = None
     verbatim: object = False
@@ -287,17 +247,7 @@ class GivenMetadata(NamedTuple):
 
 
 class CallMetadata(NamedTuple):
-    """The values that all memories of a call share.
-
-    Attributes:
-        meta: Metadata of all memories.
-        ttl: TTL of the memories, in seconds.
-        revision_ttl: TTL of overwritten revisions, in seconds.
-        app: The app that the call names.
-        user: The user that the call names.
-        include: Inner parts to remember besides the text; see `inner_reader`.
-        verbatim: Whether every key of the metadata is stored, in its order.
-    """
+    """The values that all memories of a call share; both TTLs are in seconds."""
 
     meta: dict[str, Any]
     ttl: float | None = None
@@ -318,11 +268,6 @@ def call_metadata(
     name, counts if `history_ttl` is absent. The values of `metadata` and all other keys
     are stored with each memory, sorted. `wait_for_completion` is ignored: every call
     waits.
-
-    Raises:
-        InvalidTypeError: Not a mapping, `verbatim` is not a bool, or a TTL has another
-            type.
-        InvalidArgumentError: A TTL that is not positive, or two TTLs.
     """
     verbatim = checked_bool(given.verbatim, "verbatim")
     none = CallMetadata({}, app=app, user=user, verbatim=verbatim)

@@ -14,7 +14,7 @@ from vecall.errors import InvalidArgumentError
 from vecall.ingest.item_arguments import checked_place, stored_value, vectors_of
 from vecall.ingest.passages import texts_of
 from vecall.limits import Limits
-from vecall.scalars import usable
+from vecall.scalars import is_utf8, usable
 from vecall.store import (
     EmbeddingModel,
     Reason,
@@ -39,12 +39,7 @@ class LineReader:
     """Reads the lines of one export."""
 
     def __init__(self, limits: Limits, now: float) -> None:
-        """Begin at the header.
-
-        Args:
-            limits: What a text, a name and metadata may have.
-            now: The time in seconds; nothing was written later than that.
-        """
+        """Begin at the header; nothing was written later than `now`, in seconds."""
         self._limits = limits
         self._now = now
         self._dim: int | None = None
@@ -60,11 +55,7 @@ class LineReader:
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
-        """Read the header; return the model of the vectors.
-
-        Raises:
-            InvalidArgumentError: It is no header that this version reads.
-        """
+        """Read the header; return the model of the vectors."""
         model = header_model(line)
         self._dim = None if model is None else model.dim
         return model
@@ -73,14 +64,10 @@ class LineReader:
         """Read any other line; return its kind and values.
 
         A memory whose text is too long for this service is several: its passages.
-
-        Raises:
-            InvalidArgumentError: The message names the field.
         """
         kind, values = next(iter(item.items()), ("", None))
         if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:
-            msg = "expected a line of an export"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("expected a line of an export")
         read = self._kinds[kind](values)
         return kind, self._passages_of_memory(read) if kind == "mem" else [read]
 
@@ -94,8 +81,7 @@ class LineReader:
     def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
         text = _checked_string(values, "text")
         if not text.strip():
-            msg = "mem.text: must not be blank"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("mem.text: must not be blank")
         if values.get("state") not in ("live", "archived", "quarantined"):
             msg = "mem.state: must be live, archived or quarantined"
             raise InvalidArgumentError(msg)
@@ -175,16 +161,12 @@ class LineReader:
         return min(_time(values, name), self._now)
 
     def _vector(self, given: object) -> bytes:
-        try:
-            data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
-        except (binascii.Error, ValueError, TypeError):
-            data = b""
+        data = _decoded(given)
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
         if not usable(np.frombuffer(data, "<f4").reshape(1, -1))[0]:
-            msg = "mem.vec: must be finite and not zero"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("mem.vec: must be finite and not zero")
         return data
 
     def _checked_tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,30 +226,22 @@ def _optional(
 
 def _checked_string(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            value = None
-    if not isinstance(value, str):
-        msg = f"{name}: expected a string without lone surrogates"
-        raise InvalidArgumentError(msg)
+    if not isinstance(value, str) or not is_utf8(value):
+        raise InvalidArgumentError(f"{name}: expected a string without lone surrogates")
     return value
 
 
 def _time(values: Mapping[str, Any], name: str) -> float:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{name}: expected seconds since 1970"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected seconds since 1970")
     return to_seconds(value, name)
 
 
 def _count(values: Mapping[str, Any], name: str) -> int:
     value = values.get(name)
     if type(value) is not int or not 0 <= value <= _MOST:
-        msg = f"{name}: expected an integer from 0 to {_MOST}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected an integer from 0 to {_MOST}")
     return value
 
 
@@ -280,45 +254,42 @@ def _checked_position(values: Mapping[str, Any], name: str) -> float:
     return as_stored(value)
 
 
-def _object(values: Mapping[str, Any], name: str) -> str:
-    text = _checked_string(values, name)
-    json_object(text, name)
-    return text
+def _json(
+    check: Callable[[dict[str, Any], str], object],
+) -> Callable[[Mapping[str, Any], str], str]:
+    """Return a reader of the text of a JSON object, which passes a check."""
+
+    def read(values: Mapping[str, Any], name: str) -> str:
+        text = _checked_string(values, name)
+        check(json_object(text, name), name)
+        return text
+
+    return read
+
+
+_object = _json(lambda _value, _name: None)
+_past_fields = _json(check_past)
+_checked_turn_json = _json(check_turn)
+_checked_tries_json = _json(lambda value, _name: _count(value, "tries"))
 
 
 def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
     value = _checked_string(values, name)
     if value not in allowed:
-        msg = f"{name}: must be one of {', '.join(allowed)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be one of {', '.join(allowed)}")
     return value
 
 
-def _past_fields(values: Mapping[str, Any], name: str) -> str:
-    """What a memory said before, or no more than a digest of it."""
-    text = _checked_string(values, name)
-    check_past(json_object(text, name), name)
-    return text
-
-
-def _checked_turn_json(values: Mapping[str, Any], name: str) -> str:
-    """A turn as it waits: what was said, or what compaction summed up."""
-    text = _checked_string(values, name)
-    check_turn(json_object(text, name), name)
-    return text
-
-
-def _checked_tries_json(values: Mapping[str, Any], name: str) -> str:
-    text = _checked_string(values, name)
-    _count(json_object(text, name), "tries")
-    return text
+def _decoded(given: object) -> bytes:
+    """Return the bytes of a text in base64; none of anything else."""
+    try:
+        return base64.b64decode(given, validate=True)  # type: ignore[arg-type]
+    except (binascii.Error, ValueError, TypeError):
+        return b""
 
 
 def _item_vectors(given: object, dim: object) -> bytes:
-    try:
-        data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
-    except (binascii.Error, ValueError, TypeError):
-        data = b""
+    data = _decoded(given)
     if type(dim) is not int or dim < 1 or not data or len(data) % (4 * dim):
         msg = "item.vecs: expected base64 of vectors of dim float32 each"
         raise InvalidArgumentError(msg)

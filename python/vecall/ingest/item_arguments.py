@@ -18,7 +18,7 @@ from vecall.errors import (
     LimitExceededError,
 )
 from vecall.limits import Limits
-from vecall.scalars import exact, odd_value, usable
+from vecall.scalars import exact, is_utf8, odd_value, usable
 from vecall.store import (
     LARGE,
     MOST_VECTORS,
@@ -41,12 +41,7 @@ _MAX_VERSION = (1 << 32) - 1
 
 
 class ItemBatch(NamedTuple):
-    """Checked operations.
-
-    Attributes:
-        operations: The records.
-        dim: The dimension of their vectors; 0 without vectors.
-    """
+    """Checked operations, and the dimension of their vectors; 0 without vectors."""
 
     operations: list[ItemPut | ItemDrop]
     dim: int
@@ -57,23 +52,11 @@ class TooLongError(Exception):
 
 
 def checked_list(given: object, name: str, of: str) -> list[Any]:
-    """Return a copy of a sequence of at most `MOST_OPERATIONS`.
-
-    Args:
-        given: The argument.
-        name: Its name, for error messages.
-        of: What it is a sequence of.
-
-    Raises:
-        InvalidTypeError: Not a sequence.
-        LimitExceededError: Longer.
-    """
+    """Return a copy of a sequence of at most `MOST_OPERATIONS`."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        msg = f"{name}: expected a sequence of {of}"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a sequence of {of}")
     if len(given) > MOST_OPERATIONS:
-        msg = f"{name}: at most {MOST_OPERATIONS}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most {MOST_OPERATIONS}")
     return list(given)
 
 
@@ -85,18 +68,7 @@ def checked_batch(
 ) -> ItemBatch:
     """Return the records of puts and drops.
 
-    Args:
-        operations: The puts and drops.
-        limits: The limits on values and names.
-        paced: Iterates over them; may pause in between.
-        most: The most characters of values, about.
-
-    Raises:
-        TooLongError: The values are larger than `most`.
-        InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
-        InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
-        DimensionError: Vectors of different dimensions.
-        LimitExceededError: A value or a name is too large.
+    It raises `TooLongError` if the values have more characters than `most`, about.
     """
     records: list[ItemPut | ItemDrop] = []
     dim = 0
@@ -104,12 +76,15 @@ def checked_batch(
     for at, each in enumerate(paced(operations)):
         name = f"operations[{at}]"
         if not isinstance(each, Put | Drop):
-            msg = f"{name}: expected a Put or a Drop"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a Put or a Drop")
         place = checked_place((each.namespace, each.key), name, limits)
         version = each.if_version
         if version is not None:
-            version = _checked_if_version(version, name)
+            version = exact(version)
+            if type(version) is not int or not 0 <= version <= _MAX_VERSION:
+                raise InvalidArgumentError(
+                    f"{name}.if_version: expected None or a version, an integer from 0"
+                )
         if isinstance(each, Drop):
             records.append(ItemDrop(*place, version))
             continue
@@ -129,20 +104,11 @@ def checked_batch(
 
 
 def check_embedder(name: object) -> None:
-    """Check the name of the embedder of items.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: It has a lone surrogate.
-    """
+    """Check the name of the embedder of items."""
     if not isinstance(name, str):
-        msg = "embedder: expected the name of an embedder"
-        raise InvalidTypeError(msg)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        msg = "embedder: must not have a lone surrogate"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidTypeError("embedder: expected the name of an embedder")
+    if not is_utf8(name):
+        raise InvalidArgumentError("embedder: must not have a lone surrogate")
 
 
 def checked_places(
@@ -156,11 +122,7 @@ def checked_places(
 
 
 def checked_count(value: object, name: str, least: int) -> int:
-    """Return a number of items to find or to skip.
-
-    Raises:
-        InvalidArgumentError: Not an integer from `least` to `MOST_FOUND`.
-    """
+    """Return a number of items to find or to skip."""
     if type(value) is not int or not least <= value <= MOST_FOUND:
         msg = f"{name}: must be an integer from {least} to {MOST_FOUND}"
         raise InvalidArgumentError(msg)
@@ -170,21 +132,14 @@ def checked_count(value: object, name: str, least: int) -> int:
 def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
     """Return the stored text of a namespace, and a key."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        msg = f"{name}: expected a pair (namespace, key)"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a pair (namespace, key)")
     labels = checked_namespace(pair[0], f"{name}.namespace", limits)
     key = _checked_label(pair[1], f"{name}.key", limits.max_item_name_bytes)
     return encode_namespace(labels), key
 
 
 def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, ...]:
-    """Return the labels of a namespace.
-
-    Raises:
-        InvalidTypeError: Not a sequence of strings.
-        InvalidArgumentError: A label is empty, or has NUL or a lone surrogate.
-        LimitExceededError: Longer than `max_item_name_bytes`.
-    """
+    """Return the labels of a namespace."""
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
         raise InvalidTypeError(msg)
@@ -203,8 +158,7 @@ def _checked_labels_uncached(
     else:
         size = sum(len(label.encode()) + 1 for label in checked)
     if size > most:
-        msg = f"{name}: at most max_item_name_bytes = {most}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return checked
 
 
@@ -216,8 +170,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
     if type(label) is not str:
         label = exact(label)
         if type(label) is not str:
-            msg = f"{name}: expected strings"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected strings")
     try:
         size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
@@ -226,8 +179,7 @@ def _checked_label(label: object, name: str, most: int) -> str:
         msg = f"{name}: must not be empty, nor have NUL or a lone surrogate"
         raise InvalidArgumentError(msg)
     if size > most:
-        msg = f"{name}: at most max_item_name_bytes = {most}"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most max_item_name_bytes = {most}")
     return label
 
 
@@ -236,17 +188,7 @@ def stored_value(
 ) -> StoredValue:
     """Return a value as it is stored, with the order of its keys.
 
-    Args:
-        value: The value.
-        name: Its name in the call.
-        limits: The limits on its size.
-        most: The most characters of it, about.
-
-    Raises:
-        InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
-            string, or a cycle.
-        LimitExceededError: Larger than a limit.
-        TooLongError: Larger than `most`.
+    It raises `TooLongError` if it has more characters than `most`, about.
     """
     rule = (
         f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
@@ -268,8 +210,7 @@ def stored_value(
             raise
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes) from None
     except (TypeError, ValueError, RecursionError, RuntimeError):
-        msg = f"{rule}; {odd_value(value)}"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(f"{rule}; {odd_value(value)}") from None
     if stored.nbytes > limits.max_item_bytes:
         raise _too_large(name, "max_item_bytes", limits.max_item_bytes)
     if stored.outline_bytes > limits.max_item_outline_bytes:
@@ -283,24 +224,13 @@ def _too_large(name: str, limit: str, most: float) -> LimitExceededError:
 
 
 class _Walk:
-    """Copies a JSON value.
-
-    Attributes:
-        most: The most characters.
-        size: A lower bound of the characters of its JSON so far.
-    """
+    """Copies a JSON value; `size` is a lower bound of the characters so far."""
 
     most: float
     size = 0
 
     def plain(self, value: Any) -> Any:
-        """Return a JSON value with plain dicts and lists.
-
-        Raises:
-            TypeError: A key of a mapping is not a string.
-            RecursionError: Nested too deeply.
-            TooLongError: More than `most`.
-        """
+        """Return a JSON value with plain dicts and lists."""
         kind = type(value)
         self.size += _COST + (len(value) if isinstance(value, str) else 0)
         if self.size > self.most:
@@ -320,32 +250,18 @@ class _Walk:
         return value
 
 
-def _checked_if_version(version: object, name: str) -> int:
-    version = exact(version)
-    if type(version) is not int or not 0 <= version <= _MAX_VERSION:
-        msg = f"{name}.if_version: expected None or a version, an integer from 0"
-        raise InvalidArgumentError(msg)
-    return version
-
-
 def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
     """Return the vectors of one item as float32 (n, dim); None for none."""
     if isinstance(given, list | tuple) and not given:
         return None
     matrix = checked_vectors_of(given, name)
     if len(matrix) > MOST_VECTORS:
-        msg = f"{name}: at most {MOST_VECTORS} of one item"
-        raise LimitExceededError(msg)
+        raise LimitExceededError(f"{name}: at most {MOST_VECTORS} of one item")
     return matrix if len(matrix) else None
 
 
 def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
-    """Return vectors as float32 (n, dim).
-
-    Raises:
-        InvalidTypeError: Not numbers of one of these shapes.
-        InvalidArgumentError: A value is NaN or Inf, or a vector is zero.
-    """
+    """Return vectors as float32 (n, dim)."""
     try:
         matrix = np.asarray(given)
         if matrix.dtype.kind not in "fiu" or matrix.ndim not in (1, 2):
@@ -353,12 +269,9 @@ def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             matrix = np.ascontiguousarray(np.atleast_2d(matrix), np.float32)
     except (TypeError, ValueError):
-        msg = f"{name}: expected numbers (n, dim) or (dim,)"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(f"{name}: expected numbers (n, dim) or (dim,)") from None
     if not 1 <= matrix.shape[1] <= _MAX_DIM:
-        msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected 1 to {_MAX_DIM} numbers each")
     if not usable(matrix).all():
-        msg = f"{name}: must be finite, and not zero"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be finite, and not zero")
     return matrix

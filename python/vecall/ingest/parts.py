@@ -21,15 +21,8 @@ Inner = Literal["thoughts", "calls", "system"]
 """What is stored only on request: parts of a turn, or messages that nobody said."""
 
 MEMORY_TOOLS = frozenset(
-    {
-        "expand_session",
-        "forget_memory",
-        "load_memory",
-        "preload_memory",
-        "recall_memory",
-        "remember",
-        "update_memory",
-    }
+    "expand_session forget_memory load_memory preload_memory recall_memory remember "
+    "update_memory".split()
 )
 """The names of tools whose calls and responses are never stored."""
 
@@ -41,18 +34,13 @@ _CUT = " …"
 
 
 def checked_include(given: object) -> frozenset[str]:
-    """Return what is stored besides the message texts.
-
-    Raises:
-        ConfigError: Not a sequence of "thoughts", "calls" and "system".
-    """
+    """Return what is stored besides the message texts."""
     if isinstance(given, list | tuple | set | frozenset) and all(
         isinstance(kind, str) and kind in _KINDS for kind in given
     ):
         return frozenset(given)
     names = ", ".join(f'"{kind}"' for kind in _KINDS)
-    msg = f"include: expected a sequence of {names}, which may be empty"
-    raise ConfigError(msg)
+    raise ConfigError(f"include: expected a sequence of {names}, which may be empty")
 
 
 def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:
@@ -71,15 +59,7 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
 def program_texts(
     message: object, program: str, content: object, texts: list[str]
 ) -> list[str]:
-    """Return the texts of a message that nobody said, and that `include` names.
-
-    Args:
-        message: A message of a system, a developer or a tool, or an item of OpenAI's
-            responses.
-        program: What `include` calls it.
-        content: Its content.
-        texts: The texts of its content.
-    """
+    """Return the texts of a message that nobody said, and that `include` names."""
     if program == "system":
         return texts
     if program == "thoughts":
@@ -185,7 +165,9 @@ def _call(part: object) -> str | None:
 def _cut_json(values: Mapping[object, object]) -> str:
     """Return the first characters of the JSON, without encoding all of it."""
     encoder = json.JSONEncoder(
-        ensure_ascii=False, skipkeys=True, default=_type_placeholder
+        ensure_ascii=False,
+        skipkeys=True,
+        default=lambda value: f"<{type(value).__name__}>",
     )
     text = ""
     try:
@@ -198,10 +180,6 @@ def _cut_json(values: Mapping[object, object]) -> str:
     return _cut_text(text, _CUT)
 
 
-def _type_placeholder(value: object) -> str:
-    return f"<{type(value).__name__}>"
-
-
 def _cut_text(text: str, mark: str) -> str:
     return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + mark
 
@@ -212,7 +190,6 @@ def _cut_text(text: str, mark: str) -> str:
 # are memories only if `include` asks for them. The shapes of OpenAI (chat completions
 # and responses), Anthropic, Gemini and LangChain are known; none of them is imported.
 # Roles and types compare without case and the space around them.
-
 
 _PROGRAMS = {
     "system": "system",
@@ -238,12 +215,7 @@ _ITEMS = dict.fromkeys(
 
 
 class Speaker(NamedTuple):
-    """Who said a message.
-
-    Attributes:
-        author: The author, where only the message's type tells it.
-        program: What `include` calls a message that nobody said; else None.
-    """
+    """Who said a message: an author, or what `include` calls one that nobody said."""
 
     author: str | None = None
     program: str | None = None

@@ -51,12 +51,7 @@ def in_passages(
     """Return a draft unchanged, or its passages if its text is too long.
 
     The parts of its content and the memory that it supersedes are of the first passage
-    alone, or of none.
-
-    Args:
-        draft: A turn, a fact or a passage.
-        limits: The maximum size of a text.
-        is_first: Whether it is the first passage of several.
+    alone, or of none. `is_first` says that the draft is the first of several passages.
     """
     if not is_too_long(draft.text, limits):
         return draft
@@ -161,7 +156,6 @@ def _is_one_character(before: str, after: str) -> bool:
 
 # Summaries as memories.
 
-
 SUMMARY = "summary"
 """The kind of a memory that summarizes others."""
 
@@ -178,13 +172,6 @@ def summary_drafts(
 
     Their ids derive from the ids they cover, so a retry after an unknown outcome
     replaces the first summary.
-
-    Args:
-        summaries: The summaries.
-        session: The session; None for summaries of facts.
-        covered: The ids of the summarized turns.
-        source: The creator of the summaries.
-        trust: The trust tier of the turns.
     """
     names = sorted(covered)
     drafts = []

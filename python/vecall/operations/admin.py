@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -35,7 +36,6 @@ from vecall.operations.import_export import (
 )
 from vecall.operations.runtime import Runtime
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import WritesAndSearches
 from vecall.store import (
     Change,
     EmbeddingModel,
@@ -43,15 +43,13 @@ from vecall.store import (
     PutNextVectors,
     RowWithVector,
     Storage,
+    StorageReads,
     Sweep,
     SwitchModels,
 )
 from vecall.telemetry import observed
 from vecall.types import AppSummary, Imported, Page, UserSummary
-from vecall.validation import check_path, checked_bool, checked_page
-
-# Background work of a service: due sessions, expired memories, consolidation.
-
+from vecall.validation import check_path, checked_bool
 
 Key = tuple[str, str]
 
@@ -60,57 +58,188 @@ _CLAIMED_USERS = 50
 _LEASE_S = 120.0  # of the process that removes the expired data of users
 
 
-class Housekeeping:
-    """The periodic background work on one open file."""
+# Migrates an open file to another embedding model; resumable.
+
+_BATCH = 64
+_PAUSE_S = 0.1
+
+Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
+"""`Loader.moving` of the search index with the old model."""
+
+
+@dataclass
+class Reembedding:
+    """A migration of a file to another embedding model; `run` performs it.
+
+    `switched` is called after the new model has become the file's model. When
+    `stopping` is true it stops early; another migration resumes it. The backfill
+    handles rows without a vector, and vectors that are not yet copied to their rows.
+    """
+
+    storage: Storage
+    embedder: Embedder
+    switched: Callable[[EmbeddingModel], None]
+    stopping: Callable[[], bool]
+
+    def run(self, moving: Moving) -> int:
+        """Embed all memories, make the model the file's; return how many were embedded.
+
+        `moving` makes concurrent loads check whether the switch was committed. Between
+        that commit and `switched`, a load finds no vectors of the old model.
+        """
+        candidate = model_of(self.embedder)
+        self._finish_last()
+        model = self.storage.begin_migration(candidate)
+        if model is None:  # no model before, or the same one: nothing to embed
+            with self.storage.read() as reads:
+                model = reads.active_model()
+            assert model is not None
+            self.switched(model)
+            return 0
+        count = 0
+        embedding = EmbeddingQueue(self.embedder)
+        try:
+            with moving(partial(self._moved, model)):
+                while not self.stopping():
+                    count += self._prepare(embedding, model)
+                    if self._switch(model):
+                        break
+        finally:
+            embedding.close()
+        return count
+
+    def _moved(self, model: EmbeddingModel) -> bool:
+        """Return whether the file has the new model; if so, switch to it."""
+        # Another process may have finished the migration.
+        return self._has(model) and self._switch(model)
+
+    def _has(self, model: EmbeddingModel) -> bool:
+        with self.storage.read() as reads:
+            return _is_active(reads, model)
+
+    def _switch(self, model: EmbeddingModel) -> bool:
+        job = SwitchModels(model)
+
+        def then(_: Change) -> None:
+            # Runs on the writer's thread. A write that fails because the model has
+            # changed finds the new model here, and is repeated.
+            if job.done:
+                self.switched(model)
+
+        self.storage.submit(job, then).result()
+        return job.done
+
+    def _finish_last(self) -> None:
+        """Move the remaining vectors of an earlier migration that crashed.
+
+        Only a crash leaves such vectors: a migration begins when all are moved.
+        """
+        while True:
+            with self.storage.read() as reads:
+                if not reads.unmoved_vectors():
+                    return
+            self.storage.submit(MoveVectors()).result()
+
+    def _prepare(self, embedding: EmbeddingQueue, model: EmbeddingModel) -> int:
+        count = 0
+        # None: all is done, or another process has finished the migration.
+        while not self.stopping() and (work := self._next(model)) is not None:
+            rows, cursor, claimed = work
+            try:
+                vectors: list[bytes | None] = []
+                if rows:
+                    vectors = embedding.embed_now(
+                        [embedded_text(row.author, row.text) for row, *_ in rows]
+                    )
+                if rows or cursor is not None:
+                    job = PutNextVectors(model.id, rows, vectors, cursor)
+                    self.storage.submit(job).result()
+            finally:
+                self._release(claimed)
+            count += len(rows)
+        return count
+
+    def _next(
+        self, model: EmbeddingModel
+    ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
+        """Return rows to embed, the new cursor, and the numbers of claimed rows."""
+        with self.storage.read() as reads:
+            if _is_active(reads, model):
+                return None
+            reads.require_migrating(model.id)
+            if self.storage.claims is None:
+                rows, cursor = reads.to_be_embedded(_BATCH)
+                return (rows, cursor, []) if rows or cursor is not None else None
+        try:
+            claimed = self.storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
+        except ConflictError:
+            if self._has(model):
+                return None
+            raise
+        if claimed.is_last:
+            return None
+        if not claimed.rids:
+            time.sleep(_PAUSE_S)  # other processes embed the last rows
+        return claimed.rows, None, claimed.rids
+
+    def _release(self, claimed: list[int]) -> None:
+        """Let other processes claim those of the rows that are not done."""
+        if claimed and self.storage.claims is not None:
+            with suppress(VecallError):  # the claim ends with its lease
+                self.storage.claims.release_rows(claimed)
+
+
+def _is_active(reads: StorageReads, model: EmbeddingModel) -> bool:
+    active = reads.active_model()
+    return active is not None and active.id == model.id
+
+
+T = TypeVar("T")
+
+
+class Admin:
+    """The administrative methods of one open file, and its periodic work."""
 
     def __init__(
-        self,
-        memory: WritesAndSearches,
-        sessions: SessionObserver,
-        consolidator: Consolidator,
+        self, runtime: Runtime, sessions: SessionObserver, consolidator: Consolidator
     ) -> None:
-        """Combine the periodic work on an open file."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
+        """Use the runtime of an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
         self._sessions = sessions
         self._consolidator = consolidator
+
+    @property
+    def place(self) -> str:
+        """Where the memories are, in words."""
+        return self._runtime.place
+
+    # Background work: due sessions, expired memories, consolidation.
 
     @observed("run_due", int)
     async def run_due(self) -> int:
         """Run all work that is due; return the number of deleted memories."""
-        self._memory.check_whole()
-        self._memory.check_writable()
+        self._runtime.check_whole()
+        self._runtime.check_writable()
         await self._sessions.run_due()
         cleared = await self.sweep()
         await self._consolidator.run_plan()
         return cleared
 
-    def _due_users(self) -> list[Key]:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            return reads.due_users(storage.expiry_clock.now())
-
     async def next_run(self) -> float | None:
         """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
-        pause: float | None = await Join(
-            self._memory.search_index.partitions.submit(self._pause)
-        )
-        return pause
-
-    def _pause(self) -> float | None:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            due = reads.next_due()
-        return None if due is None else due - storage.expiry_clock.now()
+        return await self._runtime.scanned(None, _pause, short=True)
 
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        scan = self._memory.search_index.partitions.submit_scan
-        claims = self._memory.storage.claims
+        scan = self._runtime.search_index.partitions.submit_scan
+        claims = self._runtime.storage.claims
         if claims is None:
-            for app, user in await Join(scan(None, self._due_users)):
+            for app, user in await self._runtime.scanned(
+                None, lambda reads, now: reads.due_users(now)
+            ):
                 cleared += await self._swept(app, user)
             return cleared
         while claimed := await Join(scan(None, claims.users, _CLAIMED_USERS, _LEASE_S)):
@@ -127,196 +256,19 @@ class Housekeeping:
         cleared = 0
         while True:
             job = Sweep(app, user, _SWEEP_BATCH)
-            change: Change = await Join(self._memory.storage.submit(job))
+            change: Change = await Join(self._runtime.storage.submit(job))
             cleared += len(change.removed)
             if len(change.removed) < _SWEEP_BATCH:
                 return cleared
 
-
-# Migrates an open file to another embedding model; resumable.
-
-
-_BATCH = 64
-_PAUSE_S = 0.1
-
-Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
-"""`Loader.moving` of the search index with the old model."""
-
-
-class Reembedding:
-    """A migration to another embedding model; `run` performs it."""
-
-    def __init__(self, storage: Storage, embedder: Embedder) -> None:
-        """Prepare the migration of the file to the model of `embedder`."""
-        self._storage = storage
-        self._embedder = embedder
-
-    def run(
-        self,
-        switched: Callable[[EmbeddingModel], None],
-        moving: Moving,
-        stopping: Callable[[], bool],
-    ) -> int:
-        """Embed all memories with the new model, then make it the file's model.
-
-        The backfill handles rows without a vector, and vectors that are not yet copied
-        to their rows.
-
-        Args:
-            switched: Called after the new model has become the file's model.
-            moving: Makes concurrent loads check whether the switch was committed.
-                Between that commit and `switched`, a load finds no vectors of the old
-                model.
-            stopping: Returns True to stop early; another call resumes the migration.
-
-        Returns:
-            The number of memories embedded.
-
-        Raises:
-            EmbedderError: The embedder failed; another call resumes the migration.
-            ConflictError: A migration to a third model has begun.
-        """
-        candidate = model_of(self._embedder)
-        self._finish_last()
-        model = self._storage.begin_migration(candidate)
-        if model is None:  # no model before, or the same one: nothing to embed
-            with self._storage.read() as reads:
-                model = reads.active_model()
-            assert model is not None
-            switched(model)
-            return 0
-        count = 0
-        embedding = EmbeddingQueue(self._embedder)
-        try:
-            with moving(partial(self._moved, model, switched)):
-                while not stopping():
-                    count += self._prepare(embedding, model, stopping)
-                    if self._switch(model, switched):
-                        break
-        finally:
-            embedding.close()
-        return count
-
-    def _moved(
-        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
-    ) -> bool:
-        """Return whether the file has the new model; if so, switch to it."""
-        with self._storage.read() as reads:
-            active = reads.active_model()
-        # Another process may have finished the migration.
-        return (
-            active is not None
-            and active.id == model.id
-            and self._switch(model, switched)
-        )
-
-    def _switch(
-        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
-    ) -> bool:
-        job = SwitchModels(model)
-
-        def then(_: Change) -> None:
-            # Runs on the writer's thread. A write that fails because the model has
-            # changed finds the new model here, and is repeated.
-            if job.done:
-                switched(model)
-
-        self._storage.submit(job, then).result()
-        return job.done
-
-    def _finish_last(self) -> None:
-        """Move the remaining vectors of an earlier migration that crashed.
-
-        Only a crash leaves such vectors: a migration begins when all are moved.
-        """
-        while True:
-            with self._storage.read() as reads:
-                if not reads.unmoved_vectors():
-                    return
-            self._storage.submit(MoveVectors()).result()
-
-    def _prepare(
-        self,
-        embedding: EmbeddingQueue,
-        model: EmbeddingModel,
-        stopping: Callable[[], bool],
-    ) -> int:
-        count = 0
-        while not stopping():
-            work = self._next(model)
-            if work is None:
-                break  # all is done, or another process has finished the migration
-            rows, cursor, claimed = work
-            try:
-                vectors: list[bytes | None] = []
-                if rows:
-                    vectors = embedding.embed_now(
-                        [embedded_text(row.author, row.text) for row, *_ in rows]
-                    )
-                if rows or cursor is not None:
-                    job = PutNextVectors(model.id, rows, vectors, cursor)
-                    self._storage.submit(job).result()
-            finally:
-                self._release(claimed)
-            count += len(rows)
-        return count
-
-    def _next(
-        self, model: EmbeddingModel
-    ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
-        """Return rows to embed, the new cursor, and the numbers of claimed rows."""
-        with self._storage.read() as reads:
-            active = reads.active_model()
-            if active is not None and active.id == model.id:
-                return None
-            reads.require_migrating(model.id)
-            if self._storage.claims is None:
-                rows, cursor = reads.to_be_embedded(_BATCH)
-                return (rows, cursor, []) if rows or cursor is not None else None
-        try:
-            claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
-        except ConflictError:
-            with self._storage.read() as reads:
-                active = reads.active_model()
-            if active is not None and active.id == model.id:
-                return None
-            raise
-        if claimed.is_last:
-            return None
-        if not claimed.rids:
-            time.sleep(_PAUSE_S)  # other processes embed the last rows
-        return claimed.rows, None, claimed.rids
-
-    def _release(self, claimed: list[int]) -> None:
-        """Let other processes claim those of the rows that are not done."""
-        if claimed and self._storage.claims is not None:
-            with suppress(VecallError):  # the claim ends with its lease
-                self._storage.claims.release_rows(claimed)
-
-
-T = TypeVar("T")
-
-
-class Admin:
-    """The administrative methods of one open file."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
-
-    @property
-    def place(self) -> str:
-        """Where the memories are, in words."""
-        return self._runtime.place
+    # Work on the whole file.
 
     @observed("purge", int)
     async def purge(self) -> int:
         """Rewrite the file without the deleted data; return the freed bytes."""
         self._runtime.check_whole()
         self._runtime.check_writable()
-        freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
-        return freed
+        return await Join(self._submit(self._runtime.storage.maintenance.purge))
 
     @observed("backup")
     async def backup(self, path: object) -> None:
@@ -343,11 +295,10 @@ class Admin:
         if user_id is None:
             runtime.rights.require_review()
         if user_id is not None and app_name is None:
-            msg = "app_name: is needed where user_id is given"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("app_name: is needed where user_id is given")
         names = ["-" if name is None else name for name in (app_name, user_id)]
         runtime.key(*names, write=False)
-        count: int = await Join(
+        return await Join(
             self._submit(
                 export,
                 runtime.storage,
@@ -358,7 +309,6 @@ class Admin:
                 quarantined=quarantined and runtime.rights.review,
             )
         )
-        return count
 
     @observed("import", int)
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
@@ -369,15 +319,13 @@ class Admin:
         for name in ("vectors", "restore", "gate"):
             checked_bool(getattr(how, name), name)
         if how.user is not None and how.app is None:
-            msg = "app_name: is needed where user_id is given"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("app_name: is needed where user_id is given")
         if how.app is not None:
             user = "-" if how.user is None else how.user
             runtime.key(how.app, user, write=True)
         if how.gate and runtime.gate.is_open:
-            msg = "gate: this memory service has no on_write"
-            raise ConfigError(msg)
-        count: Imported = await Join(
+            raise ConfigError("gate: this memory service has no on_write")
+        return await Join(
             self._submit(
                 import_,
                 runtime.storage,
@@ -388,31 +336,26 @@ class Admin:
                 ImportReviewer(runtime.gate) if how.gate else None,
             )
         )
-        return count
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
         """Migrate the file to another embedding model."""
         embedder = resolve(new_embedder)
         if embedder is None:
-            msg = "embedder: expected the one to move to"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: expected the one to move to")
         if not can_embed(embedder):
-            msg = "embedder: must compute vectors, unlike CallerVectors"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: must compute vectors, unlike CallerVectors")
         self._runtime.check_whole()
         self._runtime.check_writable()
         self._runtime.check_embedder(embedder)
-        count: int = await Join(self._submit(self._reembed, embedder))
-        return count
+        return await Join(self._submit(self._reembed, embedder))
 
     def _reembed(self, embedder: Embedder) -> int:
         runtime = self._runtime
-        move = Reembedding(runtime.storage, embedder)
         switched = partial(runtime.switch, embedder=embedder)
-        count = move.run(
-            switched, runtime.search_index.partitions.moving, lambda: runtime.closed
-        )
+        storage, moving = runtime.storage, runtime.search_index.partitions.moving
+        move = Reembedding(storage, embedder, switched, lambda: runtime.closed)
+        count = move.run(moving)
         if not runtime.closed:  # what was stored without a model
             filling = runtime.backfill()
             filling.wait()
@@ -462,17 +405,12 @@ class Admin:
         """Return a page of the apps that have memories."""
         runtime = self._runtime
         runtime.check_open()
-        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
-
-        def page() -> Page[AppSummary]:
-            with runtime.storage.read() as reads:
-                apps = reads.list_apps(first, begin, count + 1, runtime.rights)
-            return Page.of(apps, count, lambda app: app.app_name)
-
-        found: Page[AppSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(None, page)
+        return await runtime.page_of(
+            None,
+            (prefix, after, limit),
+            lambda reads, _, *page: reads.list_apps(*page, runtime.rights),
+            lambda app: app.app_name,
         )
-        return found
 
     @observed("list_users")
     async def list_users(
@@ -481,19 +419,12 @@ class Admin:
         """Return a page of the users of an app who have memories."""
         runtime = self._runtime
         runtime.key(app_name, "-", write=False)
-        first, begin, count = checked_page(prefix, after, limit, runtime.limits)
-
-        def page() -> Page[UserSummary]:
-            with runtime.storage.read() as reads:
-                users = reads.list_users(
-                    app_name, first, begin, count + 1, runtime.rights
-                )
-            return Page.of(users, count, lambda user: user.user_id)
-
-        found: Page[UserSummary] = await Join(
-            runtime.search_index.partitions.submit_scan(None, page)
+        return await runtime.page_of(
+            None,
+            (prefix, after, limit),
+            lambda reads, _, *page: reads.list_users(app_name, *page, runtime.rights),
+            lambda user: user.user_id,
         )
-        return found
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:
@@ -516,8 +447,7 @@ class Admin:
         try:
             return self._runtime.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            raise ClosedError("the memory service is closed") from None
 
 
 def takes_lines(target: object) -> TypeGuard[LineTarget]:
@@ -533,6 +463,10 @@ def has_lines(source: object) -> TypeGuard[LineSource]:
 def _target(path: object) -> Path:
     target = check_path(path)
     if target is None:
-        msg = "path: expected the name of a file"
-        raise ConfigError(msg)
+        raise ConfigError("path: expected the name of a file")
     return target
+
+
+def _pause(reads: StorageReads, now: float) -> float | None:
+    due = reads.next_due()
+    return None if due is None else due - now

@@ -32,8 +32,13 @@ from vecall.lexical.statements import has_reordered_words, statement_key
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.updates import BLOCK, conflicts_of, unit_vectors
-from vecall.operations.writes import WriteRequest, WritesAndSearches
+from vecall.operations.writes import (
+    BLOCK,
+    WriteRequest,
+    WritesAndSearches,
+    conflicts_of,
+    unit_vectors,
+)
 from vecall.scalars import exact, make_exact, short_repr
 from vecall.store import (
     Change,

@@ -1,9 +1,8 @@
-"""Corrections of memories: update, history, listing, archive and restore."""
+"""Corrections of memories: update, history, listing, states, deletion, forgetting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,6 @@ from vecall.filters.rights import QUARANTINED, at_most, check_tier
 from vecall.ingest.drafts import one_draft
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
 from vecall.limits import Limits
-from vecall.operations.runtime import Runtime
 from vecall.operations.searches import ALONE, Match, near_best
 from vecall.operations.writes import (
     WriteRequest,
@@ -48,6 +46,7 @@ from vecall.store import (
     RestoreMemory,
     Row,
     State,
+    StorageReads,
     WriteJob,
 )
 from vecall.telemetry import observed
@@ -67,11 +66,11 @@ from vecall.validation import (
     check_query,
     check_top_k,
     checked_bool,
-    checked_page,
 )
 
 Key = tuple[str, str]
 
+_NO_MEMORY = "memory_id: this user has no such memory"
 _ATTEMPTS = 100  # of a correction that meets other changes of its memory
 
 _CHANGEABLE = (
@@ -80,27 +79,19 @@ _CHANGEABLE = (
 
 
 def _check_changes(changes: Mapping[str, Any]) -> None:
-    """Check the names of the fields to change, and the types of some values.
-
-    Raises:
-        InvalidArgumentError: No field, or a field that cannot be changed.
-        InvalidTypeError: The author, the kind or the source is not a string, or the
-            content is None.
-    """
+    """Check the names of the fields to change, and the types of some values."""
     if not changes or changes.keys() - set(_CHANGEABLE):
         msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
         raise InvalidArgumentError(msg)
     for name in ("author", "kind", "source"):
         if not isinstance(changes.get(name), str | None):
-            msg = f"{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a string")
     if changes.get("content", "") is None:
-        msg = "content: expected a text"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("content: expected a text")
 
 
 class Corrections:
-    """Updates, history and states of the memories of an open file."""
+    """Reads, changes and deletes the stored memories of an open file."""
 
     def __init__(self, memory: WritesAndSearches) -> None:
         """Use the runtime of an open file."""
@@ -132,19 +123,16 @@ class Corrections:
         how = call_metadata(GivenMetadata(verbatim=verbatim))
         if "custom_metadata" not in changes:  # the stored keys have no meaning
             how = how._replace(verbatim=True)
+        request = WriteRequest(
+            corrects=True,
+            scope=scope,
+            requested_by=(app_name, user_id),
+            if_version=version,
+        )
+        write = partial(self._write_changed, key, memory_id, changes, max_trust, vector)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                now = await self._write_changed(
-                    key,
-                    scope,
-                    memory_id,
-                    changes,
-                    max_trust,
-                    vector,
-                    version,
-                    how,
-                    (app_name, user_id),
-                )
+                now = await write(how, request)
                 break
             except ConflictError:
                 if version is not None or attempt == _ATTEMPTS:
@@ -154,25 +142,23 @@ class Corrections:
     async def _write_changed(
         self,
         key: Key,
-        scope: str,
         memory_id: str,
         changes: Mapping[str, Any],
         max_trust: str | None,
         vector: object,
-        version: float | None,
         how: CallMetadata,
-        requested_by: Key,
+        request: WriteRequest,
     ) -> Row:
-        """Write a memory with changed fields over the version that was read.
+        """Write changed fields over the version that was read; return the memory then.
 
-        Returns:
-            The memory as this write leaves it. A later one may have changed it already.
-
-        Raises:
-            ConflictError: The memory was changed since then.
+        A later write may have changed it already.
         """
-        partitions = self._memory.search_index.partitions
-        row: Row = await Join(partitions.submit(self._row, *key, memory_id))
+        rights = self._memory.rights
+        row = await self._memory.scanned(
+            key, lambda reads, now: reads.find(*key, memory_id, now, rights), short=True
+        )
+        if row is None:
+            raise NotFoundError(_NO_MEMORY)
         # Superseded memories were archived at the first write; some may be live again.
         unchanged = {
             "importance": row.importance,
@@ -189,32 +175,12 @@ class Corrections:
         if vector is None and is_new and embedding and not embedding.can_embed:
             msg = "vector: a new content or author needs a vector, given or [0.0, ...]"
             raise InvalidArgumentError(msg)
-        request = WriteRequest(
-            corrects=True,
-            scope=scope,
-            requested_by=requested_by,
-            if_version=row.updated_at if version is None else version,
-        )
+        if request.if_version is None:
+            request = request._replace(if_version=row.updated_at)
         written = await self._memory.added(*key, [draft], request)
         if written.edited is None:  # it was deleted meanwhile
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError(_NO_MEMORY)
         return written.edited
-
-    def _row(self, app: str, user: str, memory_id: str) -> Row:
-        storage = self._memory.storage
-        with storage.read(app, user) as reads:
-            row = reads.find(
-                app,
-                user,
-                memory_id,
-                storage.expiry_clock.now(),
-                self._memory.rights,
-            )
-        if row is None:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
-        return row
 
     @observed("history", len)
     async def history(
@@ -224,10 +190,7 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
         partitions = self._memory.search_index.partitions
-        found: list[Revision] = await Join(
-            partitions.submit_scan(key, self._past, *key, memory_id)
-        )
-        return found
+        return await Join(partitions.submit_scan(key, self._past, *key, memory_id))
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
         storage = self._memory.storage
@@ -235,8 +198,7 @@ class Corrections:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now, self._memory.rights)
         if not found:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError(_NO_MEMORY)
         return [
             Revision(
                 entry_from_row(past.row),
@@ -269,21 +231,21 @@ class Corrections:
         expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
-        found: Page[MemoryEntry] = await Join(
-            self._submit_for(key, limit, conditions)(
-                self._listed, key, state, cursor, limit, scope, conditions, expired
-            )
-        )
-        return found
+        storage, rights = self._memory.storage, self._memory.rights
 
-    def _submit_for(
-        self, key: Key, limit: int, conditions: Filter
-    ) -> Callable[..., Future[Any]]:
-        """Return how to read: metadata are read row by row, which may take long."""
+        def page() -> Page[MemoryEntry]:
+            with storage.read(*key) as reads:
+                now = ALWAYS if expired else storage.expiry_clock.now()
+                rows = reads.listed(
+                    *key, state, cursor, limit + 1, now, conditions, rights
+                )
+            entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
+            return Page.of(entries, limit, lambda entry: entry.id)
+
         partitions = self._memory.search_index.partitions
         if conditions.metadata is None:
-            return partial(partitions.submit_page, key, limit)
-        return partial(partitions.submit_scan, key)
+            return await Join(partitions.submit_page(key, limit, page))
+        return await Join(partitions.submit_scan(key, page))  # reads row by row
 
     def _conditions(self, state: str, filter_: object) -> Filter:
         """Return the checked conditions of a listing."""
@@ -309,18 +271,12 @@ class Corrections:
         """Return the number of a user's memories that pass a filter."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
-        expired = checked_bool(include_expired, "include_expired")
-        partitions = self._memory.search_index.partitions
-        count: int = await Join(
-            partitions.submit_scan(key, self._count, key, state, conditions, expired)
+        rights = self._memory.rights
+        return await self._memory.scanned(
+            key,
+            lambda reads, now: reads.count_listed(*key, state, now, conditions, rights),
+            expired=checked_bool(include_expired, "include_expired"),
         )
-        return count
-
-    def _count(self, key: Key, state: str, conditions: Filter, expired: bool) -> int:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            now = ALWAYS if expired else storage.expiry_clock.now()
-            return reads.count_listed(*key, state, now, conditions, self._memory.rights)
 
     @observed("figures")
     async def figures(
@@ -332,20 +288,14 @@ class Corrections:
         include_expired: object,
     ) -> MemoryFigures:
         """Return how many memories a user has, by day and by kind."""
-        memory = self._memory
-        key = memory.key(app_name, user_id, scope, write=False)
+        key = self._memory.key(app_name, user_id, scope, write=False)
         self._conditions(state, None)
-        expired = checked_bool(include_expired, "include_expired")
-
-        def counted() -> MemoryFigures:
-            with memory.storage.read(*key) as reads:
-                now = ALWAYS if expired else memory.storage.expiry_clock.now()
-                return reads.memory_figures(*key, state, now, memory.rights)
-
-        found: MemoryFigures = await Join(
-            memory.search_index.partitions.submit_scan(key, counted)
+        rights = self._memory.rights
+        return await self._memory.scanned(
+            key,
+            lambda reads, now: reads.memory_figures(*key, state, now, rights),
+            expired=checked_bool(include_expired, "include_expired"),
         )
-        return found
 
     @observed("list_sessions")
     async def sessions(
@@ -359,42 +309,15 @@ class Corrections:
         include_expired: object,
     ) -> Page[ListedSession]:
         """Return a page of a user's sessions that have memories."""
-        memory = self._memory
-        key = memory.key(app_name, user_id, scope, write=False)
-        first, begin, count = checked_page(prefix, after, limit, memory.limits)
-        expired = checked_bool(include_expired, "include_expired")
-
-        def page() -> Page[ListedSession]:
-            with memory.storage.read(*key) as reads:
-                now = ALWAYS if expired else memory.storage.expiry_clock.now()
-                found = reads.list_sessions(
-                    *key, first, begin, count + 1, now, memory.rights
-                )
-            return Page.of(found, count, lambda session: session.session_id)
-
-        found: Page[ListedSession] = await Join(
-            memory.search_index.partitions.submit_scan(key, page)
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        rights = self._memory.rights
+        return await self._memory.page_of(
+            key,
+            (prefix, after, limit),
+            lambda reads, now, *page: reads.list_sessions(*key, *page, now, rights),
+            lambda session: session.session_id,
+            expired=include_expired,
         )
-        return found
-
-    def _listed(
-        self,
-        key: Key,
-        state: str,
-        cursor: str | None,
-        limit: int,
-        scope: str,
-        conditions: Filter,
-        expired: bool,
-    ) -> Page[MemoryEntry]:
-        storage = self._memory.storage
-        with storage.read(*key) as reads:
-            now = ALWAYS if expired else storage.expiry_clock.now()
-            rows = reads.listed(
-                *key, state, cursor, limit + 1, now, conditions, self._memory.rights
-            )
-        entries = [entry_from_row(row, scope=scope) for row in in_slices(rows)]
-        return Page.of(entries, limit, lambda entry: entry.id)
 
     @observed("archive")
     async def archive(
@@ -403,14 +326,9 @@ class Corrections:
         """Archive a memory: it stays stored, but searches do not return it."""
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
-        change: Change = await Join(
-            self._memory.storage.submit(
-                ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
-            )
-        )
-        if not change.removed:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+        job = ArchiveMemories(*key, [memory_id], rights=self._memory.rights)
+        if not (await self._write(job)).removed:
+            raise NotFoundError(_NO_MEMORY)
 
     @observed("restore", len)
     async def restore(
@@ -432,20 +350,9 @@ class Corrections:
         job = RestoreMemory(
             *key, memory_id, memory.quota, state, seen, rights=memory.rights
         )
-        change: Change = await Join(memory.storage.submit(job))
-        return list(change.ids)
+        return list((await self._write(job)).ids)
 
-
-# Deletion of memories: by id, session, filter, user or app.
-
-
-class Deletion:
-    """The `delete_*` methods of one open file."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        """Use the runtime of an open file."""
-        self._runtime = runtime
-        self.telemetry = runtime.telemetry
+    # Deletion: by id, session, filter, user or app.
 
     @observed("delete", int)
     async def delete(
@@ -457,13 +364,13 @@ class Deletion:
         if_version: object = None,
     ) -> int:
         """Delete one memory permanently; return the number deleted, 0 or 1."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         version = checked_version(if_version)
         if memory_id is None:
             return 0
-        check_name(memory_id, "memory_id", self._runtime.limits)
+        check_name(memory_id, "memory_id", self._memory.limits)
         job = DeleteMemories(
-            *key, [memory_id], version=version, rights=self._runtime.rights
+            *key, [memory_id], version=version, rights=self._memory.rights
         )
         return len((await self._delete(job, *key)).removed)
 
@@ -472,33 +379,23 @@ class Deletion:
         self, app_name: str, user_id: str, memory_ids: object, scope: str
     ) -> list[bool]:
         """Delete memories in one transaction; return whether each was there."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
-        limits = self._runtime.limits
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        limits = self._memory.limits
         given = as_list(memory_ids, "memory_ids")
         ids = [check_name(id_, "memory_ids", limits) for id_ in given]
         if not ids:
             return []
         wanted = list(dict.fromkeys(ids))
-        job = DeleteMemories(*key, wanted, rights=self._runtime.rights)
+        job = DeleteMemories(*key, wanted, rights=self._memory.rights)
         gone = set((await self._delete(job, *key)).ids)
         return [id_ in gone for id_ in ids]
-
-    async def delete_proposed(
-        self,
-        key: tuple[str, str],
-        token: str,
-        ids: Sequence[str] | None,
-    ) -> int:
-        """Delete memories of a forget proposal; return the number deleted."""
-        job = DeleteMemories(*key, ids, token=token, rights=self._runtime.rights)
-        return len((await self._delete(job, *key)).removed)
 
     @observed("delete_session", int)
     async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories of a session; return the number deleted."""
-        self._runtime.key(app_name, user_id, write=True)
-        check_name(session_id, "session_id", self._runtime.limits)
-        rights = self._runtime.rights
+        self._memory.key(app_name, user_id, write=True)
+        check_name(session_id, "session_id", self._memory.limits)
+        rights = self._memory.rights
         job = DeleteMemories(app_name, user_id, session=session_id, rights=rights)
         return len((await self._delete(job, app_name, user_id)).removed)
 
@@ -507,8 +404,8 @@ class Deletion:
         self, app_name: str, user_id: str, filter_: object, scope: str
     ) -> int:
         """Delete the memories that match a filter; return the number deleted."""
-        key = self._runtime.key(app_name, user_id, scope, write=True)
-        conditions = check_filter(filter_, self._runtime.limits, by_metadata=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        conditions = check_filter(filter_, self._memory.limits, by_metadata=True)
         if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise InvalidArgumentError(msg)
@@ -516,19 +413,14 @@ class Deletion:
         rest = replace(conditions, session_id=None)
         passed = None
         if conditions.metadata is not None:  # other writers do not wait for the scan
-            scan = self._runtime.search_index.partitions.submit_scan
-            passed = await Join(scan(key, self._passing, key, conditions))
-        rights = self._runtime.rights
+            passed = await self._memory.scanned(
+                key, lambda reads, _: reads.passing(*key, conditions)
+            )
+        rights = self._memory.rights
         job = DeleteMemories(
             *key, session=session, filter=rest, passed=passed, rights=rights
         )
         return len((await self._delete(job, *key)).removed)
-
-    def _passing(
-        self, key: tuple[str, str], conditions: Filter
-    ) -> dict[str, float | None]:
-        with self._runtime.storage.read(*key) as reads:
-            return reads.passing(*key, conditions)
 
     @observed("delete_user", int)
     async def delete_user(
@@ -536,22 +428,22 @@ class Deletion:
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
         checked_bool(forget, "forget")
-        key = self._runtime.key(app_name, user_id, scope, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         return len((await self._delete_user(*key, forget)).ids)
 
     async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
-        rights = self._runtime.rights
+        rights = self._memory.rights
         if forget:
             rights.require_all_tiers()  # the traces of a hidden memory are traces
             job: WriteJob = ForgetUser(app, user, rights=rights)
         else:
             job = DeleteMemories(app, user, rights=rights)
-        embedding = self._runtime.search_index.embedding
+        embedding = self._memory.search_index.embedding
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
-        self._runtime.item_cache.drop((app, user))
-        snapshots = self._runtime.storage.snapshots
+        self._memory.item_cache.drop((app, user))
+        snapshots = self._memory.storage.snapshots
         if snapshots is not None and change.part:
             # A snapshot that stays is not used any more, and a purge removes it.
             with suppress(VecallError):
@@ -561,57 +453,36 @@ class Deletion:
     @observed("delete_app", int)
     async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
-        self._runtime.check_whole()
-        self._runtime.key(app_name, "-", write=True)
+        self._memory.check_whole()
+        self._memory.key(app_name, "-", write=True)
         checked_bool(forget, "forget")
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
-        users: list[tuple[str, str]] = await Join(
-            self._runtime.search_index.partitions.submit_scan(
-                None, self._users, app_name, forget
-            )
-        )
+
+        def partitions(reads: StorageReads, _: float) -> list[Key]:
+            users = [(app_name, user) for user in reads.users_of(app_name)]
+            if forget:  # also those whose names a purge has hidden
+                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app_name)]
+            return users
+
         count = 0
-        for key in users:
+        for key in await self._memory.scanned(None, partitions):
             change = await self._delete_user(*key, forget)
             count += len(change.ids)
         return count
 
-    def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
-        """Return the partitions of an app.
-
-        `hidden` adds the partitions whose names a purge has hidden.
-        """
-        with self._runtime.storage.read() as reads:
-            users = [(app, user) for user in reads.users_of(app)]
-            if hidden:
-                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
-        return users
-
     async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
         """Run a deletion, and drop the cached embeddings of the user's texts."""
-        embedding = self._runtime.search_index.embedding
+        embedding = self._memory.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(app, user)
         return await self._write(job)
 
     async def _write(self, job: WriteJob) -> Change:
-        change: Change = await Join(self._runtime.storage.submit(job))
-        return change
+        return await Join(self._memory.storage.submit(job))
 
-
-# Forgetting in two steps: propose memories, then confirm to delete them.
-
-
-class Forgetting:
-    """The forget proposals of one open file."""
-
-    def __init__(self, memory: WritesAndSearches, deletion: Deletion) -> None:
-        """Use an open file, which stores the proposals."""
-        self._memory = memory
-        self.telemetry = memory.telemetry
-        self._deletion = deletion
+    # Forgetting in two steps: propose memories, then confirm to delete them.
 
     @observed("propose_forget")
     async def propose(
@@ -669,16 +540,12 @@ class Forgetting:
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
-        return await self._deletion.delete_proposed(key, token, chosen)
+        job = DeleteMemories(*key, chosen, token=token, rights=self._memory.rights)
+        return len((await self._delete(job, *key)).removed)
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
-    """Return the ids that a caller chose from a proposal; None selects all.
-
-    Raises:
-        InvalidTypeError: The ids are not a sequence of strings.
-        InvalidArgumentError: The sequence is empty, or an id is invalid.
-    """
+    """Return the ids that a caller chose from a proposal; None selects all."""
     if ids is None:
         return None
     chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]

@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -22,11 +22,12 @@ from vecall.errors import (
     StorageError,
     VecallError,
 )
-from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
 from vecall.ingest.import_validation import LineReader
 from vecall.ingest.passages import SUMMARY
 from vecall.limits import APP_WIDE, SHARED_APP, Limits
 from vecall.operations.runtime import WriteReviewer
+from vecall.operations.session_triggers import compaction_event, drafts_of, event_of
+from vecall.scalars import is_utf8
 from vecall.store import (
     BufferedTurn,
     Change,
@@ -53,6 +54,29 @@ class LineTarget(Protocol):
         """Write text."""
 
 
+@contextmanager
+def _new_file(path: Path) -> Iterator[LineTarget]:
+    """Make a file, which must not exist; remove it if the block fails."""
+    try:
+        handle = open_private(path, os.O_WRONLY | os.O_EXCL)
+    except FileExistsError:
+        raise ConfigError("path: there is a file of that name already") from None
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, VecallError):
+            msg = f"path: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+        raise
+
+
 def export(
     storage: Storage,
     target: Path | LineTarget,
@@ -62,56 +86,10 @@ def export(
     user: str | None,
     quarantined: bool = True,
 ) -> int:
-    """Export memories to a new file or a stream; return the number of memories.
-
-    The export is a snapshot: it does not contain concurrent writes.
-
-    Args:
-        storage: The file.
-        target: The path of a new file, or a stream.
-        vectors: Whether to export vectors.
-        app: The only app to export; None exports all apps.
-        user: The only user to export; None exports all users.
-        quarantined: Whether to export quarantined memories.
-
-    Raises:
-        ConfigError: A file with the target's path exists.
-        StorageError: The target cannot be written.
-    """
-    if not isinstance(target, Path):
-        return _write_export_lines(storage, target, vectors, app, user, quarantined)
-    try:
-        handle = open_private(target, os.O_WRONLY | os.O_EXCL)
-    except FileExistsError:
-        msg = "path: there is a file of that name already"
-        raise ConfigError(msg) from None
-    except OSError as error:
-        msg = f"path: the file cannot be created: {error.strerror}"
-        raise StorageError(msg) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            count = _write_export_lines(storage, file, vectors, app, user, quarantined)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        target.unlink(missing_ok=True)  # remove the incomplete export
-        if isinstance(error, OSError) and not isinstance(error, VecallError):
-            msg = f"path: the file cannot be written: {error.strerror}"
-            raise StorageError(msg) from error
-        raise
-    return count
-
-
-def _write_export_lines(
-    storage: Storage,
-    file: LineTarget,
-    vectors: bool,
-    app: str | None,
-    user: str | None,
-    quarantined: bool,
-) -> int:
+    """Export a snapshot to a new file or a stream; return the number of memories."""
+    opened = _new_file(target) if isinstance(target, Path) else nullcontext(target)
     count = 0
-    with storage.read() as reads:
+    with opened as file, storage.read() as reads:
         _write(file, reads.export_header(vectors))
         model = reads.active_model() if vectors else None
         number = None if model is None else model.id
@@ -132,11 +110,8 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate in an item
-            text = json.dumps(line, separators=(",", ":"))
+    if not is_utf8(text):  # a lone surrogate in an item
+        text = json.dumps(line, separators=(",", ":"))
     try:
         file.write(text.replace("\x7f", "\\u007f"))
         file.write("\n")
@@ -144,19 +119,12 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
         raise  # the reader closed the pipe
     except Exception as error:
         # A ValueError of the caller's stream does not mean that the file's data is bad.
-        msg = f"path: it cannot be written: {_write_failure_reason(error)}"
+        why = error.strerror if isinstance(error, OSError) else None
+        msg = f"path: it cannot be written: {why or type(error).__name__}"
         raise StorageError(msg) from error
 
 
-def _write_failure_reason(error: Exception) -> str:
-    """Return why a stream failed, without the written text."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return type(error).__name__
-
-
 # Calls a service's write hook with the memories of an import.
-
 
 Lines = Sequence[tuple[str, dict[str, Any]]]
 
@@ -168,15 +136,7 @@ _REVIEWED = ("author", "kind", "source", "trust", "content", "ts")
 
 
 class ImportReviewer:
-    """Reviews the lines of one import, on one thread without a running event loop.
-
-    Args:
-        gate: The reviewer with the hook.
-
-    Attributes:
-        rejected: The number of rejected lines.
-        quarantined: The number of lines that the hook quarantined.
-    """
+    """Reviews the lines of one import, on one thread without a running event loop."""
 
     def __init__(self, gate: WriteReviewer) -> None:
         """Copy the caller's context, which detects nested calls of the hook."""
@@ -191,15 +151,6 @@ class ImportReviewer:
 
         The former versions of a rejected memory are omitted too. A rejected buffered
         turn is kept as a turn that makes no memory.
-
-        Args:
-            app: The app of the partition.
-            user: The user of the partition.
-            lines: The lines in order: memories before their former versions.
-
-        Raises:
-            WriteHookError: The hook failed.
-            ClosedError: The service was closed.
         """
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
@@ -222,11 +173,11 @@ class ImportReviewer:
                 passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
             else:
                 passed.append((kind, values))
-        return [line for line in passed if not self._is_past_of_refused(line)]
-
-    def _is_past_of_refused(self, line: tuple[str, dict[str, Any]]) -> bool:
-        kind, values = line
-        return kind == "hist" and values["id"] in self._refused
+        return [
+            (kind, values)
+            for kind, values in passed
+            if kind != "hist" or values["id"] not in self._refused
+        ]
 
 
 def _line_draft(kind: str, values: dict[str, Any]) -> Draft | None:
@@ -294,7 +245,6 @@ def _reviewed_event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
 
 # Import of an export: one JSON object per line, the header first.
 
-
 T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
@@ -313,15 +263,7 @@ class LineSource(Protocol):
 
 
 class ImportOptions(NamedTuple):
-    """The options of an import.
-
-    Attributes:
-        vectors: Import the vectors.
-        restore: Restore memories that were deleted in this file.
-        app: The only app whose memories may be written; None allows any app.
-        user: The only user whose memories may be written; None allows any user.
-        gate: Call the write hook with every imported memory.
-    """
+    """The options of an import, which may write only what is of `app` and `user`."""
 
     vectors: bool = True
     restore: bool = False
@@ -330,14 +272,7 @@ class ImportOptions(NamedTuple):
     gate: bool = False
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Check that a partition of an export may be written.
-
-        Args:
-            values: The values of the partition's line.
-
-        Raises:
-            InvalidArgumentError: The partition is not of `app` or not of `user`.
-        """
+        """Check that a partition of an export may be written."""
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
                 msg = f"part.{name}: is another one than this import is confined to"
@@ -357,23 +292,8 @@ def import_(
     A memory that the file already has is overwritten only by a newer version. The
     import is idempotent: repeating it, also after an interruption, duplicates nothing.
     An update time in the future becomes the current time; otherwise the imported line
-    would win against every later change.
-
-    Args:
-        storage: The file.
-        source: The export.
-        limits: The limits on texts, names and metadata.
-        quota: The quota of each user; None is unlimited.
-        how: The options of the import.
-        gate: Calls the write hook; None imports memories without review.
-
-    Raises:
-        InvalidArgumentError: A line is invalid, or belongs to a partition outside
-            `how.app` and `how.user`. The lines before it are imported.
-        LimitExceededError: A line is too long. The lines before it are imported.
-        EmbeddingMismatchError: The vectors and the file have different models.
-        WriteHookError: The write hook failed. The lines before it are imported.
-        ConfigError: The file at the path cannot be read.
+    would win against every later change. What comes before a line with an error is
+    imported.
     """
     if isinstance(source, Path):
         storage.maintenance.require_unrelated(source)
@@ -456,59 +376,45 @@ class _Lines:
                 msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
                 raise LimitExceededError(msg)
             if not isinstance(self._item, dict):
-                msg = "expected a JSON object"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError("expected a JSON object")
             return take(self._item)
         except InvalidArgumentError as error:
-            msg = f"line {self._number}: {error}"
-            raise type(error)(msg) from None
+            raise type(error)(f"line {self._number}: {error}") from None
 
 
 def _import_jobs(
-    lines: _Lines,
-    reader: LineReader,
-    model: int | None,
-    how: ImportOptions,
+    lines: _Lines, reader: LineReader, model: int | None, how: ImportOptions
 ) -> Iterator[ImportLines]:
-    job: ImportLines | None = None
+    part: dict[str, Any] | None = None
     batch: list[tuple[str, dict[str, Any]]] = []
     size = 0
+
+    def checked(line: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        kind, several = reader.line(line)
+        if kind == "part":
+            how.check(several[0])
+        elif part is None:
+            raise InvalidArgumentError("comes before any partition")
+        return kind, several
+
+    def job(of: dict[str, Any]) -> ImportLines:
+        names = of["app"], of["user"]
+        return ImportLines(*names, of["created_at"], batch, model, how.restore)
+
     while lines.next():
         try:
-            kind, several = lines.read(reader.line)
-            values = several[0]
-            if job is None and kind != "part":
-                lines.read(_too_early)
-            if kind == "part":
-                lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
+            kind, several = lines.read(checked)
         except InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break
-        if kind == "part":
-            if job is not None:
-                yield job
+        is_full = len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE
+        if part is not None and (is_full or kind == "part"):
+            yield job(part)
             batch, size = [], 0
-            job = ImportLines(
-                values["app"],
-                values["user"],
-                values["created_at"],
-                batch,
-                model,
-                how.restore,
-            )
-        elif job is not None:
+        if kind == "part":
+            part = several[0]
+        else:
             batch += [(kind, each) for each in several]
             size += lines.size
-            if len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE:
-                yield job
-                batch, size = [], 0
-                job = ImportLines(
-                    job.app, job.user, job.created_at, batch, model, how.restore
-                )
-    if job is not None:
-        yield job
-
-
-def _too_early(_: dict[str, Any]) -> None:
-    msg = "comes before any partition"
-    raise InvalidArgumentError(msg)
+    if part is not None:
+        yield job(part)

@@ -25,7 +25,7 @@ from vecall.errors import (
     InvalidTypeError,
     VecallError,
 )
-from vecall.filters.json_conditions import Test, compiled
+from vecall.filters.metadata import Test, compiled
 from vecall.ingest.item_arguments import (
     ItemBatch,
     TooLongError,
@@ -65,9 +65,7 @@ _CURSOR = re.compile(r"(?:(-?\d(?:\.\d+)?(?:e-\d+)?):)?(\d{1,10})", re.ASCII)
 class Place(NamedTuple):
     """The place of an item in a list: after better scores and later versions.
 
-    Attributes:
-        score: Its cosine; None for one without a vector, and in a list without scores.
-        version: Its version.
+    Items without a vector have no score, nor do those of a list without scores.
     """
 
     score: float | None
@@ -81,21 +79,11 @@ class Place(NamedTuple):
 
 
 def checked_cursor(cursor: object, *, scored: bool) -> Place | None:
-    """Return the place that a cursor names; None for none.
-
-    Args:
-        cursor: The argument.
-        scored: Whether the list has scores.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: Not a cursor of such a list.
-    """
+    """Return the place that a cursor names; None for none."""
     if cursor is None:
         return None
     if not isinstance(cursor, str):
-        msg = "cursor: expected the `next` of a page"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("cursor: expected the `next` of a page")
     found = _CURSOR.fullmatch(cursor)
     if found is None or (found[1] and not scored):
         msg = "cursor: expected the `next` of a page of the same list"
@@ -116,14 +104,7 @@ def items_of(rows: Iterable[ItemRow | None], now: float) -> list[Item | None]:
 def item_of(
     row: ItemRow, now: float, score: float | None = None, value: Any = ...
 ) -> Item:
-    """Return the item of a row.
-
-    Args:
-        row: The row.
-        now: The time by which items expire.
-        score: The cosine of a search.
-        value: Its value, if it has been parsed.
-    """
+    """Return the item of a row."""
     return Item(
         decode_namespace(row.ns),
         row.key,
@@ -138,25 +119,18 @@ def item_of(
 
 
 def require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
-    """Check that a query fits the vectors of a user's items.
-
-    Raises:
-        EmbeddingMismatchError: It comes from another embedder.
-        DimensionError: It has another dimension.
-    """
+    """Check that a query fits the vectors of a user's items."""
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        msg = (
+        raise EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "search with the same embedder"
         )
-        raise EmbeddingMismatchError(msg)
     if len(query) != state.dim:
         msg = f"vector: expected {state.dim} numbers, as in the user's items"
         raise DimensionError(msg)
 
 
 # Refreshes the TTL of items that are read, without a reader waiting for a write.
-
 
 Key = tuple[str, str]
 
@@ -221,9 +195,6 @@ class ItemRefresh:
         """Write the new expiries of a user, unless such a write is on its way.
 
         What comes meanwhile is written after it.
-
-        Raises:
-            ClosedError: The storage accepts no more writes.
         """
         with self._lock:
             if key in self._in_flight or key not in self._touched:
@@ -393,8 +364,7 @@ class ItemOperations:
         """Read on another thread if an event loop waits, else on the caller's."""
         if not in_event_loop():
             return work(*args)
-        result: T = await Join(run(work, *args))
-        return result
+        return await Join(run(work, *args))
 
     def _read(
         self, key: Key, places: Sequence[tuple[str, str]], pieces: bool = True
@@ -441,8 +411,7 @@ class ItemOperations:
         if vector is not None:
             given = checked_vectors_of(vector, "vector")
             if len(given) != 1:
-                msg = "vector: expected numbers (dim,)"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError("vector: expected numbers (dim,)")
             query = given[0] / np.linalg.norm(given[0].astype(np.float64))
         is_page = query is None and test is None
         threads = self._runtime.threads
@@ -542,12 +511,12 @@ class ItemOperations:
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
 
-        def work() -> list[Item]:
+        def work(reads: StorageReads, state: ItemState) -> list[Item]:
             now = self._now()
-            found = self._matching(key, labels, test)
+            found = self._matching(reads, state, key, labels, test)
             return [item_of(row, now, None, value) for row, value in found]
 
-        return await self._on(partial(self._runtime.threads.long, key), work)
+        return await self._scanned(key, work) or []
 
     @contextmanager
     def _reading(
@@ -570,42 +539,40 @@ class ItemOperations:
         """Return the namespaces that have items."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        names: list[tuple[str, ...]] = await self._on(
-            partial(self._runtime.threads.long, key), self._namespaces, key, labels
-        )
-        return names
 
-    def _namespaces(self, key: Key, labels: Sequence[str]) -> list[tuple[str, ...]]:
-        low, high = namespace_range(labels)
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return []
-            names = reads.item_namespaces(state.part, low, high, self._now())
-        return [decode_namespace(name) for name in in_slices(names)]
+        def names(reads: StorageReads, state: ItemState) -> list[tuple[str, ...]]:
+            low, high = namespace_range(labels)
+            found = reads.item_namespaces(state.part, low, high, self._now())
+            return [decode_namespace(name) for name in in_slices(found)]
+
+        return await self._scanned(key, names) or []
+
+    async def _scanned(
+        self, key: Key, read: Callable[[StorageReads, ItemState], T]
+    ) -> T | None:
+        """Read what a user has; None if there never was an item."""
+
+        def work() -> T | None:
+            with self._runtime.storage.read(*key) as reads:
+                state = reads.item_state(*key)
+                return None if state is None else read(reads, state)
+
+        return await self._on(partial(self._runtime.threads.long, key), work)
 
     @observed("items_count", int)
     async def count(self, app: str, user: str, namespace: object, where: object) -> int:
         """Return the number of items in a namespace and all below it."""
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
-        test: Test | None = compiled(where)
-        if not where:  # None and {} are met by every item
-            test = None
-        count: int = await self._on(
-            partial(self._runtime.threads.long, key), self._count, key, labels, test
-        )
-        return count
+        test = compiled(where)
 
-    def _count(self, key: Key, labels: Sequence[str], test: Test | None) -> int:
-        if test is not None:
-            return sum(1 for _ in self._matching(key, labels, test))
-        low, high = namespace_range(labels)
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return 0
+        def count(reads: StorageReads, state: ItemState) -> int:
+            if where:
+                return sum(1 for _ in self._matching(reads, state, key, labels, test))
+            low, high = namespace_range(labels)  # None and {} are met by every item
             return reads.count_items(state.part, low, high, self._now())
+
+        return await self._scanned(key, count) or 0
 
     @observed("items_delete", int)
     async def delete(
@@ -615,10 +582,12 @@ class ItemOperations:
         key = self._key(app, user, write=True)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
-        rows: list[ItemRow] = await self._on(
-            partial(self._runtime.threads.long, key),
-            lambda: [row for row, _ in self._matching(key, labels, test)],
-        )
+
+        def matching(reads: StorageReads, state: ItemState) -> list[ItemRow]:
+            found = self._matching(reads, state, key, labels, test)
+            return [row for row, _ in found]
+
+        rows = await self._scanned(key, matching) or []
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):
             drops = [
@@ -632,20 +601,21 @@ class ItemOperations:
         return gone
 
     def _matching(
-        self, key: Key, labels: Sequence[str], test: Test
+        self,
+        reads: StorageReads,
+        state: ItemState,
+        key: Key,
+        labels: Sequence[str],
+        test: Test,
     ) -> Iterator[tuple[ItemRow, Any]]:
         """Yield the items that pass a test, with their values."""
-        low, high = namespace_range(labels)
         now = self._now()
-        with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
-                return
-            for row in in_slices(reads.newest_items(state.part, low, high)):
-                if self._current(key, row, now):
-                    value = parsed(row)
-                    if test(value):
-                        yield row, value
+        newest = reads.newest_items(state.part, *namespace_range(labels))
+        for row in in_slices(newest):
+            if self._current(key, row, now):
+                value = parsed(row)
+                if test(value):
+                    yield row, value
 
     @observed("items_sweep", int)
     async def sweep(self, app: str, user: str) -> int:

@@ -14,16 +14,16 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.parts import Inner, checked_include
 from vecall.limits import Compaction, Quota, Scopes
-from vecall.scalars import exact, make_exact, short_repr
-from vecall.store import Durability, UserQuota
+from vecall.scalars import Shown, exact, make_exact
+from vecall.store import Durability
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import RawTurnsWarning, warn_caller
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StorageOptions(Shown):
     """Options for the file, the cache and the background thread of a service.
 
     Attributes:
@@ -60,34 +60,27 @@ class StorageOptions:
     clock: Clock | None = None
     max_staleness: float | timedelta | str | None = None
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check every value."""
         make_exact(self)
         durability: object = self.durability
         if type(durability) is not str or durability not in get_args(Durability):
-            msg = 'storage.durability: must be "full" or "process"'
-            raise ConfigError(msg)
+            raise ConfigError('storage.durability: must be "full" or "process"')
         for name in ("cache_bytes", "min_free_bytes"):
             value = getattr(self, name)
             if type(value) is not int or value < 0:
                 msg = f"storage.{name}: must be a number of bytes, at least 0"
                 raise ConfigError(msg)
-        allow: object = self.allow_network_filesystem
-        if not isinstance(allow, bool):
-            msg = "storage.allow_network_filesystem: expected True or False"
-            raise ConfigError(msg)
-        name = "maintenance_interval"
-        checked_seconds(self.maintenance_interval, f"storage.{name}")
-        name = "max_staleness"
-        checked_seconds(self.max_staleness, f"storage.{name}")
+        name = "allow_network_filesystem"
+        checked_flag(self.allow_network_filesystem, f"storage.{name}")
+        for name in ("maintenance_interval", "max_staleness"):
+            checked_seconds(getattr(self, name), f"storage.{name}")
         if self.clock is not None:
             checked_clock(self.clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritePolicy:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WritePolicy(Shown):
     """Rules for writes: review, history, quota, scopes and parts of turns.
 
     Attributes:
@@ -112,59 +105,31 @@ class WritePolicy:
     scopes: Scopes = field(default_factory=Scopes)
     include: Sequence[Inner] = ()
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check every value."""
         make_exact(self)
         hook: object = self.on_write
         if hook is not None and not callable(hook):
-            msg = "writes.on_write: expected a function"
-            raise ConfigError(msg)
+            raise ConfigError("writes.on_write: expected a function")
         checked_seconds(self.history_ttl, "writes.history_ttl")
-        quota: object = self.quota
-        if not isinstance(quota, Quota):
-            msg = "writes.quota: expected a vecall.Quota"
-            raise ConfigError(msg)
-        scopes: object = self.scopes
-        if not isinstance(scopes, Scopes):
-            msg = "writes.scopes: expected a vecall.Scopes"
-            raise ConfigError(msg)
+        for name, kind in (("quota", Quota), ("scopes", Scopes)):
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigError(f"writes.{name}: expected a vecall.{kind.__name__}")
         checked_include(self.include)
         object.__setattr__(self, "include", tuple(self.include))
 
 
 def checked_group(value: object, group: type[T], name: str) -> T:
-    """Return a group of options; for None, the group with its defaults.
-
-    Args:
-        value: The argument.
-        group: The class of the group.
-        name: The name of the argument, for the error message.
-
-    Raises:
-        ConfigError: The value is neither None nor an instance of `group`.
-    """
+    """Return a group of options; for None, the group with its defaults."""
     if value is None:
         return group()
     if not isinstance(value, group):
-        msg = f"{name}: expected a vecall.{group.__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected a vecall.{group.__name__}")
     return value
 
 
 def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T:
-    """Return a group of options; `VectorStoreMemoryService` supports only some.
-
-    Args:
-        value: The argument.
-        group: The class of the group.
-        name: The name of the argument, for the error message.
-        known: The names of the supported options.
-
-    Raises:
-        ConfigError: An unsupported option differs from its default.
-    """
+    """Return options of which `VectorStoreMemoryService` has only the `known` ones."""
     checked = checked_group(value, group, name)
     usual = group()
     for option in fields(group):  # type: ignore[arg-type]
@@ -180,17 +145,12 @@ def checked_flag(value: object, name: str) -> bool:
     """Return a bool; raise ConfigError for a value of another type."""
     value = exact(value)
     if not isinstance(value, bool):
-        msg = f"{name}: expected True or False"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected True or False")
     return value
 
 
 def checked_seconds(value: object, name: str) -> float | None:
-    """Return a duration in seconds; None stays None.
-
-    Raises:
-        ConfigError: The value is not a positive duration.
-    """
+    """Return a duration in seconds; None stays None."""
     if value is None:
         return None
     try:
@@ -201,22 +161,10 @@ def checked_seconds(value: object, name: str) -> float | None:
 
 
 def checked_summarizer(value: object) -> SummaryProvider | None:
-    """Return the summarizer, or None.
-
-    Raises:
-        ConfigError: The value has no method `get_summaries`.
-    """
+    """Return the summarizer, or None."""
     if value is None or callable(getattr(value, "get_summaries", None)):
         return cast("SummaryProvider | None", value)
-    msg = "summarizer: expected an object with get_summaries"
-    raise ConfigError(msg)
-
-
-def quota_of(quota: Quota) -> UserQuota | None:
-    """Return the quota of one user; None is unlimited."""
-    if quota.memories is None and quota.bytes is None:
-        return None
-    return UserQuota(quota.memories, quota.bytes, quota.eviction)
+    raise ConfigError("summarizer: expected an object with get_summaries")
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
@@ -228,7 +176,6 @@ def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> No
 
 
 # Makes a constructor list its options in the error for an unknown option.
-
 
 P = ParamSpec("P")
 

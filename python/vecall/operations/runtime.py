@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -34,12 +35,7 @@ from vecall.index.row_cache import NewestChanges, ReadThreads
 from vecall.ingest.parts import checked_include
 from vecall.ingest.passages import each_draft, in_passages
 from vecall.limits import Limits, Owner
-from vecall.operations.options import (
-    StorageOptions,
-    WritePolicy,
-    checked_seconds,
-    quota_of,
-)
+from vecall.operations.options import StorageOptions, WritePolicy, checked_seconds
 from vecall.ranking.options import Ranking
 from vecall.scalars import shortened
 from vecall.search.search_index import SearchIndex, Use
@@ -50,23 +46,30 @@ from vecall.search.searcher import (
     favoured_authors,
     scoring_of,
 )
-from vecall.store import Draft, EmbeddingModel, Storage, open_storage, require_same
+from vecall.store import (
+    ALWAYS,
+    Draft,
+    EmbeddingModel,
+    StorageReads,
+    UserQuota,
+    open_storage,
+    require_same,
+)
 from vecall.system import at_fork
 from vecall.telemetry import Telemetry, warn_caller
-from vecall.types import check_share
+from vecall.types import Page, check_share
 from vecall.validation import (
     check_name,
     check_storage_path,
     check_time_zone,
     check_top_k,
+    checked_bool,
     checked_owner,
+    checked_page,
     partition_key,
 )
 
-# Helpers for a forked child that reopens the file of its parent's service.
-
-
-_reopening = threading.Lock()
+_reopening = threading.Lock()  # of forked children, which reopen their parent's file
 _inherited: list[object] = []  # objects of the parent process; never closed here
 
 
@@ -78,35 +81,12 @@ def _after_fork() -> None:
 at_fork(after_in_child=_after_fork)
 
 
-def reopening() -> threading.Lock:
-    """Return the lock of this process for reopening a service."""
-    return _reopening
-
-
-def check_reopenable(path: Path | str | None, storage: Storage) -> None:
-    """Check that a child can reopen the file of a service.
-
-    Raises:
-        ClosedError: The service has no file, or the file was in use during the fork.
-    """
-    if path is None:
-        msg = "a memory without a file does not cross a fork; make one here"
-        raise ClosedError(msg)
-    if not storage.closed_before_fork:
-        msg = (
-            "the process was forked while the file was in use for long; fork "
-            "when it is idle, or start new processes instead"
-        )
-        raise ClosedError(msg)
-
-
 def keep_inherited(*parts: object) -> None:
     """Hold objects of the parent, so that this process never frees or closes them."""
     _inherited.extend(parts)
 
 
 # Calls the write hook of a service with each memory before it is written.
-
 
 _log = logging.getLogger("vecall")
 
@@ -121,12 +101,7 @@ class WriteReviewer:
     """The write hook of a service, and the thread that calls it."""
 
     def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
-        """Create a reviewer.
-
-        Args:
-            hook: The write hook; with None every draft passes unchanged.
-            limits: The limits on texts, for redacted texts.
-        """
+        """Create a reviewer; without a hook every draft passes unchanged."""
         self._hook = hook
         self.is_open = hook is None
         """Whether the service has no hook; every draft then passes unchanged."""
@@ -142,11 +117,7 @@ class WriteReviewer:
         scope: str = "user",
         explicit: bool = False,
     ) -> list[Draft]:
-        """Return the drafts that the hook accepts, with its changes.
-
-        The result omits rejected drafts. A rejected explicit memory is an error. See
-        `review_each` for arguments and errors.
-        """
+        """Return the drafts that the hook accepts, changed by it; see `review_each`."""
         results = await self.review_each(
             app, user, drafts, scope=scope, explicit=explicit
         )
@@ -171,31 +142,21 @@ class WriteReviewer:
     ) -> Sequence[Draft | None]:
         """Return each draft with the hook's changes; None for a rejected one.
 
-        Args:
-            app: The `app_name` of the call.
-            user: The `user_id` of the call.
-            drafts: The drafts to review.
-            scope: The scope of the write.
-            explicit: Whether the drafts are explicit memories; rejecting a memory that
-                is not a turn is then an error.
-
-        Raises:
-            WriteRejectedError: The hook rejected an explicit memory.
-            WriteHookError: The hook failed, or returned no `Verdict`.
-            ReentrantCallError: The hook itself is the caller.
+        With `explicit`, rejecting a memory that is not a turn is an error.
         """
-        if self._hook is None or not drafts:
+        hook = self._hook
+        if hook is None or not drafts:
             return drafts
+
+        def judge(draft: Draft) -> object:
+            memory = replace(entry_from_draft(draft), scope=scope)
+            return hook(PendingWrite(app, user, memory))
+
         self._thread.refuse_nested()
-        concurrent = is_async(self._hook)
-        work = _all_async if concurrent else _collect_verdicts
+        concurrent = is_async(hook)
+        work = partial(_all_async if concurrent else _collect_verdicts, judge, drafts)
         try:
-            verdicts = await Join(
-                self._thread.run(
-                    partial(work, self._hook, app, user, scope, drafts),
-                    concurrent=concurrent,
-                )
-            )
+            verdicts = await Join(self._thread.run(work, concurrent=concurrent))
         except ClosedError:
             raise
         except ReentrantCallError:
@@ -221,54 +182,38 @@ class WriteReviewer:
         self._thread.close()
 
 
-def _collect_verdicts(
-    hook: WriteHook, app: str, user: str, scope: str, drafts: Iterable[Draft]
-) -> Any:
+Judge = Callable[[Draft], object]
+"""Calls the hook with a draft; returns its verdict, or an awaitable of it."""
+
+
+def _collect_verdicts(judge: Judge, drafts: Iterable[Draft]) -> Any:
     verdicts: list[object] = []
     waiting = in_slices(drafts)
     for draft in waiting:
-        verdict = hook(_write(app, user, scope, draft))
+        verdict = judge(draft)
         if isinstance(verdict, Awaitable):
-            return _all_async(hook, app, user, scope, waiting, [*verdicts, verdict])
+            return _all_async(judge, waiting, [*verdicts, verdict])
         verdicts.append(verdict)
     return verdicts
 
 
 async def _all_async(
-    hook: WriteHook,
-    app: str,
-    user: str,
-    scope: str,
-    drafts: Iterable[Draft],
-    before: Iterable[object] = (),
+    judge: Judge, drafts: Iterable[Draft], before: Iterable[object] = ()
 ) -> list[object]:
-    verdicts = [await _finished_verdict(verdict) for verdict in before]
-    for draft in drafts:
-        verdict = hook(_write(app, user, scope, draft))
-        verdicts.append(await _finished_verdict(verdict))
-    return verdicts
-
-
-def _write(app: str, user: str, scope: str, draft: Draft) -> PendingWrite:
-    return PendingWrite(app, user, replace(entry_from_draft(draft), scope=scope))
-
-
-async def _finished_verdict(verdict: object) -> object:
-    return await verdict if isinstance(verdict, Awaitable) else verdict
+    each = chain(before, map(judge, drafts))
+    return [await one if isinstance(one, Awaitable) else one for one in each]
 
 
 def _apply_verdict(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
-        msg = "on_write: must return a vecall.Verdict"
-        raise WriteHookError(msg)
+        raise WriteHookError("on_write: must return a vecall.Verdict")
     draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
         if draft.ordered or not explicit:
             return None
-        msg = "on_write refused a memory; nothing was written"
-        raise WriteRejectedError(msg)
+        raise WriteRejectedError("on_write refused a memory; nothing was written")
     if verdict.outcome == "redact":
         text = to_valid_utf8(verdict.text or "")
         # A vector belongs to the text before the redaction.
@@ -314,7 +259,10 @@ class Runtime:
         self.read_only = read_only
         self.ttl = ttl
         self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")
-        self.quota = quota_of(writes.quota)
+        most = writes.quota
+        self.quota: UserQuota | None = None
+        if most.memories is not None or most.bytes is not None:
+            self.quota = UserQuota(most.memories, most.bytes, most.eviction)
         self.scopes = writes.scopes
         self.include = checked_include(writes.include)
         self._on_write = writes.on_write
@@ -375,9 +323,7 @@ class Runtime:
             if embedder is not None and model is not None:
                 embedding = EmbeddingQueue(embedder)
             self.search_index = self._serve(model, embedding)
-            number = None if model is None else model.id
-            filling = None if self.read_only else _filling(embedding)
-            self._backfill = Backfill(self.storage, filling, number)
+            self._backfill = self._begun_backfill()
         except BaseException:
             self.storage.close()
             raise
@@ -408,13 +354,20 @@ class Runtime:
 
     def _open_in_child(self) -> None:
         """Reopen the file after a fork without touching the parent's handles."""
-        with reopening():
+        with _reopening:
             if os.getpid() == self._process:
                 return
-            check_reopenable(self._path, self.storage)
-            keep_inherited(self.storage, self.search_index, self._retired)
-            keep_inherited(self.reader, self.care, self.gate, self._backfill)
-            keep_inherited(self.threads, self.item_cache)
+            if self._path is None:
+                msg = "a memory without a file does not cross a fork; make one here"
+                raise ClosedError(msg)
+            if not self.storage.closed_before_fork:
+                raise ClosedError(
+                    "the process was forked while the file was in use for long; fork "
+                    "when it is idle, or start new processes instead"
+                )
+            keep_inherited(self.storage, self.search_index, self._retired, self.reader)
+            keep_inherited(self.care, self.gate, self._backfill, self.threads)
+            keep_inherited(self.item_cache)
             self._abandoned.detach()
             self._closing = threading.RLock()
             self._open(warn=False)
@@ -426,11 +379,7 @@ class Runtime:
         return os.getpid() != self._process
 
     def begin_use(self) -> Use:
-        """Return a context that keeps the current search index open.
-
-        Raises:
-            ClosedError: The service was closed.
-        """
+        """Return a context that keeps the current search index open."""
         self.check_open()
         while (use := self.search_index.enter()) is None:
             self.check_open()
@@ -456,13 +405,16 @@ class Runtime:
     def backfill(self) -> Backfill:
         """Start the backfill of rows without vectors."""
         self._backfill.close()
-        model = self.search_index.model
-        number = None if model is None else model.id
-        filling = _filling(self.search_index.embedding)
-        self._backfill = Backfill(self.storage, filling, number)
+        self._backfill = self._begun_backfill()
         self._abandoned.detach()
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
         return self._backfill
+
+    def _begun_backfill(self) -> Backfill:
+        model, filling = self.search_index.model, self.search_index.embedding
+        if self.read_only or filling is None or not filling.can_embed:
+            filling = None
+        return Backfill(self.storage, filling, None if model is None else model.id)
 
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file determines it for `embedder="auto"`."""
@@ -498,24 +450,13 @@ class Runtime:
         return self.storage.adopt_model(given)
 
     def refuse_nested(self) -> None:
-        """Raise if a function that this service calls is the caller.
-
-        Raises:
-            ReentrantCallError: The call would wait for itself.
-        """
+        """Raise if a function that this service calls is the caller."""
         self.gate.refuse_nested()
         for search_index in self.servings:
             search_index.refuse_nested()
 
     def close(self) -> None:
-        """Finish pending writes and close the file.
-
-        A second call does nothing. If the first call was interrupted, it continues.
-
-        Raises:
-            ReentrantCallError: A function that this service calls is the caller.
-            BusyError: Another process held the file's lock too long; call again.
-        """
+        """Finish pending writes and close the file; continue an interrupted call."""
         if self.is_foreign:
             self.closed = True
             return  # threads and connections belong to the parent
@@ -545,8 +486,7 @@ class Runtime:
     def check_open(self) -> None:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
         if os.getpid() != self._process:
             self._open_in_child()
 
@@ -557,11 +497,50 @@ class Runtime:
         if self._embedder is None and self.min_similarity is not None:
             raise ConfigError(NO_FLOOR)
 
-    async def read_through(
+    async def scanned(
         self,
-        work: Callable[..., T],
-        items: list[Any],
-        *args: object,
+        key: tuple[str, str] | None,
+        read: Callable[[StorageReads, float], T],
+        *,
+        expired: bool = False,
+        short: bool = False,
+    ) -> T:
+        """Read off the event loop, where others take turns unless the read is short.
+
+        `read` gets the time by which memories expire: with `expired`, none has.
+        """
+
+        def work() -> T:
+            with self.storage.read(*(key or ())) as reads:
+                now = ALWAYS if expired else self.storage.expiry_clock.now()
+                return read(reads, now)
+
+        partitions = self.search_index.partitions
+        if short:
+            return await Join(partitions.submit(work))
+        return await Join(partitions.submit_scan(key, work))
+
+    async def page_of(
+        self,
+        key: tuple[str, str] | None,
+        given: tuple[object, object, object],
+        read: Callable[[StorageReads, float, str, str, int], list[T]],
+        name: Callable[[T], str],
+        *,
+        expired: object = False,
+    ) -> Page[T]:
+        """Return a page of names, `given` their prefix, the one before, the limit."""
+        prefix, begin, count = checked_page(*given, self.limits)
+        shown = checked_bool(expired, "include_expired")
+        found = await self.scanned(
+            key,
+            lambda reads, now: read(reads, now, prefix, begin, count + 1),
+            expired=shown,
+        )
+        return Page.of(found, count, name)
+
+    async def read_through(
+        self, work: Callable[..., T], items: list[Any], *args: object
     ) -> T:
         """Parse arguments: a few items on the event loop, many on another thread.
 
@@ -574,10 +553,8 @@ class Runtime:
             one_call = object()
             future = self.reader.submit(one_call, work, items, *args, in_slices)
         except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
-        found: T = await Join(future)
-        return found
+            raise ClosedError("the memory service is closed") from None
+        return await Join(future)
 
     def check_whole(self) -> None:
         """Raise RightsError if the rights hide memories, ClosedError if closed."""
@@ -590,20 +567,7 @@ class Runtime:
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
     ) -> tuple[str, str]:
-        """Return the key of a partition; check the access to it.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            scope: "user", "shared" or "app".
-            write: Whether the call writes to the partition.
-
-        Raises:
-            ClosedError: The service was closed.
-            ReadOnlyError: The call writes, and the service is read-only.
-            InvalidArgumentError: A name is invalid.
-            ScopeError: The scope is not enabled.
-        """
+        """Return the key of a partition; check the access to it."""
         self.check_open()
         if write:
             self.check_writable()
@@ -618,10 +582,4 @@ class Runtime:
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
         if self.read_only:
-            msg = "this memory service was opened with read_only=True"
-            raise ReadOnlyError(msg)
-
-
-def _filling(embedding: EmbeddingQueue | None) -> EmbeddingQueue | None:
-    """Return what embeds rows without vectors, if anything does."""
-    return embedding if embedding is not None and embedding.can_embed else None
+            raise ReadOnlyError("this memory service was opened with read_only=True")

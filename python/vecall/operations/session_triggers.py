@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
+from vecall.content import text_parts
 from vecall.embedders.base import is_async
 from vecall.errors import (
     BusyError,
@@ -22,35 +26,199 @@ from vecall.errors import (
     SummaryError,
     VecallError,
 )
-from vecall.ingest.buffered_turns import (
-    compaction_id,
-    covered_before,
-    drafts_of,
-    events_of,
-    first_compaction,
-    is_held,
-    parted_by_compaction,
-)
-from vecall.ingest.drafts import Given, require_some, session_head
+from vecall.ingest.drafts import require_some, session_head
 from vecall.ingest.passages import SUMMARY, each_draft, lowest_trust, summary_drafts
 from vecall.limits import Compaction, Inactivity, MessageCount, Trigger
 from vecall.operations.writes import WriteRequest, WritesAndSearches
 from vecall.store import (
     BufferedTurn,
     BufferTurns,
-    Change,
     ClaimSession,
     Draft,
     DueSession,
     PostponeSession,
+    memory_id,
 )
-from vecall.summaries import SessionSummary, SummaryProvider, checked_summaries
+from vecall.summaries import (
+    SessionSummary,
+    SummaryProvider,
+    checked_summaries,
+    compaction_of,
+)
 from vecall.telemetry import observed
 from vecall.types import AddedIds
 from vecall.validation import check_name
 
-# Calls a summarizer with buffered turns.
+# Buffered turns: their JSON form, and the drafts made of them.
 
+
+T = TypeVar("T")
+Paced = Callable[[Iterable[T]], Iterator[T]]
+"""Iterates over items and yields to other threads."""
+
+_SAME = {
+    "id": "event",
+    "author": "author",
+    "timestamp": "ts",
+    "kind": "kind",
+    "source": "source",
+    "trust": "trust",
+    "importance": "importance",
+}
+"""Fields of a draft by the name of the same field in an event."""
+
+
+def event_of(draft: Draft) -> dict[str, Any]:
+    """Return a draft as a mapping; `drafts_of` reverses it."""
+    event: dict[str, Any] = {name: getattr(draft, own) for name, own in _SAME.items()}
+    event["content"] = (
+        draft.text if draft.content is None else json.loads(draft.content)
+    )
+    meta = {} if draft.meta is None else json.loads(draft.meta)
+    for name in ("ttl", "revision_ttl"):
+        if getattr(draft, name) is not None:
+            meta[name] = getattr(draft, name)
+    event["custom_metadata"] = meta or None
+    event["quarantined"] = draft.quarantined or None
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def events_of(
+    new: Iterable[tuple[str, Draft | SessionSummary]],
+    judged: Iterable[Draft],
+    paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
+) -> dict[str, dict[str, Any] | None]:
+    """Return turns and compactions, by id, as buffered; None for what was refused."""
+    passed = {draft.id: draft for draft in judged}
+    events: dict[str, dict[str, Any] | None] = {}
+    for id_, item in paced(new):
+        draft = passed.get(id_)
+        if draft is None:
+            events[id_] = None
+        elif isinstance(item, SessionSummary):
+            events[id_] = compaction_event(replace(item, summary=draft.text))
+        else:
+            events[id_] = event_of(draft)
+    return events
+
+
+def parted_by_compaction(
+    events: Iterable[object], paced: Paced[object] = iter
+) -> list[tuple[list[object], SessionSummary | None]]:
+    """Split a session after each compaction; the last part has none."""
+    parts: list[tuple[list[object], SessionSummary | None]] = []
+    part: list[object] = []
+    for event in paced(events):
+        part.append(event)
+        summary = compaction_of(event)
+        if summary is not None:
+            parts.append((part, summary))
+            part = []
+    return [*parts, (part, None)]
+
+
+def drafts_of(
+    turns: Iterable[BufferedTurn], session: str, paced: Paced[BufferedTurn] = iter
+) -> list[Draft]:
+    """Return the drafts of turns; skip compactions."""
+    return [
+        _draft_of_turn(turn, session)
+        for turn in paced(turns)
+        if "content" in turn.event
+    ]
+
+
+def _draft_of_turn(turn: BufferedTurn, session: str) -> Draft:
+    event = turn.event
+    content = event["content"]
+    meta = dict(event.get("custom_metadata", {}))
+    ttls = {name: meta.pop(name, None) for name in ("ttl", "revision_ttl")}
+    labels: dict[str, Any] = {own: event.get(name) for name, own in _SAME.items()}
+    several = isinstance(content, Mapping)
+    return Draft(
+        turn.id,
+        "\n".join(text_parts(content)) if several else content,
+        session=session,
+        content=json.dumps(content, ensure_ascii=False) if several else None,
+        meta=json.dumps(meta, sort_keys=True) if meta else None,
+        ordered=True,
+        quarantined=is_held(turn),
+        **ttls,
+        **labels,
+    )
+
+
+def compaction_id(session: str, summary: SessionSummary) -> str:
+    """Return the id of a compaction in its session."""
+    start, end = summary.start_timestamp, summary.end_timestamp
+    return memory_id(session, "compaction", start, end, summary.summary)
+
+
+def compaction_event(summary: SessionSummary) -> dict[str, Any]:
+    """Return a compaction as the event that it came from."""
+    compaction = {
+        "start_timestamp": summary.start_timestamp,
+        "end_timestamp": summary.end_timestamp,
+        "compacted_content": {"parts": [{"text": summary.summary}]},
+    }
+    return {"actions": {"compaction": compaction}}
+
+
+def is_held(turn: BufferedTurn) -> bool:
+    """Whether a turn is quarantined and must not be summarized."""
+    return "quarantined" in turn.event
+
+
+def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
+    """Whether a compaction summarizes a turn; `precedes` decides without a time."""
+    time, end = turn.event.get("timestamp"), summary.end_timestamp
+    if "content" not in turn.event:
+        return False
+    return precedes if time is None or end is None else bool(time <= end)
+
+
+class FirstCompaction(NamedTuple):
+    """The first compaction: its summary, and itself with the turns that it covers."""
+
+    summary: SessionSummary
+    turns: list[BufferedTurn]
+
+
+def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
+    """Return the first compaction with its turns; quarantined turns stay buffered."""
+    for place, turn in enumerate(turns):
+        summary = compaction_of(turn.event)
+        if summary is not None:
+            covered = [
+                other
+                for at, other in enumerate(turns)
+                if not is_held(other)
+                and is_covered(other, summary, precedes=at < place)
+            ]
+            return FirstCompaction(summary, [turn, *covered])
+    return None
+
+
+def covered_before(
+    items: Mapping[str, Draft | SessionSummary], known: Collection[str]
+) -> set[str]:
+    """Return the ids of new turns that an earlier compaction summarizes."""
+    summaries = (items[id_] for id_ in items if id_ in known)
+    ends = (
+        item.end_timestamp for item in summaries if isinstance(item, SessionSummary)
+    )
+    end = max((end for end in ends if end is not None), default=-math.inf)
+    return {
+        id_
+        for id_, item in items.items()
+        if id_ not in known
+        and isinstance(item, Draft)
+        and item.ts is not None
+        and item.ts <= end
+    }
+
+
+# Calls a summarizer with buffered turns.
 
 _INLINE = 200  # turns whose drafts take the event loop less than a millisecond
 
@@ -83,9 +251,6 @@ class SummarizerCalls:
         """Return drafts of summaries; without a provider, drafts of the turns.
 
         Summaries leave out quarantined turns.
-
-        Raises:
-            SummaryError: The provider failed.
         """
         if provider is None:
             return drafts_of(turns, due.session)
@@ -103,18 +268,12 @@ class SummarizerCalls:
         work = partial(_turn_and_summary_drafts, found, due.session, held, free)
         if len(turns) <= _INLINE:
             return work()
-        drafts: list[Draft] = await Join(self._thread.run(work, concurrent=False))
-        return drafts
+        return await Join(self._thread.run(work, concurrent=False))
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Call a summarizer off the event loop; return its summaries.
-
-        Raises:
-            SummaryError: The provider failed.
-            ReentrantCallError: The provider itself is the caller.
-        """
+        """Call a summarizer off the event loop; return its summaries."""
         self.refuse_nested()
         work = partial(provider.get_summaries, session)
         try:
@@ -122,11 +281,10 @@ class SummarizerCalls:
                 self._thread.run(work, concurrent=is_async(provider.get_summaries))
             )
         except ReentrantCallError:
-            msg = (
+            raise SummaryError(
                 "the summarizer called its own memory service where that asks the "
                 "summarizer; it can only call another service"
-            )
-            raise SummaryError(msg) from None
+            ) from None
         except VecallError:
             raise
         except Exception as error:
@@ -170,18 +328,12 @@ class SessionObserver:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Create an observer for an open file.
-
-        Args:
-            memory: The open file.
-            trigger: Determines when memories are made of the buffered turns.
-            summarizer: Makes the memories; with None, each turn becomes a memory.
-        """
+        """Create an observer for an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry
         self.trigger = trigger
         self.summarizer = summarizer
-        self._summarizing = SummarizerCalls()
+        self.summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
         """Called after new turns were buffered; a session may now be due sooner."""
 
@@ -191,18 +343,6 @@ class SessionObserver:
         observer._memory = memory
         observer.on_buffered = lambda: self.on_buffered()
         return observer
-
-    def restart(self) -> None:
-        """Replace the summarizer's thread in a forked child."""
-        self._summarizing.restart()
-
-    def refuse_nested(self) -> None:
-        """Raise ReentrantCallError if the summarizer is the caller."""
-        self._summarizing.refuse_nested()
-
-    def close(self) -> None:
-        """Finish the calls in progress and end the thread."""
-        self._summarizing.close()
 
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
@@ -221,20 +361,14 @@ class SessionObserver:
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
-        """Store the summaries of a session, or its turns without a summarizer.
-
-        Raises:
-            ConfigError: `replace` or an option of `request` is set, and the service
-                stores summaries or compactions.
-        """
+        """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
-            msg = (
+            raise ConfigError(
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
             )
-            raise ConfigError(msg)
         return AddedIds(await self.end(session, None, None, None))
 
     @observed("end_session", len)
@@ -247,12 +381,7 @@ class SessionObserver:
     ) -> list[str]:
         """Make memories of all buffered turns of a session; return their ids.
 
-        Args:
-            session: The session, whose new turns are buffered first. With None, the
-                names identify the session.
-            app_name: The app.
-            user_id: The user.
-            session_id: The id of the session.
+        The new turns of `session` are buffered first. Without it, the names tell which.
         """
         if session is not None:
             due, parts = await self._read(session)
@@ -273,7 +402,9 @@ class SessionObserver:
         consumed_turns = 0
         listed: list[DueSession] = []
         if memory.storage.claims is None:
-            listed = await Join(memory.search_index.partitions.submit(self._due))
+            listed = await memory.scanned(
+                None, lambda reads, now: reads.due_sessions(now), short=True
+            )
             listed.reverse()
         while (session := await self._claimed(listed)) is not None:
             try:
@@ -294,30 +425,18 @@ class SessionObserver:
     async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
         """Claim a due session for this process; None if none is left.
 
-        Args:
-            listed: The due sessions, the last one first, of a storage without claims.
-                Those that are looked at are removed.
+        A storage without claims takes it from the end of `listed`.
         """
         storage = self._memory.storage
         if storage.claims is not None:
             claim = partial(storage.claims.session, _LEASE_S)
-            session: DueSession | None = await Join(
-                self._memory.search_index.partitions.submit(claim)
-            )
-            return session
+            return await Join(self._memory.search_index.partitions.submit(claim))
         while listed:
             session = listed.pop()
-            change: Change = await Join(
-                storage.submit(ClaimSession(*session, _LEASE_S))
-            )
-            if change.ids:
+            claimed = await Join(storage.submit(ClaimSession(*session, _LEASE_S)))
+            if claimed.ids:
                 return session
         return None
-
-    def _due(self) -> list[DueSession]:
-        storage = self._memory.storage
-        with storage.read() as reads:
-            return reads.due_sessions(storage.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
         """Return the keys of a session, and its turns and compactions in order."""
@@ -325,12 +444,11 @@ class SessionObserver:
         memory.check_open()
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        read: list[tuple[list[Given], SessionSummary | None]] = []
-        key = (due.app, due.user)
-        counted = await memory.counted(key, head.events, head.id)
+        counted = await memory.counted((due.app, due.user), head.events, head.id)
         parts = await memory.read_through(parted_by_compaction, counted)
-        for events, summary in parts:
-            read.append((await memory.read_turns(events, head), summary))
+        read = [
+            (await memory.read_turns(each, head), summary) for each, summary in parts
+        ]
         require_some([item for given, _ in read for item in given])
         return due, [(each_draft(given), summary) for given, summary in read]
 
@@ -346,10 +464,8 @@ class SessionObserver:
         """Store the new turns in the buffer. Most calls have none."""
         if not any(drafts or summary for drafts, summary in parts):
             return
-        found = self._memory.search_index.partitions.submit(self._new, due, parts)
-        unseen: tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]
-        unseen = await Join(found)
-        new, drafts = unseen
+        submit = self._memory.search_index.partitions.submit
+        new, drafts = await Join(submit(self._new, due, parts))
         if not new:
             return
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
@@ -366,9 +482,9 @@ class SessionObserver:
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """Return the new turns and compactions by id, and drafts to review.
 
-        New items are those that the file has not seen, nor of a turn that it has seen.
-        With a `Compaction` trigger, a
-        late turn, which a known compaction covers, has no draft.
+        New are those that the file has not seen, nor a turn of theirs. With a
+        `Compaction` trigger, a late turn, which a known compaction covers, has no
+        draft.
         """
         items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:
@@ -394,20 +510,15 @@ class SessionObserver:
         ]
         return new, drafts
 
-    def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        with self._memory.storage.read(due.app, due.user) as reads:
-            return reads.buffered_turns(*due)
+    async def _buffered(self, due: DueSession) -> list[BufferedTurn]:
+        return await self._memory.scanned(
+            (due.app, due.user), lambda reads, _: reads.buffered_turns(*due), short=True
+        )
 
     async def _compacted(self, due: DueSession) -> list[str]:
         """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
-        while True:
-            turns = await Join(
-                self._memory.search_index.partitions.submit(self._buffered, due)
-            )
-            found = first_compaction(turns)
-            if found is None:
-                return made
+        while (found := first_compaction(await self._buffered(due))) is not None:
             summary, (compaction, *_) = found.summary, found.turns
             drafts = summary_drafts(
                 [summary],
@@ -418,21 +529,18 @@ class SessionObserver:
             )
             with suppress(ConflictError):  # another process made this memory
                 made += await self._remember(due, drafts, found.turns)
+        return made
 
     async def _flush(self, due: DueSession) -> list[str]:
         """Make memories of all buffered turns of a session."""
-        while True:
-            turns = await Join(
-                self._memory.search_index.partitions.submit(self._buffered, due)
-            )
-            if not turns:
-                return []
+        while turns := await self._buffered(due):
             if self.summarizer is None:
                 drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
-                drafts = await self._summarizing.drafts(self.summarizer, due, turns)
+                drafts = await self.summarizing.drafts(self.summarizer, due, turns)
             with suppress(ConflictError):  # another call stored or deleted some
                 return await self._remember(due, drafts, turns)
+        return []
 
     async def _remember(
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
@@ -449,4 +557,4 @@ class SessionObserver:
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Call a summarizer off the event loop; see `SummarizerCalls.summaries`."""
-        return await self._summarizing.summaries(provider, session)
+        return await self.summarizing.summaries(provider, session)

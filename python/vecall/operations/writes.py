@@ -7,11 +7,14 @@ operations hold no state of an event loop.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vecall.clock import to_seconds
 from vecall.concurrency.join import Join
@@ -42,25 +45,212 @@ from vecall.ingest.drafts import (
     turns_of,
 )
 from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.passages import each_draft
-from vecall.operations.searches import Searches
-from vecall.operations.updates import MOST_COMPARED, give_superseded, similar_to
+from vecall.ingest.passages import SUMMARY, each_draft
+from vecall.lexical import memory_terms
+from vecall.lexical.statements import OFFERED, PROPOSED, likeness
+from vecall.limits import Limits
+from vecall.operations.runtime import Runtime
+from vecall.operations.searches import ALONE, ALONE_BY_WORDS, Searches
+from vecall.scalars import exact
 from vecall.search.search_index import SearchIndex
-from vecall.search.searcher import checked_vector
+from vecall.search.searcher import SearchRequest, checked_vector, entry_from_row
 from vecall.store import (
     AddMemories,
-    Change,
     DeleteMemories,
     Draft,
     DraftLookup,
     EmbeddingModel,
     ExistingMemories,
     ForgottenKeyError,
+    Row,
+    RowWithVector,
     Storage,
 )
 from vecall.telemetry import observed
-from vecall.types import AddedIds, LeftOutReason
+from vecall.types import AddedIds, Conflict, LeftOutReason, SimilarMemory
 from vecall.validation import check_name, checked_bool
+
+# What statements may replace: shown at a write, and proposed among those stored.
+#
+# Nothing is changed here. Who decides names what a memory `supersedes`.
+
+
+Key = tuple[str, str]
+
+BLOCK = 512
+"""Rows compared at a time: a matrix of 512 x n float32."""
+
+MOST_COMPARED = 100
+"""Most memories of a call that are compared with the stored ones."""
+
+_SHOWN = 3
+_CANDIDATES = 20  # turns of chats may be among them
+_STATEMENTS = 5_000  # the newest ones that are compared with each other
+_PARTNERS = 10  # a statement is compared with so many others
+_FREQUENT = 50  # a word in more statements selects no pairs
+_LEAST_COSINE = 0.5  # below it no likeness reaches PROPOSED
+
+
+def give_superseded(drafts: Sequence[Draft], ids: object, limits: Limits) -> None:
+    """Set which memories the only memory of a call replaces."""
+    value = exact(ids)
+    named = [value] if isinstance(value, str) else as_list(value, "supersedes")
+    older = [check_name(id_, "supersedes", limits) for id_ in named]
+    if not older:
+        return
+    if len({draft.passage_of or draft.id for draft in drafts}) != 1:
+        msg = "supersedes: expected a call with one memory, which replaces others"
+        raise InvalidArgumentError(msg)
+    first = drafts[0]
+    if first.id in older:
+        raise InvalidArgumentError("supersedes: must be the id of another memory")
+    own = () if first.supersedes is None else (first.supersedes,)
+    first.supersedes, *others = dict.fromkeys((*own, *older))
+    first.also_supersedes = tuple(others)
+
+
+async def similar_to(
+    memory: Searches, key: Key, scope: str, written: Sequence[Draft], new: set[str]
+) -> tuple[SimilarMemory, ...]:
+    """Return the stored statements that a new one may replace, the likeliest first.
+
+    The vector is that of the write. Without one, words are compared.
+    """
+    draft = written[0]
+    known: dict[str, float | None] = {}
+
+    async def find(search_index: SearchIndex) -> None:
+        model, vector = search_index.model, None
+        if draft.vec is not None and model is not None:
+            vector = np.frombuffer(draft.vec, "<f4")
+            vector = vector if len(vector) == model.dim else None
+        request = SearchRequest(
+            key,
+            draft.text[: memory.limits.max_query_chars],
+            _CANDIDATES + len(new),
+            ranking=ALONE_BY_WORDS if vector is None else ALONE,
+            vector=vector,
+            by_period=False,
+        )
+        found = await memory.search_one(search_index, request)
+        is_known = search_index.scoring.known_model
+        for each in found.memories:
+            known[str(each.id)] = each.similarity if is_known else None
+
+    await memory.served(find)
+    for id_ in new:
+        known.pop(id_, None)
+    if not known:
+        return ()
+
+    def compare() -> tuple[SimilarMemory, ...]:
+        storage = memory.storage
+        with storage.read(*key) as reads:
+            now = storage.expiry_clock.now()
+            rows = reads.find_many(*key, list(known), now, memory.rights)
+        found = []
+        for row in in_slices(list(filter(_is_statement, rows))):
+            like = likeness(draft.text, row.text, known[row.id])
+            if like.score >= OFFERED:
+                found.append((like.score, row.time, row, like.says))
+        found.sort(key=lambda each: each[:2], reverse=True)
+        return tuple(
+            SimilarMemory(entry_from_row(row, scope=scope), score, says)
+            for score, _, row, says in found[:_SHOWN]
+        )
+
+    return await Join(memory.search_index.partitions.submit_scan(key, compare))
+
+
+def _is_statement(row: Row) -> bool:
+    """Whether a memory can be replaced: a turn was said, and a summary is remade."""
+    return row.pos is None and row.kind != SUMMARY
+
+
+def conflicts_of(
+    runtime: Runtime, key: Key, most: int, scope: str = "user"
+) -> list[Conflict]:
+    """Return pairs of a user's statements that may contradict each other."""
+    storage, index = runtime.storage, runtime.search_index
+    with storage.read(*key) as reads:
+        stored = reads.facts_of(*key, storage.expiry_clock.now())
+    seen = [
+        entry
+        for entry in in_slices(stored)
+        if _is_statement(entry.row) and runtime.rights.sees(entry.row.trust, "live")
+    ]
+    seen.sort(key=lambda entry: (entry.row.time, entry.row.rid))
+    seen = seen[-_STATEMENTS:]
+    model = index.model.id if index.model and index.scoring.known_model else None
+    with_vector = [
+        at for at, entry in enumerate(seen) if entry.vec and entry.model == model
+    ]
+    pairs = _pairs_by_vectors(seen, with_vector)
+    if len(with_vector) < len(seen):
+        by_words = _pairs_by_words([entry.row for entry in seen])
+        pairs |= dict.fromkeys(by_words - pairs.keys())
+    found = []
+    for (first, second), cosine in in_slices(list(pairs.items())):
+        earlier, later = seen[first].row, seen[second].row
+        like = likeness(later.text, earlier.text, cosine)
+        if like.score >= PROPOSED:
+            found.append((like.score, later, earlier, like.says))
+    found.sort(key=lambda each: (-each[0], -each[1].time, each[1].id, each[2].id))
+    return [
+        Conflict(
+            entry_from_row(earlier, scope=scope),
+            entry_from_row(later, scope=scope),
+            score,
+            says,
+        )
+        for score, later, earlier, says in found[:most]
+    ]
+
+
+def _pairs_by_vectors(
+    stored: Sequence[RowWithVector], places: Sequence[int]
+) -> dict[tuple[int, int], float | None]:
+    """Return the pairs of each statement with its nearest ones, and their cosines."""
+    found: dict[tuple[int, int], float | None] = {}
+    if len(places) < 2:
+        return found
+    vectors = unit_vectors([stored[at].vec or b"" for at in places])
+    for begin in range(0, len(places), BLOCK):
+        cosines = vectors[begin : begin + BLOCK] @ vectors.T
+        for at, near in in_slices(list(enumerate(cosines, begin))):
+            others = np.flatnonzero(near >= _LEAST_COSINE)
+            for other in others[np.argsort(-near[others])][: _PARTNERS + 1]:
+                if other != at:
+                    first, second = sorted((int(places[at]), int(places[other])))
+                    found[first, second] = float(near[other])
+    return found
+
+
+def _pairs_by_words(rows: Sequence[Row]) -> set[tuple[int, int]]:
+    """Return the pairs of each statement with those that share most words with it."""
+    by_term: defaultdict[int, list[int]] = defaultdict(list)
+    for at, row in in_slices(list(enumerate(rows))):
+        for term in dict.fromkeys(memory_terms(row.text[:1_000], None, None)):
+            by_term[term].append(at)
+    shared: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for places in in_slices(list(by_term.values())):
+        if len(places) <= _FREQUENT:
+            for first, second in combinations(places, 2):
+                shared[first][second] += 1
+                shared[second][first] += 1
+    return {
+        (min(at, other), max(at, other))
+        for at, partners in shared.items()
+        for other, _ in partners.most_common(_PARTNERS)
+    }
+
+
+def unit_vectors(vectors: list[bytes]) -> NDArray[np.float32]:
+    """Return stored vectors as rows of length 1, or 0."""
+    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    norms = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)
+
 
 # The options of a write: of the caller, and of internal operations.
 
@@ -100,11 +290,7 @@ class WriteRequest(NamedTuple):
 def fact_request(
     restore: bool | None, key: str | None, scope: str, if_absent: object = False
 ) -> WriteRequest:
-    """Return a request for explicit memories; `restore=False` skips deleted ones.
-
-    Raises:
-        InvalidTypeError: `if_absent` is not a bool.
-    """
+    """Return a request for explicit memories; `restore=False` skips deleted ones."""
     restore = None if restore is None else checked_bool(restore, "restore")
     if_absent = checked_bool(if_absent, "if_absent")
     return WriteRequest(
@@ -117,28 +303,17 @@ def fact_request(
 
 
 def checked_version(version: object) -> float | None:
-    """Return the version of a memory that a caller has seen; None stays None.
-
-    Raises:
-        InvalidTypeError: Not a number.
-        InvalidArgumentError: Not a version of a memory.
-    """
+    """Return the version of a memory that a caller has seen; None stays None."""
     return None if version is None else to_seconds(cast("Any", version), "if_version")
 
 
 # Sets the vectors of drafts before they are written.
 
-
 _AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
 class Looked(NamedTuple):
-    """What a look-up of drafts found.
-
-    Attributes:
-        is_repeat: The idempotency key was used before.
-        part: The number of the user's partition, as far as it is known.
-    """
+    """What a look-up found: whether the key was used, and the partition, if known."""
 
     is_repeat: bool
     part: int | None
@@ -157,23 +332,9 @@ async def give_vectors(
     """Set `vec` of each draft that the write stores with a new text or author.
 
     The vector comes from the file if the file has one for the same text and author.
-    Otherwise the embedder computes it.
-
-    Args:
-        search_index: The search index, with the model and its embedder.
-        storage: The file.
-        app: The app.
-        user: The user.
-        drafts: The drafts.
-        restore: Include memories that were deleted or overwritten by a correction.
-        again: Include deleted facts.
-        key: The idempotency key. If it was used before, nothing is embedded.
-
-    Returns:
-        What the look-up found.
-
-    Raises:
-        EmbedderError: The embedder failed.
+    Otherwise the embedder computes it. `restore` includes memories that were deleted or
+    overwritten by a correction, `again` deleted facts. If the idempotency key was used
+    before, nothing is embedded.
     """
     assert search_index.embedding is not None
     assert search_index.model is not None
@@ -191,10 +352,7 @@ async def give_vectors(
             return Looked(True, part), {}
         return Looked(False, known.part), _to_embed(known, drafts, restore, again)
 
-    found: tuple[Looked, dict[str, list[Draft]]] = await Join(
-        search_index.partitions.submit(look)
-    )
-    looked, new = found
+    looked, new = await Join(search_index.partitions.submit(look))
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         batch = texts[start : start + _AT_ONCE]
@@ -236,19 +394,7 @@ def give_own_vectors(
     """Set the vectors of drafts. A zero vector is stored as none.
 
     The vector of a text with several passages is that of the first one. The others get
-    none.
-
-    Args:
-        given: The memories of a call: drafts, passages, or why there is no draft.
-        vectors: A vector for each, float (n, dimensions), or a sequence in which None
-            stands for a memory without a vector of the caller's.
-        model: The model of the file's vectors.
-
-    Raises:
-        ConfigError: The service has no model.
-        InvalidTypeError: Not a sequence of vectors.
-        DimensionError: A vector of another length than the model's.
-        InvalidArgumentError: Not one vector for each memory, or NaN or Inf.
+    none. `vectors` has one for each item of the call, float (n, dimensions), or None.
     """
     if model is None:
         msg = "vectors: needs an embedder, or vecall.embedders.CallerVectors"
@@ -287,13 +433,9 @@ class Writes(Searches):
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
-        valid_turns, taken_back = turns = await self._turns(head.events, head.id, scope)
-        require_some(valid_turns)
-        await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
-        written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(valid_turns, written)
+        return await self._add_turns(key, head.events, head.id, scope, request)
 
     @observed("add_events", stored_count)
     async def add_events(
@@ -311,12 +453,22 @@ class Writes(Searches):
             check_name(session_id, "session_id", self.limits)
         scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(events, "events")
-        valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
-        require_some(valid_turns)
-        await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
+        return await self._add_turns(key, raw, session_id, scope, request)
+
+    async def _add_turns(
+        self,
+        key: tuple[str, str],
+        raw: list[Any],
+        session_id: str | None,
+        scope: CallMetadata,
+        request: WriteRequest,
+    ) -> AddedIds:
+        turns = await self._turns(raw, session_id, scope)
+        require_some(turns.given)
+        await self.take_back(key, turns.taken_back)
         written = await self.added(*key, turns.drafts, request)
-        return await self._aligned(valid_turns, written)
+        return await self._aligned(turns.given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -500,7 +652,7 @@ class Writes(Searches):
             self.rights,
         )
         try:
-            change: Change = await Join(self.storage.submit(job))
+            change = await Join(self.storage.submit(job))
         except ForgottenKeyError:
             return await self._write(
                 search_index, app, user, drafts, request, trusting=False
@@ -520,13 +672,12 @@ class Writes(Searches):
 class WritesAndSearches(Writes):
     """Adds memories to one open file, and searches the file."""
 
+    def restricted(self, rights: Rights) -> RestrictedRuntime:
+        """Return the file for callers with fewer rights."""
+        return _kind_of(type(self))(self, rights)
+
 
 # An open file as callers with fewer rights see it.
-
-
-def restricted(whole: WritesAndSearches, rights: Rights) -> RestrictedRuntime:
-    """Return an open file for callers with fewer rights."""
-    return _kind_of(type(whole))(whole, rights)
 
 
 def _kind_of(kind: type[WritesAndSearches]) -> type[RestrictedRuntime]:
@@ -542,10 +693,6 @@ class RestrictedRuntime(WritesAndSearches):
     """The operations of an open file, under rights.
 
     All state is that of the open file, also after a fork or a change of its model.
-
-    Args:
-        whole: The open file.
-        rights: The rights of the callers.
     """
 
     def __init__(self, whole: WritesAndSearches, rights: Rights) -> None:
@@ -565,8 +712,7 @@ class RestrictedRuntime(WritesAndSearches):
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the rights or the service are read-only."""
         if self.rights.read_only:
-            msg = "this memory may only be read"
-            raise ReadOnlyError(msg)
+            raise ReadOnlyError("this memory may only be read")
         self._whole.check_writable()
 
     def close(self) -> None:

@@ -12,10 +12,7 @@ class SyncVectorStoreAdmin:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(
-        self,
-        sessions: VectorStoreSessions,
-    ) -> None:
+    def __init__(self, sessions: VectorStoreSessions) -> None:
         """Share the parts of a service."""
         self._sessions = sessions
 

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.closing import (
-    ClosesBlocking,
-    ClosesOnExit,
-)
+from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.fields import GivenMetadata
 from vecall.other_storage._vector_store_admin_sync import SyncVectorStoreAdmin

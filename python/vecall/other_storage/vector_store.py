@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from vecall.clock import ExpiryClock, checked_clock
 from vecall.concurrency.closing import ClosesOnExit, abandoned, close_at_exit
+from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async
-from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue

@@ -17,18 +17,18 @@ from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, one_or_more
 from vecall.errors import ClosedError, LimitExceededError
-from vecall.ingest.buffered_turns import (
+from vecall.ingest.drafts import SessionHead, events_of, session_head, turns_of
+from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
+from vecall.ingest.passages import summary_drafts
+from vecall.limits import Compaction, Inactivity, Limits, MessageCount, Trigger
+from vecall.operations.session_triggers import (
+    SummarizerCalls,
     compaction_event,
     compaction_id,
     covered_before,
     event_of,
     first_compaction,
 )
-from vecall.ingest.drafts import SessionHead, events_of, session_head, turns_of
-from vecall.ingest.fields import CallMetadata, GivenMetadata, call_metadata
-from vecall.ingest.passages import summary_drafts
-from vecall.limits import Compaction, Inactivity, Limits, MessageCount, Trigger
-from vecall.operations.session_triggers import SummarizerCalls
 from vecall.other_storage.vector_store_memory import (
     VectorStoreForgetting,
     VectorStoreMemory,

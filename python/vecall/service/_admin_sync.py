@@ -7,8 +7,8 @@ from typing import Any
 
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
-from vecall.operations.admin import Admin, Housekeeping
-from vecall.operations.corrections import Deletion
+from vecall.operations.admin import Admin
+from vecall.operations.corrections import Corrections
 from vecall.operations.import_export import ImportOptions, LineSource, LineTarget
 from vecall.types import AppSummary, Imported, Page, UserSummary
 
@@ -19,16 +19,10 @@ class SyncMemoryAdmin:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(
-        self,
-        admin: Admin,
-        deletion: Deletion,
-        housekeeping: Housekeeping,
-    ) -> None:
+    def __init__(self, admin: Admin, edits: Corrections) -> None:
         """Share the parts of a service."""
         self._admin = admin
-        self._deletion = deletion
-        self._housekeeping = housekeeping
+        self._edits = edits
 
     def __repr__(self) -> str:
         """Return where they are."""
@@ -203,7 +197,7 @@ class SyncMemoryAdmin:
         Returns:
             The number of deleted memories.
         """
-        return run_sync(self._housekeeping.run_due())
+        return run_sync(self._admin.run_due())
 
     def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False
@@ -218,4 +212,4 @@ class SyncMemoryAdmin:
             confirm: Must be True.
             forget: As in `MemoryService.delete_user`.
         """
-        return run_sync(self._deletion.delete_app(app_name, confirm, forget))
+        return run_sync(self._edits.delete_app(app_name, confirm, forget))

@@ -18,10 +18,7 @@ class SyncItems:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(
-        self,
-        items: ItemOperations,
-    ) -> None:
+    def __init__(self, items: ItemOperations) -> None:
         """Share the parts of a service."""
         self._items = items
 

@@ -14,27 +14,17 @@ from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.drafts import events_of
 from vecall.ingest.fields import GivenMetadata
-from vecall.limits import (
-    Cosine,
-    Count,
-    Offset,
-    Scope,
-    Share,
-)
+from vecall.limits import Cosine, Count, Offset, Scope, Share
 from vecall.operations.consolidation import (
     SESSIONS,
     ConsolidationRequest,
     Consolidator,
     Fold,
 )
-from vecall.operations.corrections import Corrections, Deletion, Forgetting
+from vecall.operations.corrections import Corrections
 from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    WriteRequest,
-    WritesAndSearches,
-    fact_request,
-)
+from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
 from vecall.ranking.options import Ranking
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._items_sync import SyncItems
@@ -76,25 +66,21 @@ class SyncMemoryService(ClosesBlocking):
         service: ClosesOnExit,
         memory: WritesAndSearches,
         reads: Reads,
-        deletion: Deletion,
         admin: SyncMemoryAdmin,
         items: SyncItems,
         sessions: SessionObserver,
-        corrections: Corrections,
+        edits: Corrections,
         consolidator: Consolidator,
-        forgetting: Forgetting,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)
         self._memory = memory
         self._reads = reads
-        self._deletion = deletion
         self._admin = admin
         self._items = items
         self._sessions = sessions
-        self._corrections = corrections
+        self._edits = edits
         self._consolidator = consolidator
-        self._forgetting = forgetting
 
     @property
     def admin(self) -> SyncMemoryAdmin:
@@ -576,7 +562,7 @@ class SyncMemoryService(ClosesBlocking):
         """
         return bool(
             run_sync(
-                self._deletion.delete(app_name, user_id, memory_id, scope, if_version)
+                self._edits.delete(app_name, user_id, memory_id, scope, if_version)
             )
         )
 
@@ -602,9 +588,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid name or id; nothing was deleted.
         """
-        return run_sync(
-            self._deletion.delete_many(app_name, user_id, memory_ids, scope)
-        )
+        return run_sync(self._edits.delete_many(app_name, user_id, memory_ids, scope))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories of one session permanently; return their number.
@@ -616,7 +600,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             session_id: The session.
         """
-        return run_sync(self._deletion.delete_session(app_name, user_id, session_id))
+        return run_sync(self._edits.delete_session(app_name, user_id, session_id))
 
     def delete_where(
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
@@ -635,7 +619,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid filter, or one without a condition.
         """
-        return run_sync(self._deletion.delete_where(app_name, user_id, filter, scope))
+        return run_sync(self._edits.delete_where(app_name, user_id, filter, scope))
 
     def delete_user(
         self,
@@ -654,7 +638,7 @@ class SyncMemoryService(ClosesBlocking):
                 again stores them again.
             scope: The scope whose memories are deleted.
         """
-        return run_sync(self._deletion.delete_user(app_name, user_id, forget, scope))
+        return run_sync(self._edits.delete_user(app_name, user_id, forget, scope))
 
     def observe_session(
         self, session: Session | Mapping[str, Any] | object
@@ -771,7 +755,7 @@ class SyncMemoryService(ClosesBlocking):
             valid_until=valid_until,
         )
         return run_sync(
-            self._corrections.update(
+            self._edits.update(
                 app_name,
                 user_id,
                 memory_id,
@@ -798,7 +782,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return run_sync(self._corrections.history(app_name, user_id, memory_id, scope))
+        return run_sync(self._edits.history(app_name, user_id, memory_id, scope))
 
     def list_memories(
         self,
@@ -835,7 +819,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return run_sync(
-            self._corrections.listed(
+            self._edits.listed(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -867,9 +851,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return run_sync(
-            self._corrections.count(
-                app_name, user_id, state, filter, scope, include_expired
-            )
+            self._edits.count(app_name, user_id, state, filter, scope, include_expired)
         )
 
     def memory_figures(
@@ -894,7 +876,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or state.
         """
         return run_sync(
-            self._corrections.figures(app_name, user_id, state, scope, include_expired)
+            self._edits.figures(app_name, user_id, state, scope, include_expired)
         )
 
     def list_sessions(
@@ -929,7 +911,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name or limit.
         """
         return run_sync(
-            self._corrections.sessions(
+            self._edits.sessions(
                 app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
@@ -948,7 +930,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
-        run_sync(self._corrections.archive(app_name, user_id, memory_id, scope))
+        run_sync(self._edits.archive(app_name, user_id, memory_id, scope))
 
     def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -970,7 +952,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: The user has no archived memory with this id.
         """
-        return run_sync(self._corrections.restore(app_name, user_id, memory_id, scope))
+        return run_sync(self._edits.restore(app_name, user_id, memory_id, scope))
 
     def release_memory(
         self,
@@ -1003,7 +985,7 @@ class SyncMemoryService(ClosesBlocking):
             ConflictError: The memory changed after `updated_at`.
         """
         return run_sync(
-            self._corrections.restore(
+            self._edits.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -1027,7 +1009,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: top_k < 1, or an invalid name.
         """
-        return run_sync(self._forgetting.propose(app_name, user_id, query, top_k))
+        return run_sync(self._edits.propose(app_name, user_id, query, top_k))
 
     def confirm_forget(
         self,
@@ -1053,7 +1035,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
                 deleted, and the token stays valid.
         """
-        return run_sync(self._forgetting.confirm(app_name, user_id, token, ids))
+        return run_sync(self._edits.confirm(app_name, user_id, token, ids))
 
     def consolidate(
         self,

@@ -21,11 +21,7 @@ class SyncUserItems:
 
     __slots__ = ("_items", "_owner")
 
-    def __init__(
-        self,
-        items: SyncItems,
-        owner: Owner,
-    ) -> None:
+    def __init__(self, items: SyncItems, owner: Owner) -> None:
         """Share the parts of a service."""
         self._items = items
         self._owner = owner

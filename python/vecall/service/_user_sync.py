@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.clock import Time
-from vecall.limits import (
-    Cosine,
-    Count,
-    Offset,
-    Owner,
-    Scope,
-    Share,
-)
-from vecall.operations.consolidation import (
-    SESSIONS,
-    Fold,
-)
+from vecall.limits import Cosine, Count, Offset, Owner, Scope, Share
+from vecall.operations.consolidation import SESSIONS, Fold
 from vecall.ranking.options import Ranking
 from vecall.scalars import shown
 from vecall.service._user_items_sync import SyncUserItems
@@ -60,11 +50,7 @@ class SyncUserMemory:
 
     __slots__ = ("_owner", "_service")
 
-    def __init__(
-        self,
-        service: SyncMemoryService,
-        owner: Owner,
-    ) -> None:
+    def __init__(self, service: SyncMemoryService, owner: Owner) -> None:
         """Share the parts of a service."""
         self._service = service
         self._owner = owner

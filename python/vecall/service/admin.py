@@ -7,8 +7,8 @@ from typing import Any
 
 from vecall.concurrency.join import run_async
 from vecall.embedders.resolve import EmbedderLike
-from vecall.operations.admin import Admin, Housekeeping
-from vecall.operations.corrections import Deletion
+from vecall.operations.admin import Admin
+from vecall.operations.corrections import Corrections
 from vecall.operations.import_export import ImportOptions, LineSource, LineTarget
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.types import AppSummary, Imported, Page, UserSummary
@@ -21,17 +21,13 @@ class MemoryAdmin:
     """
 
     _admin: Admin
-    _deletion: Deletion
-    _housekeeping: Housekeeping
+    _edits: Corrections
 
-    def __init__(
-        self, admin: Admin, deletion: Deletion, housekeeping: Housekeeping
-    ) -> None:
+    def __init__(self, admin: Admin, edits: Corrections) -> None:
         """Share the parts of a service."""
         self._admin = admin
-        self._deletion = deletion
-        self._housekeeping = housekeeping
-        self._sync = SyncMemoryAdmin(admin, deletion, housekeeping)
+        self._edits = edits
+        self._sync = SyncMemoryAdmin(admin, edits)
 
     def __repr__(self) -> str:
         """Return where they are."""
@@ -211,7 +207,7 @@ class MemoryAdmin:
         Returns:
             The number of deleted memories.
         """
-        return await run_async(self._housekeeping.run_due())
+        return await run_async(self._admin.run_due())
 
     async def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False
@@ -226,4 +222,4 @@ class MemoryAdmin:
             confirm: Must be True.
             forget: As in `MemoryService.delete_user`.
         """
-        return await run_async(self._deletion.delete_app(app_name, confirm, forget))
+        return await run_async(self._edits.delete_app(app_name, confirm, forget))

@@ -27,13 +27,9 @@ def bound_as(
 ) -> Callable[[Method], Method]:
     """Declare the method of a user's handle that calls this one.
 
-    `.ci/generate_sync` writes it, with the app and the user bound.
-
-    Args:
-        name: Its name.
-        positional: The arguments that it also takes by position.
-        required: The first of these has no default there, and what stands before it
-            here is left out.
+    `.ci/generate_sync` writes it, with the app and the user bound. It takes some of the
+    arguments by position, too. The first of these, if `required`, has no default there,
+    and what stands before it here is left out.
     """
     del name, positional, required
     return lambda method: method
@@ -283,38 +279,32 @@ class Items:
         return await run_async(self._items.sweep(app_name, user_id))
 
 
-# Types of the options that services pass to `MemoryService`.
+class CommonKeywords(TypedDict, total=False):
+    """Options that both of the following have."""
+
+    min_confidence: float | None
+    ttl: float | timedelta | str | None
+    read_only: bool
+    storage: StorageOptions | None
+    writes: WritePolicy | None
+    limits: Limits | None
+    consolidation: ConsolidationPlan | None
 
 
-class ServiceKeywords(TypedDict, total=False):
+class ServiceKeywords(CommonKeywords, total=False):
     """Options of `MemoryService` except path, embedder, top_k and search."""
 
-    min_confidence: float | None
     summarizer: SummaryProvider | None
     trigger: Trigger | str | Mapping[str, Any] | None
-    ttl: float | timedelta | str | None
-    read_only: bool
-    storage: StorageOptions | None
-    writes: WritePolicy | None
-    limits: Limits | None
-    consolidation: ConsolidationPlan | None
 
 
-class BuildKeywords(TypedDict, total=False):
+class BuildKeywords(CommonKeywords, total=False):
     """Options of `MemoryConfig.build` that the configuration lacks."""
 
-    min_confidence: float | None
-    ttl: float | timedelta | str | None
-    read_only: bool
     search: SearchOptions | None
-    storage: StorageOptions | None
-    writes: WritePolicy | None
-    limits: Limits | None
-    consolidation: ConsolidationPlan | None
 
 
 # All memories of a list, page by page, while other callers delete some.
-
 
 ReadPage = Callable[[str | None, int], Awaitable[Page[MemoryEntry]]]
 """Returns the page after a cursor, given the cursor and the size of the page."""
@@ -326,12 +316,7 @@ async def in_pages(
     """Yield memories in order of creation, page by page, each memory once.
 
     A page begins after the last memory of the page before. If that memory was deleted
-    in between, the page begins after an earlier one.
-
-    Args:
-        read: Reads a page; raises NotFoundError if the memory of the cursor is gone.
-        size: Maximum number of memories of a page.
-        most: Maximum number of all memories; None: no maximum.
+    in between, so that `read` raises NotFoundError, it begins after an earlier one.
     """
     ids: list[str] = []
     place: dict[str, int] = {}

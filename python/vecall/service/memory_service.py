@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vecall.clock import Time
 from vecall.concurrency.closing import ClosesOnExit, close_at_exit
+from vecall.concurrency.executor import PeriodicWorker
 from vecall.concurrency.join import run_async, run_sync
-from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.filters.rights import Rights, checked_rights
 from vecall.ingest.drafts import events_of
@@ -29,7 +29,7 @@ from vecall.limits import (
     Trigger,
     checked_trigger,
 )
-from vecall.operations.admin import Admin, Housekeeping
+from vecall.operations.admin import Admin
 from vecall.operations.consolidation import (
     SESSIONS,
     ConsolidationPlan,
@@ -38,7 +38,7 @@ from vecall.operations.consolidation import (
     Fold,
     checked_consolidating,
 )
-from vecall.operations.corrections import Corrections, Deletion, Forgetting
+from vecall.operations.corrections import Corrections
 from vecall.operations.items import ItemOperations
 from vecall.operations.options import (
     StorageOptions,
@@ -52,12 +52,7 @@ from vecall.operations.options import (
 )
 from vecall.operations.searches import Reads, SearchArguments
 from vecall.operations.session_triggers import SessionObserver
-from vecall.operations.writes import (
-    WriteRequest,
-    WritesAndSearches,
-    fact_request,
-    restricted,
-)
+from vecall.operations.writes import WriteRequest, WritesAndSearches, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import SearchOptions
@@ -132,13 +127,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _warns_of_raw_turns = True
     _memory: WritesAndSearches
     _reads: Reads
-    _deletion: Deletion
     _admin: MemoryAdmin
     _items: Items
     _sessions: SessionObserver
-    _corrections: Corrections
+    _edits: Corrections
     _consolidator: Consolidator
-    _forgetting: Forgetting
     _whole: MemoryService | None = None  # of a restricted memory: what it restricts
 
     @known_options
@@ -190,29 +183,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     def _share(self) -> None:
         """Create the operations without state, and the blocking twin."""
-        self._reads = Reads(self._memory)
-        self._deletion = Deletion(self._memory)
-        self._corrections = Corrections(self._memory)
-        self._forgetting = Forgetting(self._memory, self._deletion)
-        self._housekeeping = Housekeeping(
-            self._memory, self._sessions, self._consolidator
-        )
-        self._admin = MemoryAdmin(
-            Admin(self._memory), self._deletion, self._housekeeping
-        )
-        self._items = Items(self._item_operations)
+        memory, sessions, merger = self._memory, self._sessions, self._consolidator
+        self._reads = reads = Reads(memory)
+        self._edits = edits = Corrections(memory)
+        self._work = Admin(memory, sessions, merger)
+        self._admin = admin = MemoryAdmin(self._work, edits)
+        self._items = items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
-            self,
-            self._memory,
-            self._reads,
-            self._deletion,
-            self._admin.sync,
-            self._items.sync,
-            self._sessions,
-            self._corrections,
-            self._consolidator,
-            self._forgetting,
+            self, memory, reads, admin.sync, items.sync, sessions, edits, merger
         )
 
     def __repr__(self) -> str:
@@ -240,7 +219,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         if rights in self._views:
             return self._views[rights]
         view = self._views[rights] = copy.copy(self)
-        memory = view._memory = restricted(self._memory, rights)
+        memory = view._memory = self._memory.restricted(rights)
         view._views = {}
         view._sessions = self._sessions.under(memory)
         view._consolidator = self._consolidator.under(memory, view._sessions)
@@ -251,10 +230,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     def _begin(self) -> None:
         """Start the background threads; a forked child calls this again."""
-        self._sessions.restart()
+        self._sessions.summarizing.restart()
         memory = self._memory
         interval = None if memory.read_only else memory.maintenance_interval
-        work = self._housekeeping.next_run
+        work = self._work.next_run
         self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
         self._sessions.on_buffered = self._worker.wake
 
@@ -787,7 +766,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return bool(
             await run_async(
-                self._deletion.delete(app_name, user_id, memory_id, scope, if_version)
+                self._edits.delete(app_name, user_id, memory_id, scope, if_version)
             )
         )
 
@@ -815,7 +794,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id; nothing was deleted.
         """
         return await run_async(
-            self._deletion.delete_many(app_name, user_id, memory_ids, scope)
+            self._edits.delete_many(app_name, user_id, memory_ids, scope)
         )
 
     @bound_as("delete_session", "session_id")
@@ -832,7 +811,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             session_id: The session.
         """
         return await run_async(
-            self._deletion.delete_session(app_name, user_id, session_id)
+            self._edits.delete_session(app_name, user_id, session_id)
         )
 
     @bound_as("delete_where", "filter")
@@ -854,7 +833,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid filter, or one without a condition.
         """
         return await run_async(
-            self._deletion.delete_where(app_name, user_id, filter, scope)
+            self._edits.delete_where(app_name, user_id, filter, scope)
         )
 
     @bound_as("delete_all")
@@ -876,7 +855,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: The scope whose memories are deleted.
         """
         return await run_async(
-            self._deletion.delete_user(app_name, user_id, forget, scope)
+            self._edits.delete_user(app_name, user_id, forget, scope)
         )
 
     async def observe_session(
@@ -998,7 +977,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             valid_until=valid_until,
         )
         return await run_async(
-            self._corrections.update(
+            self._edits.update(
                 app_name,
                 user_id,
                 memory_id,
@@ -1026,9 +1005,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no memory with this id.
         """
-        return await run_async(
-            self._corrections.history(app_name, user_id, memory_id, scope)
-        )
+        return await run_async(self._edits.history(app_name, user_id, memory_id, scope))
 
     @bound_as("list")
     async def list_memories(
@@ -1066,7 +1043,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._corrections.listed(
+            self._edits.listed(
                 app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
@@ -1099,9 +1076,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return await run_async(
-            self._corrections.count(
-                app_name, user_id, state, filter, scope, include_expired
-            )
+            self._edits.count(app_name, user_id, state, filter, scope, include_expired)
         )
 
     @bound_as("figures")
@@ -1127,7 +1102,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or state.
         """
         return await run_async(
-            self._corrections.figures(app_name, user_id, state, scope, include_expired)
+            self._edits.figures(app_name, user_id, state, scope, include_expired)
         )
 
     @bound_as("list_sessions")
@@ -1163,7 +1138,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or limit.
         """
         return await run_async(
-            self._corrections.sessions(
+            self._edits.sessions(
                 app_name, user_id, prefix, after, limit, scope, include_expired
             )
         )
@@ -1183,7 +1158,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no live memory with this id.
         """
-        await run_async(self._corrections.archive(app_name, user_id, memory_id, scope))
+        await run_async(self._edits.archive(app_name, user_id, memory_id, scope))
 
     @bound_as("restore", "memory_id")
     async def restore_memory(
@@ -1206,9 +1181,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: The user has no archived memory with this id.
         """
-        return await run_async(
-            self._corrections.restore(app_name, user_id, memory_id, scope)
-        )
+        return await run_async(self._edits.restore(app_name, user_id, memory_id, scope))
 
     @bound_as("release", "memory_id")
     async def release_memory(
@@ -1242,7 +1215,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConflictError: The memory changed after `updated_at`.
         """
         return await run_async(
-            self._corrections.restore(
+            self._edits.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -1267,9 +1240,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: top_k < 1, or an invalid name.
         """
-        return await run_async(
-            self._forgetting.propose(app_name, user_id, query, top_k)
-        )
+        return await run_async(self._edits.propose(app_name, user_id, query, top_k))
 
     @bound_as("confirm_forget", "token")
     async def confirm_forget(
@@ -1296,7 +1267,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
                 deleted, and the token stays valid.
         """
-        return await run_async(self._forgetting.confirm(app_name, user_id, token, ids))
+        return await run_async(self._edits.confirm(app_name, user_id, token, ids))
 
     @bound_as("consolidate")
     async def consolidate(
@@ -1393,8 +1364,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._whole.close()
         elif not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
-            self._sessions.refuse_nested()
+            self._sessions.summarizing.refuse_nested()
             self._worker.close()
-            self._sessions.close()
+            self._sessions.summarizing.close()
             self._item_operations.finish()
         self._memory.close()

@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.clock import Time
-from vecall.limits import (
-    Cosine,
-    Count,
-    Offset,
-    Owner,
-    Scope,
-    Share,
-)
-from vecall.operations.consolidation import (
-    SESSIONS,
-    Fold,
-)
+from vecall.limits import Cosine, Count, Offset, Owner, Scope, Share
+from vecall.operations.consolidation import SESSIONS, Fold
 from vecall.ranking.options import Ranking
 from vecall.scalars import shown
 from vecall.service.user_items import UserItems

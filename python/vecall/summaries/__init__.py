@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from vecall.summaries.base import SessionSummary, SummaryProvider, checked_summaries
-from vecall.summaries.compaction_aware import (
+from vecall.summaries.llm import (
+    DEFAULT_PROMPT,
     CompactionAwareSummaryProvider,
+    LlmSummaryProvider,
     compaction_of,
 )
-from vecall.summaries.llm import DEFAULT_PROMPT, LlmSummaryProvider
 
 __all__ = [
     "DEFAULT_PROMPT",

@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from vecall.clock import to_iso, to_seconds
 from vecall.content import get_field, get_list, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, SummaryError
-from vecall.scalars import exact, make_exact, short_repr
+from vecall.scalars import Shown, exact, make_exact
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionSummary(Shown):
     """A summary of a conversation, or of a part of it.
 
     Attributes:
@@ -34,8 +34,6 @@ class SessionSummary:
     end_timestamp: float | None = field(default=None, kw_only=True)
     event_count: int | None = field(default=None, kw_only=True)
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
         """Check every value; convert the times and the lists.
 
@@ -46,26 +44,20 @@ class SessionSummary:
         make_exact(self)
         summary: object = self.summary
         if not isinstance(summary, str):
-            msg = "summary: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("summary: expected a text")
         if not summary.strip():
-            msg = "summary: must say something"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
             object.__setattr__(self, name, _texts(getattr(self, name), name))
         for name in ("start_timestamp", "end_timestamp"):
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, to_seconds(given, name))
-        count: object = self.event_count
-        if count is None:
-            return
-        if not isinstance(count, int) or isinstance(count, bool):
-            msg = "event_count: expected an integer"
-            raise InvalidTypeError(msg)
-        if count < 0:
-            msg = "event_count: must not be negative"
-            raise InvalidArgumentError(msg)
+        count = self.event_count
+        if type(count) not in (int, type(None)):
+            raise InvalidTypeError("event_count: expected an integer")
+        if count is not None and count < 0:
+            raise InvalidArgumentError("event_count: must not be negative")
 
 
 @runtime_checkable
@@ -100,8 +92,7 @@ def checked_summaries(found: object) -> list[SessionSummary]:
         summaries = list(found)
         if all(isinstance(summary, SessionSummary) for summary in summaries):
             return summaries
-    msg = "get_summaries: must return a sequence of SessionSummary"
-    raise SummaryError(msg)
+    raise SummaryError("get_summaries: must return a sequence of SessionSummary")
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
@@ -109,21 +100,14 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
         texts = tuple(map(exact, value))
         if all(isinstance(text, str) for text in texts):
             return texts
-    msg = f"{name}: expected a list of texts"
-    raise InvalidTypeError(msg)
+    raise InvalidTypeError(f"{name}: expected a list of texts")
 
 
 # The transcript of a session for a model: one line for each turn.
 
 
 class TranscriptLine(NamedTuple):
-    """One event with text.
-
-    Attributes:
-        line: "[ISO 8601 time] author: text" without line breaks; no brackets if the
-            time is unknown.
-        timestamp: Seconds since 1970; None if unknown.
-    """
+    """One event with text, "[ISO 8601 time] author: text", and its time, if known."""
 
     line: str
     timestamp: float | None
@@ -134,23 +118,13 @@ def turns_of(session: object) -> list[TranscriptLine]:
 
     Events without text and the partial events of a streamed turn are omitted. A line
     has only the text of an event, without thoughts, calls, responses and files.
-
-    Raises:
-        InvalidArgumentError: A time is invalid.
-        InvalidTypeError: The events are not a sequence.
     """
     events = get_list(session, "events", "session.events")
-    turns = (_transcript_line(event) for event in events)
-    return [turn for turn in turns if turn is not None]
+    return [line for line in map(_transcript_line, events) if line is not None]
 
 
 def time_of(source: object, name: str) -> float | None:
-    """Return a time in seconds; None if it is absent or its type is not a time.
-
-    Raises:
-        InvalidArgumentError: The time is NaN, infinite, without a time zone, or out of
-            range.
-    """
+    """Return a time in seconds; None if it is absent or its type is not a time."""
     value = get_field(source, name)
     if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
         return to_seconds(value, name)
