@@ -12,9 +12,19 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-from vecall.clock import to_seconds, utc_seconds
+from vecall.clock import Time, to_seconds, utc_seconds
 from vecall.content import get_field, text_parts
 from vecall.errors import (
     ConfigError,
@@ -26,7 +36,7 @@ from vecall.errors import (
 )
 from vecall.filters.rights import Rights
 from vecall.ingest.parts import is_instruction
-from vecall.limits import Limits
+from vecall.limits import Limits, Share, Within
 from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.other_storage.vector_store_memory import scope_of_filter
 from vecall.protocols import BaseMemoryService, MemoryProtocol
@@ -182,14 +192,183 @@ def _time_in_seconds(given: object) -> float | None:
     return None
 
 
+# The arguments of all tools. Their schemas, checks, defaults and signatures follow.
+
+
+_LONGEST_NUMBER = 64  # characters
+_MOST_WHOLE = 2**53 - 1  # that every JSON parser reads exactly
+_JSON_TYPES: dict[object, str] = {float: "number", int: "integer", list[str]: "array"}
+
+DEFAULT_LIMIT = 5
+"""The most memories of a search whose query asks for no list."""
+
+_TIME_FORMS = '"2025-06-18" or "2025-06-18T10:00:00+02:00"; without an offset it is UTC'
+
+
+class Argument(NamedTuple):
+    """An argument that a model may give.
+
+    Attributes:
+        kind: `str`, `float`, `int`, `list[str]`, `Time` or a `Literal` of texts; with
+            bounds, an `Annotated` as in `vecall.limits`.
+        says: What it is; {low} and {high} stand for its bounds.
+        default: Its value in a call without it, if it has one.
+    """
+
+    kind: Any
+    says: str
+    default: Any = None
+
+    @property
+    def type(self) -> Any:
+        """The type without bounds and choices, as in a signature."""
+        kind = get_args(self.kind)[0] if self._bounds else self.kind
+        return kind if kind in _JSON_TYPES else str
+
+    @property
+    def _bounds(self) -> Within | None:
+        is_bounded = get_origin(self.kind) is Annotated
+        return self.kind.__metadata__[0] if is_bounded else None
+
+    @property
+    def _choices(self) -> list[str]:
+        is_choice = get_origin(self.kind) is Literal
+        return list(get_args(self.kind)) if is_choice else []
+
+    def schema(self, *, clamps: bool) -> dict[str, Any]:
+        """Return the JSON Schema, without what a tool that clamps does not refuse."""
+        kind, bounds, choices = self.type, self._bounds, self._choices
+        schema: dict[str, Any] = {"type": _JSON_TYPES.get(kind, "string")}
+        if kind == list[str]:
+            schema["items"] = {"type": "string"}
+        if choices:
+            schema["enum"] = choices
+        says = self.says
+        if bounds is not None:
+            says = says.format(low=bounds.low, high=bounds.high)
+        if clamps and self.default is not None:
+            schema["type"] = "number"
+            says = f"{says} (default: {self.default})"
+        elif not clamps:
+            if bounds is not None:
+                schema |= {"minimum": bounds.low, "maximum": bounds.high}
+            if self.default is not None:
+                schema["default"] = self.default
+        return {**schema, "description": says}
+
+    def read(self, value: object, name: str, *, clamps: bool) -> Any:
+        """Return a value as the type says.
+
+        The range is checked here for an integer alone: a number the service checks.
+
+        Raises:
+            InvalidTypeError: It has another type.
+            InvalidArgumentError: It is outside the range, or none of the choices.
+        """
+        kind, bounds, choices = self.type, self._bounds, self._choices
+        if self.kind == Time:
+            return utc_seconds(value, name)
+        if choices and value not in choices:
+            msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
+            raise InvalidArgumentError(msg)
+        if kind is str and not isinstance(value, str):
+            msg = f"{name}: expected a string"
+            raise InvalidTypeError(msg)
+        if kind not in (float, int):
+            return value
+        is_whole = kind is int and not clamps
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
+            msg = f"{name}: expected a {'whole ' * is_whole}number"
+            raise InvalidTypeError(msg)
+        number: Any = value
+        if kind is float or bounds is None:
+            return number
+        low, high = bounds.low, bounds.high
+        if clamps:
+            return int(max(low, min(high, number)))
+        if not low <= number <= high:
+            msg = f"{name}: must be from {low} to {high}"
+            raise InvalidArgumentError(msg)
+        return int(number)
+
+    def from_text(self, text: str) -> object:
+        """Return what a text stands for: a number, an array as JSON, a choice."""
+        if self.type in (float, int) and len(text) <= _LONGEST_NUMBER:
+            with suppress(ValueError):
+                return float(text)
+        elif self.type == list[str]:
+            with suppress(ValueError, RecursionError):
+                listed = json.loads(text)
+                return listed if isinstance(listed, list) else text
+        elif (choice := text.strip().lower()) in self._choices:
+            return choice
+        return text
+
+
+_Turns = Annotated[int, Within(0, 10)]
+
+ARGUMENTS: dict[str, Argument] = {
+    "query": Argument(str, "What to search for"),
+    "load_memory.query": Argument(str, "What to look for"),
+    "forget_memory.query": Argument(str, "What to forget"),
+    "recall_memory.limit": Argument(float, f"Max results (default: {DEFAULT_LIMIT})"),
+    "search_memory.limit": Argument(
+        Annotated[int, Within(1, 50)],
+        f"The most memories to return (default: {DEFAULT_LIMIT}, more for a list)",
+    ),
+    "search_memory.kind": Argument(
+        str, 'Only of this kind, such as "fact" or "preference"'
+    ),
+    "search_memory.after": Argument(
+        Time, f"Only from this time on: {_TIME_FORMS}; a date is its beginning"
+    ),
+    "search_memory.before": Argument(
+        Time, 'Only before this time, in the forms of "after"'
+    ),
+    "id": Argument(str, "The id of the memory"),
+    "begin": Argument(
+        Annotated[int, Within(0, _MOST_WHOLE)],
+        "The character of its text to begin at",
+        0,
+    ),
+    "turns_before": Argument(_Turns, "Turns before it, {low} to {high}", 2),
+    "turns_after": Argument(_Turns, "Turns after it, {low} to {high}", 2),
+    "list_memories.limit": Argument(
+        Annotated[int, Within(1, 200)], "The most memories of a page", 50
+    ),
+    "list_memories.after": Argument(
+        str, 'The "next" of the page before; without it, the first page'
+    ),
+    "list_memories.state": Argument(
+        Literal["live", "archived"],
+        "Archived memories are stored, but not searched",
+        "live",
+    ),
+    "text": Argument(str, "What to remember, as a sentence that is clear by itself"),
+    "update_memory.text": Argument(
+        str, "What it should say, as a sentence that is clear by itself"
+    ),
+    "kind": Argument(str, 'What it is: "fact", "preference" or "decision"'),
+    "importance": Argument(Share, "How much it matters, from {low} to {high}"),
+    "supersedes": Argument(list[str], "The ids of memories that it replaces"),
+    "timestamp": Argument(
+        Time, f"When it was said, if not now, as for old notes: {_TIME_FORMS}"
+    ),
+    "token": Argument(str, "The token of the first call, to confirm it"),
+    "ids": Argument(
+        list[str],
+        "With the token: the ids of the memories to forget; without ids all that were "
+        "shown go",
+    ),
+}
+"""The arguments by name; after a tool and a dot, those of the tool alone."""
+
+
 OnMissing = Literal["error", "empty"]
-Schema = Mapping[str, Mapping[str, Any]]
-"""The JSON Schema of each argument, by name."""
 Answer = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
-_LONGEST_NUMBER = 64  # characters
-_TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 
 
 class MemoryTool(ABC):
@@ -228,9 +407,9 @@ class MemoryTool(ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    _properties: ClassVar[Schema]
+    _takes: ClassVar[tuple[str, ...]]  # names of ARGUMENTS
     _required: ClassVar[tuple[str, ...]] = ()
-    _times: ClassVar[tuple[str, ...]] = ()  # arguments that are times
+    _clamps: ClassVar[bool] = False  # whole numbers into their bounds
     _without_memory: ClassVar[Answer]
     _needs: ClassVar[tuple[str, ...]] = ("search_memory",)
 
@@ -262,12 +441,21 @@ class MemoryTool(ABC):
         return memory is None or can(memory, *cls._needs)
 
     @property
+    def _arguments(self) -> dict[str, Argument]:
+        return {
+            name: ARGUMENTS.get(f"{self.name}.{name}") or ARGUMENTS[name]
+            for name in self._takes
+        }
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        properties = {name: dict(each) for name, each in self._properties.items()}
         return {
             "type": "object",
-            "properties": properties,
+            "properties": {
+                name: argument.schema(clamps=self._clamps)
+                for name, argument in self._arguments.items()
+            },
             "required": list(self._required),
         }
 
@@ -328,20 +516,16 @@ class MemoryTool(ABC):
             InvalidArgumentError: One is not as the schema says.
         """
         given: dict[str, Any] = {}
-        for name, schema in self._properties.items():
+        for name, argument in self._arguments.items():
             value = arguments.get(name)
             if isinstance(value, str):
-                value = as_schema_says(value, schema)
+                value = argument.from_text(value)
             is_absent = value is None or (isinstance(value, str) and not value)
-            if is_absent and name not in self._required:
+            if not is_absent or name in self._required:
+                given[name] = argument.read(value, name, clamps=self._clamps)
+            elif argument.default is not None:
                 # "": from models that must give each argument
-                if "default" in schema:
-                    given[name] = schema["default"]
-                continue
-            if name in self._times:
-                given[name] = utc_seconds(value, name)
-            else:
-                given[name] = checked_by_schema(value, name, schema)
+                given[name] = argument.default
         return given
 
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -349,12 +533,10 @@ class MemoryTool(ABC):
 
         The function has the name, docstring, signature and annotations of the tool.
         """
-        names = tuple(self._properties)
 
         async def function(*values: Any, **arguments: Any) -> dict[str, Any]:
-            return await self.call(
-                {**dict(zip(names, values, strict=False)), **arguments}
-            )
+            by_place = zip(self._takes, values, strict=False)
+            return await self.call({**dict(by_place), **arguments})
 
         signature = self._make_signature()
         types = {each.name: each.annotation for each in signature.parameters.values()}
@@ -366,8 +548,8 @@ class MemoryTool(ABC):
 
     def _make_signature(self) -> inspect.Signature:
         parameters = []
-        for name, schema in self._properties.items():
-            kind: Any = _TYPES[schema["type"]]
+        for name, argument in self._arguments.items():
+            kind: Any = float if argument.type is int else argument.type
             required = name in self._required
             parameters.append(
                 inspect.Parameter(
@@ -381,9 +563,9 @@ class MemoryTool(ABC):
 
     def _make_docstring(self) -> str:
         lines = [self.description]
-        if self._properties:
+        if self._takes:
             lines += ["", "Args:"]
-        for name, schema in self._properties.items():
+        for name, schema in self.parameters["properties"].items():
             lines.append(f"    {name}: {schema['description']}")
         return "\n".join(lines)
 
@@ -392,54 +574,6 @@ class MemoryTool(ABC):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         """Answer a call; `given` has arguments that are as the schema says."""
-
-
-def as_schema_says(text: str, schema: Mapping[str, Any]) -> object:
-    """Return a text as the type of its schema, if it can be read as that."""
-    kind = schema["type"]
-    if kind in ("number", "integer") and len(text) <= _LONGEST_NUMBER:
-        with suppress(ValueError):
-            return float(text)
-    elif kind == "array":
-        with suppress(ValueError, RecursionError):
-            listed = json.loads(text)
-            return listed if isinstance(listed, list) else text
-    elif "enum" in schema and text.strip().lower() in schema["enum"]:
-        return text.strip().lower()
-    return text
-
-
-def checked_by_schema(value: object, name: str, schema: Mapping[str, Any]) -> Any:
-    """Return an argument if it is as its schema says.
-
-    The range is checked here for an "integer" alone: a "number" the tool clamps, or the
-    service checks.
-
-    Raises:
-        InvalidTypeError: It has another type.
-        InvalidArgumentError: It is outside the range, or none of the choices.
-    """
-    kind, choices = schema["type"], schema.get("enum")
-    if choices is not None and value not in choices:
-        msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
-        raise InvalidArgumentError(msg)
-    if kind == "string" and not isinstance(value, str):
-        msg = f"{name}: expected a string"
-        raise InvalidTypeError(msg)
-    if kind not in ("number", "integer"):
-        return value
-    is_whole = kind == "integer"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
-        msg = f"{name}: expected a {'whole ' * is_whole}number"
-        raise InvalidTypeError(msg)
-    if not is_whole:
-        return value
-    low, high = schema["minimum"], schema["maximum"]
-    if not low <= value <= high:
-        msg = f"{name}: must be from {low} to {high}"
-        raise InvalidArgumentError(msg)
-    return int(value)  # type: ignore[call-overload]
 
 
 def at_least_one(value: object, name: str) -> int:

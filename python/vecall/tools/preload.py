@@ -18,7 +18,6 @@ from vecall.tools.base import (
     MemoryTool,
     Message,
     Placement,
-    Schema,
     at_least_one,
     checked_filter,
     insert_block,
@@ -190,7 +189,7 @@ class PreloadMemory(MemoryTool):
 
     name = "preload_memory"
     description = "Recalls past conversations before every turn, without being called."
-    _properties: ClassVar[Schema] = {}
+    _takes = ()
     _without_memory: ClassVar[Answer] = {"status": "passive_only"}
 
     def __init__(

@@ -12,10 +12,10 @@ from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
 from vecall.text import strip_invisible
 from vecall.tools.base import (
+    DEFAULT_LIMIT,
     Answer,
     MemoryTool,
     OnMissing,
-    Schema,
     at_least_one,
     checked_filter,
     restricted,
@@ -161,18 +161,10 @@ def _already_in_context_note(count: int) -> str:
     return f"{count} matching memories are already in the context above"
 
 
-def within(value: float, low: int, high: int) -> int:
-    """Return the number of a range that is nearest to a model's."""
-    return int(max(low, min(high, value)))
-
-
 # `expand_session`: the model reads a cut memory and the turns around it.
 
 
 _NO_MEMORY = "id: this user has no such memory"
-_MAX_TURNS = 10
-MOST_WHOLE = 2**53 - 1
-"""The largest integer that every JSON parser reads exactly."""
 _SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
 
@@ -206,21 +198,8 @@ class ExpandSession(MemoryTool):
         "Read a memory in full, by its id, with the turns before and after it. Use it "
         'where a recalled text has "cut", or where its context is needed.'
     )
-    _properties: ClassVar[Schema] = {
-        "id": {"type": "string", "description": "The id of the memory"},
-        "turns_before": {
-            "type": "number",
-            "description": "Turns before it, 0 to 10 (default: 2)",
-        },
-        "turns_after": {
-            "type": "number",
-            "description": "Turns after it, 0 to 10 (default: 2)",
-        },
-        "begin": {
-            "type": "number",
-            "description": "The character of its text to begin at (default: 0)",
-        },
-    }
+    _takes = ("id", "turns_before", "turns_after", "begin")
+    _clamps = True
     _required = ("id",)
     _without_memory: ClassVar[Answer] = {"memories": []}
     _needs = ("expand_session",)
@@ -246,24 +225,19 @@ class ExpandSession(MemoryTool):
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         id_ = check_name(given["id"], "id", self._limits)
-        before, after = (
-            within(given.get(name, 2), 0, _MAX_TURNS)
-            for name in ("turns_before", "turns_after")
-        )
         try:
             found = await memory.expand_session(
                 app_name=self.app_name,
                 user_id=self.user_id,
                 memory_id=id_,
-                turns_before=before,
-                turns_after=after,
+                turns_before=given["turns_before"],
+                turns_after=given["turns_after"],
             )
         except NotFoundError:
             raise InvalidArgumentError(_NO_MEMORY) from None
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(_NO_MEMORY)
-        begin = within(given.get("begin", 0), 0, MOST_WHOLE)
-        pieces = self._pieces(found, id_, begin)
+        pieces = self._pieces(found, id_, given["begin"])
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
@@ -304,9 +278,6 @@ class ExpandSession(MemoryTool):
 # `recall_memory`: the model searches its memory and sets a limit.
 
 
-DEFAULT_LIMIT = 5
-
-
 class RecallMemory(SearchTool):
     """The tool `recall_memory(query, limit)`.
 
@@ -331,13 +302,7 @@ class RecallMemory(SearchTool):
 
     name = "recall_memory"
     description = "Search memory for past conversations."
-    _properties: ClassVar[Schema] = {
-        "query": {"type": "string", "description": "What to search for"},
-        "limit": {
-            "type": "number",
-            "description": f"Max results (default: {DEFAULT_LIMIT})",
-        },
-    }
+    _takes = ("query", "limit")
     _required = ("query",)
 
     def __init__(
@@ -360,7 +325,8 @@ class RecallMemory(SearchTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        most = within(given.get("limit", DEFAULT_LIMIT), 1, self._max_limit)
+        asked = given.get("limit", DEFAULT_LIMIT)
+        most = int(max(1, min(self._max_limit, asked)))
         widest = None if "limit" in given else self._max_limit
         return await self._found(memory, given.get("query"), most, turn, widest=widest)
 
@@ -388,9 +354,7 @@ class LoadMemory(SearchTool):
 
     name = "load_memory"
     description = "Load what is remembered from past conversations with the user."
-    _properties: ClassVar[Schema] = {
-        "query": {"type": "string", "description": "What to look for"}
-    }
+    _takes = ("query",)
     _required = ("query",)
 
     def __init__(

@@ -17,7 +17,6 @@ from vecall.tools.base import (
     Answer,
     MemoryTool,
     OnMissing,
-    Schema,
     at_least_one,
     taken,
     takes,
@@ -66,19 +65,7 @@ class ForgetMemory(MemoryTool):
         "the user, and only if the user agrees call it again with the token and the "
         "ids of those that the user wants forgotten."
     )
-    _properties: ClassVar[Schema] = {
-        "query": {"type": "string", "description": "What to forget"},
-        "token": {
-            "type": "string",
-            "description": "The token of the first call, to confirm it",
-        },
-        "ids": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "With the token: the ids of the memories to forget; "
-            "without ids all that were shown go",
-        },
-    }
+    _takes = ("query", "token", "ids")
     _without_memory: ClassVar[Answer] = {"status": "nothing_found", "memories": []}
     _needs = ("propose_forget", "confirm_forget")
 
@@ -152,14 +139,6 @@ class ForgetMemory(MemoryTool):
 
 SOURCE = "tool"
 """The source of memories that a model wrote."""
-
-IMPORTANCE: dict[str, Any] = {
-    "type": "number",
-    "description": "How much it matters, from 0 to 1",
-    "minimum": 0,
-    "maximum": 1,
-}
-"""The schema of the argument `importance`."""
 
 
 class WritingTool(MemoryTool):
@@ -238,22 +217,7 @@ class Remember(WritingTool):
         "outdated or only repeats, call it again with the same text and their ids in "
         "supersedes."
     )
-    _properties: ClassVar[Schema] = {
-        "text": {
-            "type": "string",
-            "description": "What to remember, as a sentence that is clear by itself",
-        },
-        "kind": {
-            "type": "string",
-            "description": 'What it is: "fact", "preference" or "decision"',
-        },
-        "importance": IMPORTANCE,
-        "supersedes": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "The ids of memories that it replaces",
-        },
-    }
+    _takes: ClassVar[tuple[str, ...]] = ("text", "kind", "importance", "supersedes")
     _required = ("text",)
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
@@ -366,14 +330,7 @@ class UpdateMemory(WritingTool):
         "Correct one memory, by its id, where the user says that it is wrong or no "
         "longer true."
     )
-    _properties: ClassVar[Schema] = {
-        "id": {"type": "string", "description": "The id of the memory"},
-        "text": {
-            "type": "string",
-            "description": "What it should say, as a sentence that is clear by itself",
-        },
-        "importance": IMPORTANCE,
-    }
+    _takes = ("id", "text", "importance")
     _required = ("id", "text")
     _without_memory: ClassVar[Answer] = _NOT_UPDATED
     _needs = ("get_memory", "update_memory")
