@@ -63,9 +63,7 @@ _ENDS = (("\n\n",), ("\n",), (". ", "! ", "? ", "\u3002"), (" ", "\t", ",", ";")
 def text_of(artifact: types.Part, name: str) -> str | None:
     """Return the text of an artifact; None for a type that vecall does not read.
 
-    vecall reads docx, and texts that are marked as such by their media type or, if the
-    type is unknown, by their name. Bytes that cannot be decoded become U+FFFD. A text
-    with more than a third of U+FFFD gives None.
+    Bytes that cannot be decoded become U+FFFD; more than a third of it gives None.
     """
     if artifact.text is not None:
         return artifact.text
@@ -88,11 +86,7 @@ def text_of(artifact: types.Part, name: str) -> str | None:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Split a text at the end of a paragraph, or else of a line, a sentence or a word.
-
-    Each piece except the last is longer than half of `PIECE`, before blank space is
-    removed.
-    """
+    """Split a text after a paragraph, or else a line, a sentence or a word."""
     at = 0
     while at < len(text):
         end = _end(text, at)
@@ -134,11 +128,7 @@ def _decoded_text(data: bytes, parameters: str) -> str:
 
 
 def _docx_text(data: bytes) -> str | None:
-    """Return the text of a Word document; None for another file.
-
-    google-adk's reader takes quadratic time: a file of 313 bytes, which unpacks to
-    160 kB of "<w:t", blocks the interpreter for 5 seconds.
-    """
+    """Return the text of a Word document; google-adk's reader takes quadratic time."""
     try:
         packed = zipfile.ZipFile(io.BytesIO(data))
         with packed, packed.open("word/document.xml") as document:
@@ -198,14 +188,7 @@ _log = logging.getLogger("vecall")
 
 
 class SavedArtifacts:
-    """The artifacts of a session that are not stored as memories yet.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        session_id: The session.
-        to_text: Reads an artifact.
-    """
+    """The artifacts of a session that are not stored as memories yet."""
 
     def __init__(
         self,
@@ -233,11 +216,7 @@ class SavedArtifacts:
     async def index(
         self, name: str, service: BaseArtifactService, memory: MemoryService
     ) -> None:
-        """Store the newest version of an artifact as memories, if it is due.
-
-        Failures are logged without content. After a temporary failure the artifact
-        stays due. An artifact that can never be stored is skipped.
-        """
+        """Store the newest version of an artifact; a failure that may pass, later."""
         if name not in self._due:
             return
         try:
@@ -296,10 +275,7 @@ class SavedArtifacts:
         text: str,
         timestamp: float | None,
     ) -> list[dict[str, Any]]:
-        """Return the pieces of an artifact; only its name if it has no text.
-
-        The same piece of the same version has the same id in all processes.
-        """
+        """Return the pieces, or only the name, with ids of their content."""
         session = self._session_of(name)
         texts = list(pieces(text)) or [""]
         head = [f"artifact {json.dumps(name, ensure_ascii=False)}, version {version}"]

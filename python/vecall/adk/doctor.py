@@ -63,19 +63,10 @@ _OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
-    """Check a folder of agents for `adk web` and `adk api_server`.
+    """Check a folder of agents for `adk web` and `adk api_server`, and its URI.
 
-    Changes nothing, runs no code of the agents, and creates no file.
-
-    Args:
-        folder: The folder of the agents, or of one agent.
-        uri: The server's option `--memory_service_uri`.
-
-    Returns:
-        The findings; level "error": the server will not use this memory service.
-
-    Raises:
-        ConfigError: The folder does not exist.
+    Changes nothing, runs no code of the agents, and creates no file. Level "error": the
+    server will not use this memory service.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -97,11 +88,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
 
 
 def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
-    """Return the findings on the services files, and whether they register a scheme.
-
-    google-adk reads the YAML files first. At the first entry that fails, it stops and
-    reads no further file.
-    """
+    """Return findings up to the first entry that fails, and whether one registers."""
     findings: list[Finding] = []
     known = False
     for name in filter(lambda each: (folder / each).is_file(), _YAML):
@@ -334,13 +321,7 @@ def names_in(path: Path) -> set[str]:
     """Return the full names that a file imports or uses.
 
     `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
-    does `import vecall.adk` with `vecall.adk.load_memory`. Attributes of local names,
-    such as `context.add_session_to_memory`, are returned as written.
-
-    Raises:
-        SyntaxError: The file is not Python.
-        ValueError: The file is not text.
-        OSError: The file cannot be read.
+    does `import vecall.adk` with `vecall.adk.load_memory`.
     """
     tree = ast.parse(path.read_bytes())
     full = {}

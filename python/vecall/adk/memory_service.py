@@ -129,15 +129,7 @@ def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
 def with_uri_options(
     options: Mapping[str, Any], from_uri: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of a service; options of a URI override them by field.
-
-    Args:
-        options: Options of `vecall.MemoryService`.
-        from_uri: The options from `parse_uri`.
-
-    Raises:
-        ConfigError: A value is not valid.
-    """
+    """Return the options of a service; those of a URI override them by field."""
     merged = dict(options)
     fields: dict[str, dict[str, Any]] = {}
     for key, value in from_uri.items():
@@ -521,11 +513,7 @@ def _checked_filter(
 
 
 async def _read(events: list[object]) -> SessionContent:
-    """Read few events on the event loop, many on another thread.
-
-    The list is a copy, so the session may grow meanwhile. The events must not change
-    until the read ends.
-    """
+    """Read few events on the event loop, many on another thread, from a copied list."""
     if len(events) <= _INLINE_EVENTS:
         return read_events(events)
     return await asyncio.to_thread(read_events, events, in_slices)

@@ -35,14 +35,7 @@ Key = tuple[str, str, str]
 
 
 class SessionTracker:
-    """A growing session, whose new events are stored after each run.
-
-    Args:
-        key: The app, the user and the session id.
-        service: The memory service.
-        session: The session after its last run.
-        to_text: Returns the text of an artifact; None: artifacts are not stored.
-    """
+    """A growing session, whose new events are stored after each run."""
 
     def __init__(
         self,
@@ -61,11 +54,7 @@ class SessionTracker:
         self._last: str | None = None
 
     def left_by_run(self, session: Session) -> None:
-        """Record the session at the end of a run.
-
-        Each of several concurrent runs has its own copy of the session, without the
-        events of the other runs. So the tracker holds each copy until it is stored.
-        """
+        """Hold the session of a run until it is stored: concurrent runs have copies."""
         self.session = session
         self._copies.append(session)
 
@@ -80,14 +69,7 @@ class SessionTracker:
         return [] if self._saved is None else self._saved.due()
 
     async def hand_over(self, ingest: Ingest | None) -> None:
-        """Store new events; record the artifacts that they saved.
-
-        New events of which the memory service can store none, for example because the
-        user's quota is used up, are skipped: a retry would fail too.
-
-        Raises:
-            VecallError: The memory service failed; the next call retries the events.
-        """
+        """Store new events, skip what never can be; note the artifacts they saved."""
         count = len(self._copies)
         copies = self._copies_not_covered(self._copies[:count])
         self._copies[:count] = copies

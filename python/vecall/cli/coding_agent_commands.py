@@ -113,15 +113,10 @@ _NAME = "memory"
 
 
 class Client(NamedTuple):
-    """A client of the protocol.
+    """A client of the protocol."""
 
-    Attributes:
-        where: Where to paste the settings.
-        settings: Returns the settings for a command with its arguments.
-    """
-
-    where: str
-    settings: Callable[[Sequence[str]], str]
+    where: str  # where to paste the settings
+    settings: Callable[[Sequence[str]], str]  # for a command with its arguments
 
 
 def _json_settings_maker(key: str, **more: Any) -> Callable[[Sequence[str]], str]:

@@ -147,10 +147,7 @@ def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Raise KeyboardInterrupt; end the process if that does not end it soon.
-
-    Like a kill, this loses no acknowledged write.
-    """
+    """Raise KeyboardInterrupt; end the process, as a kill, if that does not soon."""
     interrupt = KeyboardInterrupt()
 
     def end() -> None:

@@ -232,10 +232,7 @@ def run_stats(options: argparse.Namespace) -> int:
 
 
 def _words_only(facts: dict[str, Any]) -> str | None:
-    """Return why searches use words alone; None if all memories have vectors.
-
-    A file of another model is searched by vectors too, by programs with its embedder.
-    """
+    """Return why searches use words alone; None if all memories have vectors."""
     if facts.get("embedded", 0) >= facts.get("memories", 0):
         return None
     why = why_words_only(facts["model"])

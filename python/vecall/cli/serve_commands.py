@@ -430,11 +430,7 @@ def _opened(options: argparse.Namespace) -> MemoryService:
 
 
 def trigger(text: str | None) -> Mapping[str, object] | None:
-    """Return the trigger of NAME or NAME:NUMBER, for the memory service.
-
-    Raises:
-        ConfigError: NUMBER is not a number, or the trigger takes no number.
-    """
+    """Return the trigger of NAME or NAME:NUMBER, for the memory service."""
     if text is None:
         return None
     name, colon, number = text.partition(":")
@@ -533,11 +529,7 @@ def run_mcp(options: argparse.Namespace) -> int:
 
 
 def _mcp_server_command(options: argparse.Namespace) -> list[str]:
-    """Return the command with the options that differ from the defaults.
-
-    Clients start it in a folder and with a PATH of their own, so both paths are
-    absolute.
-    """
+    """Return the command for a client: paths absolute, only changed options."""
     command = [*vecall_command(), "mcp"]
     if options.path is not None:
         is_url = "://" in options.path

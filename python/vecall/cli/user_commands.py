@@ -126,11 +126,7 @@ def _line(memory: MemoryEntry | None) -> str:
 
 
 def _import_summarizer(name: str | None) -> SummaryProvider | None:
-    """Import the summarizer that --summarizer names; None without the option.
-
-    Raises:
-        ConfigError: The name cannot be imported, or is not a summarizer.
-    """
+    """Import what --summarizer names, or raise ConfigError."""
     if name is None:
         return None
     expected = "MODULE:NAME of a function, or of an object with get_summaries,"

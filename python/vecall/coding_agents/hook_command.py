@@ -61,37 +61,19 @@ class PayloadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The input of a hook, the same for all agents.
+    """The input of a hook, the same for all agents."""
 
-    Attributes:
-        event: The agent's name of the event, such as "UserPromptSubmit".
-        session_id: The session; None if the agent does not name it.
-        folder: The folder in which the agent works.
-        prompt: The user's prompt; "" for other events.
-        transcript: The path of the session's transcript; None without one.
-        turns: What was said, if the input itself has it.
-        sent: The prompt as it is sent to the model, if the hook replaces it.
-    """
-
-    event: str
+    event: str  # the agent's name of it, such as "UserPromptSubmit"
     session_id: str | None
-    folder: str
-    prompt: str
-    transcript: str | None
-    turns: list[Turn] = field(default_factory=list)
-    sent: str | None = None
+    folder: str  # in which the agent works
+    prompt: str  # "" for other events
+    transcript: str | None  # its path
+    turns: list[Turn] = field(default_factory=list)  # of the input itself
+    sent: str | None = None  # the prompt as the model gets it, if the hook replaces it
 
 
 def read_payload(file: int) -> Payload:
-    """Read the input of a hook from a file descriptor.
-
-    Most agents name the session `session_id` and the folder `cwd`. Cursor names them
-    `conversation_id` and `workspace_roots`. Copilot CLI names the session `sessionId`,
-    and no event.
-
-    Raises:
-        PayloadError: The input is too long, or is not a JSON object with an event.
-    """
+    """Read the input of a hook from a file descriptor, or raise PayloadError."""
     data = bytearray()
     while chunk := os.read(file, 1 << 16):
         data += chunk
@@ -151,15 +133,7 @@ _SPECIFIC = ("UserPromptSubmit", "SessionStart", "BeforeAgent")
 
 
 def answer_for(payload: Payload, block: str) -> str:
-    """Return the standard output of a hook that adds a block to the context.
-
-    Args:
-        payload: The input of the hook. Its event says which agent reads the answer.
-        block: The recalled memories; "" adds nothing.
-
-    Returns:
-        One JSON object, or "" if there is nothing to add or the event takes no context.
-    """
+    """Return the output that adds a block to the context; "" adds nothing."""
     event = payload.event
     answer: dict[str, object] = {}
     if event in _SPECIFIC:
@@ -207,10 +181,7 @@ def write_line(verb: str, what: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Return what a log may say of an error: its class, and vecall's own message.
-
-    Messages of vecall contain no text of a user; messages of others may.
-    """
+    """Return the class of an error, and vecall's own message: no text of a user."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, VecallError) else name
 
@@ -245,14 +216,9 @@ _PRINTING_S = 0.05
 class Deadline:
     """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
 
-    The time counts from the start of the process. If starting Python and importing took
-    all of it, the process ends at once.
-
-    The end does not wait for the interpreter, and has a line in the log. A write that
-    is interrupted is rolled back by the next process that opens the file.
-
-    Args:
-        verb: The verb of the hook.
+    The time counts from the start of the process. The end does not wait for the
+    interpreter, and has a line in the log. A write that is interrupted is rolled back
+    by the next process that opens the file.
     """
 
     def __init__(self, verb: str) -> None:
@@ -271,10 +237,7 @@ class Deadline:
         return self._at - time.monotonic()
 
     def print_now(self) -> None:
-        """Give an answer that is printed now the time to be whole, and no more.
-
-        A reader that stops reading must not hold the process.
-        """
+        """Give the answer the time to be whole; a reader must not hold the process."""
         self._end.put_off(_PRINTING_S)
 
     def cancel(self) -> None:
@@ -310,23 +273,7 @@ def recalled(
     max_tokens: int,
     min_confidence: float | None,
 ) -> str:
-    """Return a block of the memories that are relevant to a prompt.
-
-    Memories of the present session are left out: the agent has them in its context.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        prompt: The prompt.
-        session_id: The present session.
-        max_tokens: The most tokens of the block, at least 1.
-        min_confidence: The least confidence of a memory, in [0, 1]; None is the default
-            of `PreloadMemory`.
-
-    Returns:
-        The block in the format "secure", which is stripped when a transcript with it is
-        stored; "" without memories.
-    """
+    """Return a block, "secure", of what a prompt needs of other sessions."""
     preload = PreloadMemory(
         memory,
         owner.app_name,
@@ -348,17 +295,7 @@ def profile(
     max_tokens: int,
     left: Callable[[], float],
 ) -> str:
-    """Return a block of the user's newest preferences and decisions.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        max_tokens: The most tokens of the block, at least 1.
-        left: Returns the seconds that are left. At 0.5 the reading ends.
-
-    Returns:
-        The block as of `recalled`; "" without such memories.
-    """
+    """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []
     cursor: str | None = None
     user = memory.sync.user(owner.app_name, owner.user_id)
@@ -403,21 +340,7 @@ def retain(
     turns: Sequence[Turn],
     left: Callable[[], float],
 ) -> tuple[int, int]:
-    """Store the turns of a session, as an upsert by id.
-
-    Turns that are stored already cost little. Each transaction has 256 turns, so that
-    a long transcript is stored by several hooks if one is ended by its deadline.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        session_id: The session.
-        turns: The turns in order.
-        left: Returns the seconds that are left. At 0.2 no transaction is begun.
-
-    Returns:
-        The number of turns that were refused, and of those that no time was left for.
-    """
+    """Upsert turns, 256 at once; return how many were refused, and are left."""
     refused = 0
     for at in range(0, len(turns), _AT_ONCE):
         if left() < 0.2:

@@ -179,10 +179,7 @@ BACKUP = ".before-vecall"
 
 
 def vecall_command() -> list[str]:
-    """Return the command that starts this installation of vecall.
-
-    It has absolute paths, since an agent may have another PATH.
-    """
+    """Return the command of this installation: absolute, whatever PATH an agent has."""
     script = Path(sys.argv[0])
     if script.name in ("vecall", "vecall.exe") and os.access(script, os.X_OK):
         return [script.absolute().as_posix()]
@@ -194,20 +191,10 @@ def vecall_command() -> list[str]:
 
 
 def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
-    """Add hooks to a settings file, in place of those of an earlier installation.
+    """Add hooks in place of those of an earlier installation; whether that changed it.
 
-    Args:
-        agent: The agent.
-        path: Its settings. A symbolic link stays, and its target is written.
-        hooks: The entry of each event.
-
-    Returns:
-        Whether the file was changed; not if it has these hooks already.
-
-    Raises:
-        ConfigError: The file is not a JSON object, its hooks have another form, or it
-            is no regular file. It was not changed.
-        OSError: The file cannot be read or written.
+    A symbolic link stays, and its target is written. A ConfigError says that the file
+    is no JSON object of this form, or not regular; then it was not changed.
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -231,21 +218,10 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
 
 
 def uninstall(agent: Agent, path: Path) -> bool:
-    """Take the hooks of `install` out of a settings file.
+    """Take the hooks of `install` out of a settings file; return whether it had any.
 
     The bytes before the installation are restored if nothing else has changed. A file
-    that holds nothing more and was made by `install` is removed.
-
-    Args:
-        agent: The agent.
-        path: Its settings.
-
-    Returns:
-        Whether there were such hooks.
-
-    Raises:
-        ConfigError: As in `install`.
-        OSError: As in `install`.
+    that holds nothing more and was made by `install` is removed. Errors: as `install`.
     """
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():

@@ -55,11 +55,7 @@ def _length(content: object) -> int:
 
 
 def chained(previous: str, role: object, content: object) -> str:
-    """Return the id of a turn that has none: of all that was said up to it.
-
-    A conversation that has grown keeps the ids of its turns; the same answer twice is
-    two turns.
-    """
+    """Return the id of a turn that has none: of all that was said up to it."""
     text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
     return memory_id(previous, str(role), text)
 
@@ -77,11 +73,7 @@ _MESSAGE = "role content name timestamp created_at created metadata id".split()
 
 
 def openai(source: Source) -> Iterator[Record]:
-    """Read chat messages: lines, arrays, and the lines of a training file.
-
-    Messages by themselves, and those of one array, are one conversation, with the name
-    of the file. {"messages": [...]}, and arrays in arrays, are one conversation each.
-    """
+    """Read chat messages; what is not in an array or object of its own is one chat."""
     heads: dict[int, str] = {}
     for place, value, array, _ in source.json:
         if isinstance(value, list):
@@ -469,11 +461,7 @@ def chroma_entry(
 
 
 def require_mapping(text: object, place: str) -> dict[str, Any]:
-    """Return the JSON object in a column of a table.
-
-    Raises:
-        InvalidArgumentError: It has none; the message has the place.
-    """
+    """Return a JSON object from itself or its text; the error has the place."""
     try:
         value = json.loads(text) if isinstance(text, str | bytes) else text
     except (ValueError, RecursionError):

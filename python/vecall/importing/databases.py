@@ -30,11 +30,7 @@ def format_of_tables(file: ForeignFile) -> str | None:
 
 
 def database(source: Source, wanted: str) -> Iterator[Record]:
-    """Read a SQLite file of one format.
-
-    Raises:
-        InvalidArgumentError: It has not the tables of that format.
-    """
+    """Read a SQLite file of one format; the error says that it has no such tables."""
     with ForeignFile(source.need_path()) as file:
         for name, (table, columns, reader) in _TABLES.items():
             if name.partition(" ")[0] == wanted and file.has(table, columns):

@@ -314,10 +314,7 @@ _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 
 
 def front_values(text: str) -> dict[str, Any]:
-    """Return the values of YAML front matter: scalars, lists and blocks of text.
-
-    Of other YAML, all of the front matter is kept as the text "front_matter".
-    """
+    """Return scalars, lists and blocks of YAML; else all as the text "front_matter"."""
     found: dict[str, Any] = {}
     lines = [line.rstrip() for line in text.split("\n")]
     at = 0
@@ -381,10 +378,7 @@ def _exported(fields: object, body: Iterator[str], place: str) -> Record:
 
 
 def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-    """Yield the memories below their marks, which say how many lines a text has.
-
-    All other lines are headings of the export.
-    """
+    """Yield the memories below their marks, which say how many lines a text has."""
     for number, line in lines:
         if not line.startswith(MARK):
             continue

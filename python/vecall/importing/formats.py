@@ -24,21 +24,13 @@ _ZIP = b"PK\x03\x04"
 
 
 class Format(NamedTuple):
-    """A format that can be imported.
+    """A format that can be imported."""
 
-    Attributes:
-        about: What it is, in a few words.
-        reader: Reads its JSON or text; None if there is none.
-        is_database: Whether it is also, or only, a SQLite file.
-        suffixes: The ends of the names of its files in a folder.
-        is_verbatim: Whether every key of the metadata is stored as it is.
-    """
-
-    about: str
-    reader: Reader | None
-    is_database: bool = False
-    suffixes: tuple[str, ...] = (".json", ".jsonl")
-    is_verbatim: bool = True
+    about: str  # in a few words
+    reader: Reader | None  # of its JSON or text
+    is_database: bool = False  # also, or only, a SQLite file
+    suffixes: tuple[str, ...] = (".json", ".jsonl")  # of its files in a folder
+    is_verbatim: bool = True  # every key of the metadata is stored as it is
 
 
 _DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -71,12 +63,7 @@ _RESERVED = ("index.md", "log.md")  # of a bundle in the Open Knowledge Format
 
 
 def detected(source: Source) -> str:
-    """Return the name of the format of a source.
-
-    Raises:
-        InvalidArgumentError: It is of none of them.
-        CorruptFileError: It is a damaged SQLite file.
-    """
+    """Return the name of the format of a source, or raise an error that names it."""
     head = source.head
     if not head.strip():
         expected(source.name, "some content; it is empty")
@@ -146,15 +133,7 @@ _OF_CHROMA = {"documents", "metadatas", "embeddings"}
 
 
 def records(source: Source, name: str) -> Iterator[Record]:
-    """Yield the records of a source.
-
-    Args:
-        source: The source.
-        name: The name of its format.
-
-    Raises:
-        VecallError: It is not of that format, or damaged; the message has the place.
-    """
+    """Yield the records of a source in a format; an error has the place."""
     form = FORMATS[name]
     is_sqlite = source.head.startswith(_SQLITE)
     if form.is_database and (is_sqlite or form.reader is None):
@@ -171,20 +150,7 @@ Sources = Generator[Source, None, None]
 
 
 def sources(path: Path, name: str, wanted: str, **more: Any) -> Sources:
-    """Yield what a path has: the file, the files of a folder, members of an archive.
-
-    Files of a folder that are of no known kind are counted as left out.
-
-    Args:
-        path: The file or folder.
-        name: Its name as it was typed.
-        wanted: The name of the format, or "auto".
-        **more: Arguments of `Source`.
-
-    Raises:
-        ConfigError: A file cannot be read.
-        CorruptFileError: An archive is damaged.
-    """
+    """Yield a file, those of a folder or an archive; count others."""
     if path.is_dir():
         yield from _of_folder(path, name, wanted, **more)
         return
@@ -269,11 +235,7 @@ def _has_type(path: Path) -> bool:
 
 
 def checked_columns(text: str | None) -> dict[str, str] | None:
-    """Return the columns of a table by field, from "text=column,author=column".
-
-    Raises:
-        InvalidArgumentError: Not pairs.
-    """
+    """Return the columns of a table by field, from "text=column,author=column"."""
     if text is None:
         return None
     pairs = [each.partition("=") for each in text.split(",")]
@@ -284,11 +246,7 @@ def checked_columns(text: str | None) -> dict[str, str] | None:
 
 
 def checked_format(name: str) -> str:
-    """Return the name of a format, or "auto".
-
-    Raises:
-        InvalidArgumentError: There is no such format.
-    """
+    """Return the name of a format, or "auto", or raise InvalidArgumentError."""
     if name != "auto" and name not in FORMATS:
         msg = f"from: expected one of auto, {', '.join(FORMATS)}"
         raise InvalidArgumentError(msg)

@@ -51,10 +51,7 @@ def is_entry(item: Mapping[str, Any]) -> bool:
 
 
 class OwnerBatches:
-    """Groups records by owner and session.
-
-    Each write costs a sync of the disk. If only neighbouring records were grouped, a
-    file with alternating users would cost a sync for each record.
+    """Groups records by owner and session, since each write costs a sync of the disk.
 
     Records of one group keep their order. A whole session, and a memory that supersedes
     another one, are written after all earlier records of the same owner.
@@ -103,19 +100,12 @@ class OwnerBatches:
 
 @dataclass(slots=True)
 class Found:
-    """What a dry run found of one kind.
-
-    Attributes:
-        count: How many there are.
-        first: The first timestamp in seconds since 1970; None without times.
-        last: The last one.
-        fields: The names of their fields and of their metadata.
-    """
+    """What a dry run found of one kind."""
 
     count: int = 0
-    first: float | None = None
+    first: float | None = None  # in seconds since 1970
     last: float | None = None
-    fields: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)  # names, also of metadata
 
 
 @dataclass(slots=True)
@@ -202,15 +192,10 @@ class ImportJob:
         report: ImportReport,
         progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """Read and write nothing yet.
+        """Read and write nothing yet; `opening` is None for a dry run.
 
-        Args:
-            opening: Opens the service, before the first write; None for a dry run.
-            app: The app of records without one.
-            user: The user of records without one.
-            report: What was done.
-            progress: Called after each write with how much of a source was written, of
-                how much, and the number of records of the import that were written.
+        `progress` gets how much of a source was written, of how much, and the number of
+        records of the import that were written.
         """
         self._opening = opening
         self._memory: MemoryService | None = None
@@ -224,12 +209,7 @@ class ImportJob:
         self._lock = threading.Lock()  # of the report; writes go on in threads
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
-        """Import all sources.
-
-        Args:
-            given: The sources.
-            wanted: The name of the format, or "auto".
-        """
+        """Import all sources, of a format or "auto"."""
         checked_format(wanted)
         begin = time.perf_counter()
         try:

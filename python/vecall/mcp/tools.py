@@ -184,10 +184,7 @@ _TOO_LONG = "(the labels of this memory are too long to show)"
 
 
 class ShownTexts:
-    """The texts that answers showed, with the ids of their memories.
-
-    `add_memory` does not store a text again that a model copied from an answer.
-    """
+    """The texts that answers showed, which `add_memory` does not store again."""
 
     def __init__(self) -> None:
         """Create the object without texts."""
@@ -213,14 +210,7 @@ def digest(text: str) -> bytes:
 
 
 class Desk:
-    """What the tools of one server share.
-
-    Args:
-        memory: The memory service.
-        access: The user of the server.
-        limits: The limits of the service.
-        look: How memories are shown.
-    """
+    """What the tools of one server share."""
 
     def __init__(self, memory: Any, access: Access, limits: Limits, look: Look) -> None:
         """Create the object without shown texts."""
@@ -232,11 +222,7 @@ class Desk:
         self.owner: Owner = {"app_name": access.app_name, "user_id": access.user_id}
 
     async def get(self, id_: str) -> MemoryEntry:
-        """Return a memory that the client may read.
-
-        Raises:
-            InvalidArgumentError: The id is invalid, or the user has no such memory.
-        """
+        """Return a memory that the client may read, or raise InvalidArgumentError."""
         checked = check_name(id_, "id", self.limits)
         try:
             found: MemoryEntry = await self.memory.get_memory(

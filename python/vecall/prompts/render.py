@@ -178,11 +178,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
-    """Return the function that counts tokens.
-
-    Raises:
-        InvalidTypeError: Not a function.
-    """
+    """Return the caller's tokenizer, or the estimate; it must be a function."""
     given: object = estimate_tokens if count_tokens is None else count_tokens
     if not callable(given):
         msg = "count_tokens: expected a function from a text to its tokens"
@@ -191,11 +187,7 @@ def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
 
 
 def as_memories(memories: Iterable[M]) -> list[M]:
-    """Return memories as a list.
-
-    Raises:
-        InvalidTypeError: Not an iterable of memories.
-    """
+    """Return recalled memories as a list, or raise InvalidTypeError."""
     given: object = memories
     if isinstance(given, Iterable) and not isinstance(given, str):
         listed = list(memories)
@@ -247,12 +239,7 @@ def _warn_if_alike(scores: list[tuple[float, float]]) -> None:
 
 
 def whole_tokens(value: object, name: str) -> int:
-    """Return `value` if it is a number of tokens.
-
-    Raises:
-        InvalidTypeError: Not a whole number.
-        InvalidArgumentError: Below 0.
-    """
+    """Return a number of tokens, which must be an integer of at least 0."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:

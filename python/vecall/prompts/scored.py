@@ -182,11 +182,7 @@ class ScoredMemory:
 
 
 def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
-    """Return confidence and importance of a recalled memory.
-
-    Raises:
-        InvalidMemoryError: A score is missing, or not a number in [0, 1].
-    """
+    """Return confidence and importance; InvalidMemoryError if one is missing."""
     for name in ("confidence", "importance"):
         if getattr(memory, name) is None:
             msg = (
@@ -202,11 +198,7 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
 
 
 def checked_score(value: object, name: str) -> float:
-    """Return `value` as a float if it is a number in [0, 1], also of NumPy.
-
-    Raises:
-        InvalidMemoryError: Another type, NaN, or outside [0, 1].
-    """
+    """Return a number in [0, 1], also of NumPy, or raise InvalidMemoryError."""
     # NumPy's booleans are not numbers.Real.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"{name}: expected a number in [0, 1]"

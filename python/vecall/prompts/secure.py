@@ -34,11 +34,7 @@ def shown_time(memory: Recalled) -> str:
 
 
 def known_scores(memory: Recalled) -> dict[str, float]:
-    """Return its scores that are not None, rounded to four decimals.
-
-    Raises:
-        InvalidMemoryError: A score is not a number in [0, 1].
-    """
+    """Return the scores that are not None, checked, rounded to four decimals."""
     return {
         name: round(checked_score(value, name), 4)
         for name in ("confidence", "importance")
@@ -63,17 +59,7 @@ UNKNOWN_NONCE = "0" * (2 * _NONCE_BYTES)
 def derived_nonce(
     memories: Sequence[Recalled], secret: bytes | str | None = None
 ) -> str:
-    """Return the nonce of a block: the same for the same ids and texts.
-
-    Args:
-        memories: The memories of the block.
-        secret: A key that several processes share to write the same text. Default: a
-            random key of this process.
-
-    Raises:
-        InvalidArgumentError: The secret is empty.
-        InvalidTypeError: The secret is neither bytes nor a string.
-    """
+    """Return the nonce of a block: the same for the same ids, texts and secret."""
     digest = hashlib.blake2b(
         key=_key(secret), digest_size=_NONCE_BYTES, person=b"vecall nonce"
     )
@@ -86,12 +72,7 @@ def derived_nonce(
 
 
 def checked_nonce(nonce: object) -> str:
-    """Return the caller's nonce if it is valid in a tag.
-
-    Raises:
-        InvalidTypeError: Not a string.
-        InvalidArgumentError: Not 8 to 64 letters and digits.
-    """
+    """Return the caller's nonce if it is valid in a tag."""
     if not isinstance(nonce, str):
         msg = "nonce: expected a string"
         raise InvalidTypeError(msg)

@@ -130,10 +130,7 @@ def _is_bullet(line: str) -> bool:
 
 
 def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
-    """Return the end of the lines that belong to a block.
-
-    Empty lines belong to it if the text of a memory continues after them.
-    """
+    """Return the end of the lines of a block; empty ones only inside of a memory."""
     at = end = begin
     blank = False
     while at < len(text):

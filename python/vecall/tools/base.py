@@ -80,11 +80,7 @@ def require(memory: object, who: str, *names: str) -> None:
 
 
 def restricted(memory: Any, rights: Rights) -> Any:
-    """Return a service for a caller with fewer rights; None stays None.
-
-    Raises:
-        ConfigError: There is a floor on trust, and the service cannot apply it.
-    """
+    """Return a service for a caller with fewer rights, or raise ConfigError."""
     if memory is None or rights.is_full:
         return memory
     if callable(restrict := getattr(memory, "restricted", None)):
@@ -96,17 +92,7 @@ def restricted(memory: Any, rights: Rights) -> Any:
 
 
 def checked_filter(memory: object, condition: object) -> Filter | None:
-    """Return the filter of a tool's searches, or None.
-
-    Args:
-        memory: The memory service, or None.
-        condition: A `Filter`, a mapping with its fields, or None.
-
-    Raises:
-        InvalidArgumentError: The filter is invalid, or the service's search does not
-            support one of its conditions.
-        ConfigError: The service's search takes no filter.
-    """
+    """Return the filter of a tool's searches, which the service must support."""
     if condition is None:
         return None
     checked = check_filter(condition, limits_of(memory), by_metadata=True)
@@ -144,11 +130,7 @@ def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def found_by(response: object) -> SearchMemoryResponse:
-    """Return a search result as vecall's own types, for any service.
-
-    Raises:
-        VecallError: The response is not a search result.
-    """
+    """Return a search result of any service as vecall's own types."""
     if isinstance(response, SearchMemoryResponse):
         return response
     memories = get_field(response, "memories")
@@ -208,11 +190,9 @@ _TIME_FORMS = '"2025-06-18" or "2025-06-18T10:00:00+02:00"; without an offset it
 class Argument(NamedTuple):
     """An argument that a model may give.
 
-    Attributes:
-        kind: `str`, `float`, `int`, `list[str]`, `Time` or a `Literal` of texts; with
-            bounds, an `Annotated` as in `vecall.limits`.
-        says: What it is; {low} and {high} stand for its bounds.
-        default: Its value in a call without it, if it has one.
+    The kind is `str`, `float`, `int`, `list[str]`, `Time` or a `Literal` of texts; with
+    bounds, an `Annotated` as in `vecall.limits`. {low} and {high} in the words stand
+    for the bounds. The default is the value in a call without the argument.
     """
 
     kind: Any
@@ -257,14 +237,7 @@ class Argument(NamedTuple):
         return {**schema, "description": says}
 
     def read(self, value: object, name: str, *, clamps: bool) -> Any:
-        """Return a value as the type says.
-
-        The range is checked here for an integer alone: a number the service checks.
-
-        Raises:
-            InvalidTypeError: It has another type.
-            InvalidArgumentError: It is outside the range, or none of the choices.
-        """
+        """Return a value as the type says; the service checks the range of a float."""
         kind, bounds, choices = self.type, self._bounds, self._choices
         if self.kind == Time:
             return utc_seconds(value, name)
@@ -510,11 +483,7 @@ class MemoryTool(ABC):
             raise ConfigError(msg) from None
 
     def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Return the arguments of the schema that are there or have a default.
-
-        Raises:
-            InvalidArgumentError: One is not as the schema says.
-        """
+        """Return the arguments that are there, checked, or that have a default."""
         given: dict[str, Any] = {}
         for name, argument in self._arguments.items():
             value = arguments.get(name)
@@ -577,12 +546,7 @@ class MemoryTool(ABC):
 
 
 def at_least_one(value: object, name: str) -> int:
-    """Return `value` if it is a valid number of memories.
-
-    Raises:
-        InvalidTypeError: `value` is not an integer.
-        InvalidArgumentError: `value` is below 1.
-    """
+    """Return a number of memories, which must be an integer of at least 1."""
     if type(value) is not int:
         msg = f"{name}: expected an integer"
         raise InvalidTypeError(msg)
@@ -694,11 +658,8 @@ def insert_block(
 ) -> list[Message]:
     """Return messages with the block inserted; the arguments are not changed.
 
-    Args:
-        messages: Dicts with "role" and "content": a text or a list of parts.
-        block: The text; "" changes nothing.
-        placement: "user" appends the block as a separate user message. "system" appends
-            it to the system text, or adds a system message if there is none.
+    "user" appends it as a separate user message. "system" appends it to the system
+    text, or adds a system message if there is none.
     """
     given = list(messages)
     if not block:
