@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vecall.cli import options as cli
 from vecall.cli.console import naming, one_line
 from vecall.coding_agents.hook_command import main as run_hook
 from vecall.coding_agents.install import (
@@ -40,12 +41,8 @@ def add_commands(commands: Any) -> None:
     )
     _add_agent(adding)
     add_options(adding)
-    adding.add_argument(
-        "--print", action="store_true", help="print the hooks, and change nothing"
-    )
-    adding.add_argument(
-        "--uninstall", action="store_true", help="the same as vecall uninstall"
-    )
+    cli.flag(adding, "--print", "print the hooks, and change nothing")
+    cli.flag(adding, "--uninstall", "the same as vecall uninstall")
     adding.set_defaults(run=run_install)
     removing = commands.add_parser(
         "uninstall", help="take memory out of a coding agent; the memories stay"

@@ -52,9 +52,7 @@ def add_commands(commands: Any) -> None:
         help="keep the file here (default: a temporary one)",
     )
     command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
-    command.add_argument(
-        "--interactive", action="store_true", help="ask your own questions at the end"
-    )
+    cli.flag(command, "--interactive", "ask your own questions at the end")
     command.add_argument(
         "--write-then-hang", action="store_true", help=argparse.SUPPRESS
     )

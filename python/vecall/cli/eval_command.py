@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from vecall.cli import options as cli
 from vecall.cli.console import Progress, bold, dim, print_json, table
-from vecall.cli.options import add_json
 from vecall.errors import ConfigError
 from vecall.evaluation.confidence import calibration_figures, fitted, silence_figures
 from vecall.evaluation.datasets import (
@@ -339,10 +339,10 @@ def add_commands(commands: Any) -> None:
         help="the numbers of the conversations, counted from 0: 2-9 or 0,3 "
         "(default: all)",
     )
-    command.add_argument(
+    cli.flag(
+        command,
         "--lenient",
-        action="store_true",
-        help="accept the other half of an exchange between user and assistant as "
+        "accept the other half of an exchange between user and assistant as "
         "evidence too",
     )
     command.add_argument(
@@ -377,7 +377,7 @@ def add_commands(commands: Any) -> None:
         metavar="FILE.png",
         help="draw recall and reliability, also as .svg; needs vecall[plot]",
     )
-    add_json(command)
+    cli.add_json(command)
     command.set_defaults(run=run)
 
 

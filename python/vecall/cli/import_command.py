@@ -78,9 +78,7 @@ def add_commands(commands: Any) -> None:
         help="columns of a table, such as text=message,timestamp=date; others become "
         "metadata",
     )
-    command.add_argument(
-        "--dry-run", action="store_true", help="write nothing; show what would come"
-    )
+    cli.flag(command, "--dry-run", "write nothing; show what would come")
     cli.add_file(command)
     cli.add_on_write(command)
     cli.add_json(command)

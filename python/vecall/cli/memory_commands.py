@@ -52,7 +52,7 @@ def add_commands(commands: Any) -> None:
         ("archived", "a user's archived memories"),
         ("held", "a user's memories that are held for review"),
     ):
-        of_user.add_argument(f"--{flag}", action="store_true", help=what)
+        cli.flag(of_user, f"--{flag}", what)
     listing.add_argument("--prefix", default="", help="only names that begin so")
     listing.add_argument("--limit", type=int, default=100, help="at most (%(default)s)")
     listing.add_argument("--after", metavar="NAME", help="only what follows this one")
@@ -84,9 +84,9 @@ def add_commands(commands: Any) -> None:
             one.add_argument(
                 "id", metavar="ID", help="as vecall search shows it", **many
             )
-            one.add_argument("--held", action="store_true", help="one held for review")
+            cli.flag(one, "--held", "one held for review")
         if name in ("rm", "forget"):
-            one.add_argument("--yes", action="store_true", help="do not ask")
+            cli.flag(one, "--yes", "do not ask")
         if name in ("add", "edit"):
             for field in ("author", "kind", "source"):
                 one.add_argument(f"--{field}", help=f"its {field}")
@@ -97,7 +97,7 @@ def add_commands(commands: Any) -> None:
     made["edit"].add_argument("text", nargs="?", help="the new text")
     made["add"].add_argument("--session", help="its session")
     made["add"].add_argument("--ttl", help="its lifetime: seconds, or 12h or 30d")
-    made["rm"].add_argument("--forever", action="store_true", help="delete")
+    cli.flag(made["rm"], "--forever", "delete")
 
 
 def run_ls(options: argparse.Namespace) -> int:

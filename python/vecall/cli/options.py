@@ -107,6 +107,11 @@ def named(given: str | None, option: str) -> Any:
     return found
 
 
+def flag(command: argparse._ActionsContainer, name: str, about: str) -> None:
+    """Add an option without a value."""
+    command.add_argument(name, action="store_true", help=about)
+
+
 FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
 
 
@@ -129,14 +134,14 @@ def add_file(command: argparse.ArgumentParser) -> None:
 
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add --json."""
-    command.add_argument("--json", action="store_true", help="print JSON")
+    flag(command, "--json", "print JSON")
 
 
 def add_listing(command: argparse.ArgumentParser) -> None:
     """Add --json and --csv."""
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--csv", action="store_true", help="print CSV")
+    flag(form, "--json", "print JSON")
+    flag(form, "--csv", "print CSV")
 
 
 def add_owner(command: argparse.ArgumentParser) -> None:

@@ -53,20 +53,14 @@ def add_token_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--app", help="the app whose memories the token may access")
     create.add_argument("--user", help="only this user's")
-    create.add_argument("--all-apps", action="store_true", help="those of all apps")
-    create.add_argument("--read-only", action="store_true", help="it may not write")
-    create.add_argument(
-        "--review",
-        action="store_true",
-        help="it sees what is quarantined, and may release it",
-    )
+    cli.flag(create, "--all-apps", "those of all apps")
+    cli.flag(create, "--read-only", "it may not write")
+    cli.flag(create, "--review", "it sees what is quarantined, and may release it")
     create.add_argument("--trust", help="the highest tier of trust of what it writes")
     create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
     create.add_argument("--source", help="the source of all that it writes")
     create.add_argument("--author", help="the author of all that it writes")
-    create.add_argument(
-        "--admin", action="store_true", help="counts, backups, deleting; no memories"
-    )
+    cli.flag(create, "--admin", "counts, backups, deleting; no memories")
     create.add_argument("--label", help="what it is for, shown by `vecall token list`")
     create.add_argument(
         "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
@@ -206,10 +200,10 @@ def add_commands(commands: Any) -> None:
         type=Path,
         help="PEM file of the CA that signs clients' certificates; others are refused",
     )
-    serve.add_argument(
+    cli.flag(
+        serve,
         "--insecure-bind",
-        action="store_true",
-        help="listen to other machines without TLS, behind a proxy that has it",
+        "listen to other machines without TLS, behind a proxy that has it",
     )
     serve.add_argument(
         "--allow-host",
@@ -232,13 +226,11 @@ def add_commands(commands: Any) -> None:
         help="async function of app_name, user_id and session_id that returns sessions",
     )
     cli.add_on_write(serve)
-    serve.add_argument(
-        "--read-only", action="store_true", help="answer reads, refuse every write"
-    )
-    serve.add_argument(
+    cli.flag(serve, "--read-only", "answer reads, refuse every write")
+    cli.flag(
+        serve,
         "--mcp",
-        action="store_true",
-        help="also serve the Model Context Protocol, at /mcp, to tokens of one user",
+        "also serve the Model Context Protocol, at /mcp, to tokens of one user",
     )
     serve.add_argument(
         "--trigger",
@@ -471,7 +463,7 @@ def add_mcp_command(commands: Any) -> None:
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     command.add_argument("--user", default=USER, help="user_id (%(default)s)")
-    command.add_argument("--read-only", action="store_true", help="offer no writes")
+    cli.flag(command, "--read-only", "offer no writes")
     command.add_argument(
         "--max-tokens",
         type=int,

@@ -38,12 +38,8 @@ def add_commands(commands: Any) -> None:
         metavar="FILE|URL",
         help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
     )
-    command.add_argument(
-        "--write", action="store_true", help="allow changes (default: only look)"
-    )
-    command.add_argument(
-        "--no-browser", action="store_true", help="print the address, open nothing"
-    )
+    cli.flag(command, "--write", "allow changes (default: only look)")
+    cli.flag(command, "--no-browser", "print the address, open nothing")
     command.add_argument(
         "--port", type=int, default=0, help="port (default: one that is free)"
     )

@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
         metavar="MODULE:NAME",
         help="a function from a prompt to a text, or an object with get_summaries",
     )
-    command.add_argument("--yes", action="store_true", help="do it")
+    cli.flag(command, "--yes", "do it")
     cli.add_json(command)
     cli.add_file(command)
     command.set_defaults(run=run_consolidate)
@@ -177,7 +177,7 @@ def add_erase_command(commands: Any) -> None:
     )
     erase.add_argument("--user", required=True, help="user_id")
     erase.add_argument("--app", help="only in this app")
-    erase.add_argument("--yes", action="store_true", help="do not ask")
+    cli.flag(erase, "--yes", "do not ask")
     cli.add_path(erase)
     cli.add_json(erase)
     erase.set_defaults(run=run_erase)
