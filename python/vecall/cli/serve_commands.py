@@ -1,4 +1,4 @@
-"""`vecall serve`."""
+"""`vecall serve`, `ui`, `token` and `mcp`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import re
 import signal
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from vecall.cli import console as ui
@@ -532,3 +534,80 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
     if options.read_only:
         command.append("--read-only")
     return command
+
+
+# `vecall ui`: the page over a file, for the person at this machine.
+
+
+_WEB = ("http://", "https://")
+
+
+def add_ui_command(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "ui",
+        help="look at memories in the browser",
+        description="Look at memories in the browser. The page is served to this "
+        "machine only, until Ctrl-C, to the first browser that opens the address.",
+        epilog="example: vecall ui memory.db --write",
+    )
+    command.add_argument(
+        "path",
+        nargs="?",
+        type=cli.expanded,
+        default=default_path(),
+        metavar="FILE|URL",
+        help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
+    )
+    cli.flag(command, "--write", "allow changes (default: only look)")
+    cli.flag(command, "--no-browser", "print the address, open nothing")
+    command.add_argument(
+        "--port", type=int, default=0, help="port (default: one that is free)"
+    )
+    cli.add_embedder(command)
+    command.set_defaults(run=run_ui)
+
+
+def run_ui(options: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C or SIGTERM."""
+    if options.path.startswith(_WEB):
+        _show(options.path.rstrip("/") + "/ui", options)
+        return 0
+    try:
+        from vecall.server import HttpLimits, create_app, mint
+        from vecall.server.run import Binding, serve
+        from vecall.server.tokens import OneHolder
+    except ImportError as error:
+        raise ConfigError(NEEDS) from error
+    if not is_database_url(options.path) and not Path(options.path).exists():
+        name = cli.shown_path(options.path)
+        msg = f"path: there is no file {name}; vecall demo makes one"
+        raise ConfigError(msg)
+    key, token = mint(all_apps=True, review=True, read_only=not options.write)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    limits = HttpLimits()
+    with MemoryService(
+        prepared(options.path),
+        embedder=cli.chosen(options.embedder),
+        read_only=not options.write,
+    ) as memory:
+        app = create_app(memory, tokens=OneHolder([token]), limits=limits)
+        try:
+            serve(
+                app,
+                Binding(port=options.port),
+                limits,
+                lambda url: _show(f"{url}/ui#key={key}", options),
+            )
+        except KeyboardInterrupt:
+            print("vecall: the page is closed", file=sys.stderr)
+    return 0
+
+
+def _show(url: str, options: argparse.Namespace) -> None:
+    """Print the address, and open it in the browser."""
+    print(url, flush=True)
+    if not options.no_browser:
+        # A browser in the terminal would not return.
+        Thread(target=webbrowser.open, args=(url,), daemon=True).start()
