@@ -15,6 +15,8 @@ from vecall.filters.rights import Rights
 from vecall.limits import Limits, Owner
 from vecall.text import strip_invisible
 from vecall.tools.base import DEFAULT_LIMIT, Answer, MemoryTool
+from vecall.tools.for_models import Remember, SearchTool, checked_text
+from vecall.tools.for_models import UpdateMemory as PlainUpdateMemory
 from vecall.tools.output import (
     FRAME,
     NOTE,
@@ -25,9 +27,6 @@ from vecall.tools.output import (
     from_character,
     shown,
 )
-from vecall.tools.search import SearchTool
-from vecall.tools.writing import Remember, checked_text
-from vecall.tools.writing import UpdateMemory as PlainUpdateMemory
 from vecall.types import MemoryEntry
 from vecall.validation import check_filter, check_name
 
