@@ -243,8 +243,7 @@ def entry(
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(
         content=types.Content(
-            role=_content_role(author),
-            parts=[types.Part(text=text)],
+            role=_content_role(author), parts=[types.Part(text=text)]
         ),
         author=author,
         timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),

@@ -165,11 +165,7 @@ class VecallTool(BaseTool):
             msg = f"{self.name}: the Runner has no memory_service"
             raise MemoryNotConfiguredError(msg)
         return self._make(
-            asking.memory,
-            asking.app_name,
-            asking.user_id,
-            **self._options,
-            **more,
+            asking.memory, asking.app_name, asking.user_id, **self._options, **more
         )
 
     def _get_declaration(self) -> types.FunctionDeclaration | None:

@@ -289,11 +289,7 @@ def recalled(
 
 
 def profile(
-    memory: MemoryService,
-    owner: Owner,
-    *,
-    max_tokens: int,
-    left: Callable[[], float],
+    memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
     """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []

@@ -57,9 +57,7 @@ def prepared(path: str) -> str:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
     command.add_argument(
-        "--path",
-        metavar="FILE",
-        help=f"the file (default: {DEFAULT})",
+        "--path", metavar="FILE", help=f"the file (default: {DEFAULT})"
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     who = command.add_mutually_exclusive_group()

@@ -102,9 +102,7 @@ def _find_secure_block(text: str, at: int, _: int) -> tuple[int, int] | None:
         return None
     memory, close = f"<memory-{nonce}", f"</memory-{nonce}>"
     end = _end_of_lines(
-        text,
-        at + len(head),
-        lambda line: line.startswith((_CONTINUED, memory, close)),
+        text, at + len(head), lambda line: line.startswith((_CONTINUED, memory, close))
     )
     for tag in (f"\n{memory}", f"\n{close}", secure_tail(nonce)):
         end = _end_of_expected_text(text, end, tag)

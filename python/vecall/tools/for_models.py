@@ -7,11 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from vecall.content import as_list
-from vecall.errors import (
-    InvalidArgumentError,
-    NotFoundError,
-    WriteRejectedError,
-)
+from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
 from vecall.filters.rights import Rights, may_correct
 from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
