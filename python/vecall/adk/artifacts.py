@@ -11,6 +11,7 @@ import logging
 import re
 import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -288,12 +289,8 @@ class SavedArtifacts:
         for at, piece in enumerate(texts, 1):
             place = [f"part {at} of {len(texts)}"] if len(texts) > 1 else []
             said = f"[{', '.join(head + place + tail)}]\n{piece}".rstrip()
-            artifact = {
-                "filename": name,
-                "version": version,
-                "part": at,
-                "parts": len(texts),
-            }
+            artifact = {"filename": name, "version": version}
+            artifact |= {"part": at, "parts": len(texts)}
             entries.append(
                 {
                     "content": said,
@@ -312,12 +309,10 @@ class SavedArtifacts:
         return None if name.startswith(_OF_THE_USER) else self._session_id
 
     async def _is_known(self, memory: MemoryService, id_: str) -> bool:
-        try:
+        with suppress(NotFoundError):
             # Archived and quarantined memories count too.
-            await memory.memory_history(**self._user, memory_id=id_)
-        except NotFoundError:
-            return False
-        return True
+            return bool(await memory.memory_history(**self._user, memory_id=id_))
+        return False
 
 
 def _artifact_author(name: str) -> str:

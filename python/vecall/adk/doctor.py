@@ -38,28 +38,18 @@ _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
 _CLASS = "vecall.adk.VecallMemoryService"
 _REGISTERING = {"vecall.adk.register", "vecall.adk.memory_service.register"}
-_READING = {
-    "LoadMemoryTool",
-    "PreloadMemoryTool",
-    "RecallMemoryTool",
-    "load_memory",
-    "load_memory_tool",
-    "preload_memory",
-    "preload_memory_tool",
-    "recall_memory",
-}
-_WRITING = {
-    "RememberTool",
-    "VecallMemoryPlugin",
-    "add_events_to_memory",
-    "add_memory",
-    "add_session_to_memory",
-    "remember",
-}
-_OWN_TOOLS = {"ForgetMemoryTool", "RememberTool", "forget_memory", "remember"}
-_OWN_TOOLS |= {"ExpandSessionTool", "UpdateMemoryTool", "expand_session"}
-_OWN_TOOLS |= {"update_memory"}
-_OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
+_READING = set(
+    "LoadMemoryTool PreloadMemoryTool RecallMemoryTool load_memory load_memory_tool "
+    "preload_memory preload_memory_tool recall_memory".split()
+)
+_WRITING = set(
+    "RememberTool VecallMemoryPlugin add_events_to_memory add_memory "
+    "add_session_to_memory remember".split()
+)
+_OWN_TOOLS = set(
+    "ForgetMemoryTool RememberTool ExpandSessionTool UpdateMemoryTool forget_memory "
+    "remember expand_session update_memory".split()
+) | {name for name in _READING if not name.endswith("_tool")}
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:

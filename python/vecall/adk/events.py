@@ -160,15 +160,16 @@ def to_event(event: object) -> dict[str, Any]:
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}
     metadata = get_field(event, "custom_metadata")
-    stored: dict[str, Any] = {}
-    if isinstance(metadata, Mapping):
-        stored = {
-            key: value
-            for key, value in to_json(metadata).items()
-            if not key.startswith(_INTERNAL_METADATA)
-        }
-    if notes := _event_notes(event):
-        stored.setdefault(NOTE_KEY, notes)
+    given = to_json(metadata) if isinstance(metadata, Mapping) else {}
+    stored = {
+        key: value
+        for key, value in given.items()
+        if not key.startswith(_INTERNAL_METADATA)
+    }
+    # Its invocation id is not stored: it would be a sixth of a short turn.
+    branch = get_field(event, "branch")
+    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
+        stored.setdefault(NOTE_KEY, {"branch": to_text(branch)})
     if stored:
         fields["custom_metadata"] = stored
     return fields
@@ -182,14 +183,6 @@ def _time(event: object) -> Any:
     return local_seconds(time, "event.timestamp")
 
 
-def _event_notes(event: object) -> dict[str, str]:
-    """Return its branch; its invocation id would be a sixth of a short turn."""
-    branch = get_field(event, "branch")
-    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
-        return {"branch": to_text(branch)}
-    return {}
-
-
 # Converts explicit memories of google-adk to entries of a vecall service.
 
 
@@ -197,18 +190,10 @@ RESERVED_KEY = "vecall"
 """The key of custom_metadata that holds the scores of a recalled memory."""
 
 _PROVENANCE = ("importance", "session_id", "event_id")
-_OWNER = ("app_name", "user_id")
 _ENTRY_FIELDS = (
-    "content",
-    "parts",
-    "author",
-    "kind",
-    "source",
-    "trust",
-    "valid_until",
-    "supersedes",
+    *"content parts author kind source trust valid_until supersedes".split(),
     *_PROVENANCE,
-    *_OWNER,
+    *("app_name", "user_id"),
 )
 
 

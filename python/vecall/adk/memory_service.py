@@ -380,37 +380,27 @@ class VecallMemoryService(BaseMemoryService):
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        app_name, user_id = (
-            get_field(session, "app_name"),
-            get_field(session, "user_id"),
-        )
         session_id = get_field(session, "id")
         if session_id is None:
             session_id = get_field(session, "session_id")
         content = await _read(get_list(session, "events", "session.events"))
-        whole = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "id": session_id,
-            "events": content.events,
-        }
-        return whole, content.taken_back
+        whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
+        return {**whole, "id": session_id, "events": content.events}, content.taken_back
 
     async def _forget(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
         """Delete stored turns that a rewind removed."""
         for start in range(0, len(taken_back), _FORGET_AT_ONCE):
-            await asyncio.gather(
-                *(
-                    self.memory.delete_memory(
-                        app_name=whole["app_name"],
-                        user_id=whole["user_id"],
-                        memory_id=id_of(whole["id"], event_id),
-                    )
-                    for event_id in taken_back[start : start + _FORGET_AT_ONCE]
+            deletions = (
+                self.memory.delete_memory(
+                    app_name=whole["app_name"],
+                    user_id=whole["user_id"],
+                    memory_id=id_of(whole["id"], event_id),
                 )
+                for event_id in taken_back[start : start + _FORGET_AT_ONCE]
             )
+            await asyncio.gather(*deletions)
 
     async def add_memory(
         self,

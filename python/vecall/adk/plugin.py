@@ -111,26 +111,17 @@ class SessionTracker:
         self, new: list[Event], events: list[Event], ingest: Ingest
     ) -> None:
         # A rewind removes earlier events, so the new events alone are not enough.
+        if ingest == "delta" and not any(map(rewinds_to, new)):
+            app_name, user_id, session_id = self.key
+            await self.service.add_events_to_memory(
+                app_name=app_name, user_id=user_id, session_id=session_id, events=new
+            )
+            return
+        whole = self.session.model_copy(update={"events": events})
         if ingest == "trigger":
-            await self._observe(events)
-        elif ingest == "session" or any(map(rewinds_to, new)):
-            await self._add_session(events)
+            await self.service.observe_session(whole)
         else:
-            await self._add_events(new)
-
-    async def _add_events(self, events: list[Event]) -> None:
-        app_name, user_id, session_id = self.key
-        await self.service.add_events_to_memory(
-            app_name=app_name, user_id=user_id, session_id=session_id, events=events
-        )
-
-    async def _add_session(self, events: list[Event]) -> None:
-        whole = self.session.model_copy(update={"events": events})
-        await self.service.add_session_to_memory(whole)
-
-    async def _observe(self, events: list[Event]) -> None:
-        whole = self.session.model_copy(update={"events": events})
-        await self.service.observe_session(whole)
+            await self.service.add_session_to_memory(whole)
 
     def _after_last(self, events: list[Event]) -> list[Event]:
         for at in range(len(events), 0, -1):
