@@ -350,25 +350,21 @@ def run_serve(options: argparse.Namespace) -> int:
         cli.make_folder(options.backups, "backups")
     loader = cli.named(options.session_loader, "session-loader")
     with _opened(options) as memory:
+        shared: dict[str, Any] = {
+            "tokens": file,
+            "limits": limits,
+            "hosts": options.allow_host,
+            "origins": options.allow_origin,
+        }
         app = create_app(
             memory,
-            tokens=file,
+            **shared,
             session_loader=loader,
-            limits=limits,
-            hosts=options.allow_host,
-            origins=options.allow_origin,
             backups=options.backups,
             accepting=drain.is_accepting,
         )
         if over_mcp is not None:
-            app = over_mcp(
-                memory,
-                tokens=file,
-                beside=app,
-                limits=limits,
-                hosts=options.allow_host,
-                origins=options.allow_origin,
-            )
+            app = over_mcp(memory, beside=app, **shared)
 
         def started(url: str) -> None:
             print(f"serving {url}", flush=True)

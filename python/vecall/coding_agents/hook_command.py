@@ -264,30 +264,6 @@ class Owner:
     user_id: str
 
 
-def recalled(
-    memory: MemoryService,
-    owner: Owner,
-    prompt: str,
-    session_id: str | None,
-    *,
-    max_tokens: int,
-    min_confidence: float | None,
-) -> str:
-    """Return a block, "secure", of what a prompt needs of other sessions."""
-    preload = PreloadMemory(
-        memory,
-        owner.app_name,
-        owner.user_id,
-        max_entries=_MOST_RECALLED,
-        max_tokens=max_tokens,
-        min_confidence=UNSET if min_confidence is None else min_confidence,
-        format="secure",
-        count_tokens=_block_token_counter(max_tokens),
-        filter=None if session_id is None else Filter(not_session_id=session_id),
-    )
-    return asyncio.run(preload.block(prompt))
-
-
 def profile(
     memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
@@ -357,21 +333,17 @@ def retain(
 
 
 def _event_of_turn(turn: Turn) -> Event:
+    seconds = None
+    with suppress(ValueError):  # not a time
+        if turn.timestamp is not None:
+            seconds = to_seconds(turn.timestamp, "timestamp")
     return Event(
         turn.text,
         author=turn.author,
-        timestamp=_timestamp_seconds(turn.timestamp),
+        timestamp=seconds,
         id=turn.id,
         custom_metadata=dict(turn.metadata),
     )
-
-
-def _timestamp_seconds(moment: str | None) -> float | None:
-    """Return a time in seconds since 1970; None for one that is not a time."""
-    try:
-        return None if moment is None else to_seconds(moment, "timestamp")
-    except ValueError:
-        return None
 
 
 VERBS = {
@@ -391,11 +363,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one hook; return 0.
-
-    Args:
-        arguments: The command line after `vecall hook`.
-    """
+    """Run one hook, of the command line after `vecall hook`; return 0."""
     if arguments[-3:] == MARK.split():  # cmd of Windows knows no such comment
         arguments = arguments[:-3]
     verb = arguments[0] if arguments and arguments[0] in VERBS else "hook"
@@ -435,12 +403,9 @@ def _run(arguments: Sequence[str], verb: str) -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(LogHandler(verb))
     logging.getLogger("vecall").propagate = False
-    run = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}[
-        parsed.verb
-    ]
+    runs = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}
     payload = read_payload(sys.stdin.fileno())
-    text = run(payload, options, end.left)
-    answer = answer_for(payload, text)
+    answer = answer_for(payload, runs[parsed.verb](payload, options, end.left))
     end.print_now()
     _print_answer(answer)
     end.cancel()
@@ -451,15 +416,22 @@ def _recall_for_prompt(
 ) -> str:
     if not payload.prompt.strip() or not options.path.exists():
         return ""
+    session, floor = payload.session_id, options.min_confidence
+    owner = _owner(payload, options)
     with _opened(options, read_only=True) as memory:
-        return recalled(
+        preload = PreloadMemory(
             memory,
-            _owner(payload, options),
-            payload.prompt,
-            payload.session_id,
+            owner.app_name,
+            owner.user_id,
+            max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
-            min_confidence=options.min_confidence,
+            min_confidence=UNSET if floor is None else floor,
+            format="secure",  # which is stripped when a transcript with it is stored
+            count_tokens=_block_token_counter(options.max_tokens),
+            # The agent has those of the session in its context.
+            filter=None if session is None else Filter(not_session_id=session),
         )
+        return asyncio.run(preload.block(payload.prompt))
 
 
 def _start(payload: Payload, options: Options, left: Callable[[], float]) -> str:
@@ -502,8 +474,7 @@ def _opened(options: Options, *, read_only: bool) -> MemoryService:
 
 
 def _owner(payload: Payload, options: Options) -> Owner:
-    user = options.user or project_user(payload.folder)
-    return Owner(options.app, user)
+    return Owner(options.app, options.user or project_user(payload.folder))
 
 
 def _print_answer(text: str) -> None:

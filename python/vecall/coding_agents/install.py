@@ -46,30 +46,20 @@ _RETAIN_SECONDS = 10
 class Agent:
     """A coding agent.
 
-    Attributes:
-        name: The argument of `vecall install`.
-        place: The folder of the user's settings, the environment variable that names
-            another (None without one), and the settings' file in the folder.
-        events: The verb of `vecall hook` for each event; none for an agent whose hooks
-            cannot add to a prompt, which gets `vecall mcp` as a server instead.
-        grouped: Whether an event holds groups, each with "hooks". Otherwise it holds
-            the hooks themselves.
-        first: What a new settings' file begins with.
-        extra: Further fields of the hook of an event.
-        timeout: The field of a hook's time, and its units in a second.
-        commented: Whether the settings may have comments.
-        plugin: The agent takes a program for hooks: its source beside this module.
+    One without events has hooks that cannot add to a prompt; it gets `vecall mcp` as a
+    server instead. The place of its settings is a folder, the environment variable that
+    names another, and a file in it. `extra` has further fields of the hook of an event.
     """
 
     name: str
     place: tuple[str, str | None, str]
-    events: Mapping[str, str] = field(default_factory=dict)
-    grouped: bool = True
-    first: Mapping[str, Any] = field(default_factory=dict)
+    events: Mapping[str, str] = field(default_factory=dict)  # the verb of each
+    grouped: bool = True  # an event holds groups with "hooks", not hooks
+    first: Mapping[str, Any] = field(default_factory=dict)  # in a new file
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    timeout: tuple[str, int] = ("timeout", 1)
-    commented: bool = False
-    plugin: str | None = None
+    timeout: tuple[str, int] = ("timeout", 1)  # its field, its units in a second
+    commented: bool = False  # the settings may have comments
+    plugin: str | None = None  # a program for hooks, beside this module
 
     @property
     def key(self) -> str:
@@ -83,12 +73,7 @@ class Agent:
         return Path(named or folder).expanduser() / file
 
     def hooks(self, command: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
-        """Return the entry of each event, or that of the server.
-
-        Args:
-            command: Starts vecall.
-            arguments: The options of the hooks or of the server.
-        """
+        """Return the entry of each event, or that of the server, with arguments."""
         if not self.events:
             args = [*command[1:], "mcp", *arguments]
             return {SERVER: {"command": command[0], "args": args, "env": _OWN}}

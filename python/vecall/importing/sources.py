@@ -80,19 +80,7 @@ class _Counted(io.RawIOBase):
 
 
 class Source:
-    """A file, a pipe or a member of an archive that is imported.
-
-    Attributes:
-        name: Its name as it was typed, for messages.
-        document: Its name as the origin of memories: a path below the given folder.
-        path: Its path; None for a pipe or a member of an archive.
-        head: Its first bytes.
-        stream: All of its bytes.
-        total: Its bytes, or rows; 0 if unknown.
-        columns: The fields of a table by name; see `--map`.
-        session: The session of turns without one.
-        tally: What its reader leaves out.
-    """
+    """A file, a pipe or a member of an archive that is imported."""
 
     def __init__(
         self,
@@ -107,14 +95,15 @@ class Source:
         session: str | None = None,
     ) -> None:
         """Read the beginning."""
-        self.name = name
-        self.path = path
+        self.name = name  # as it was typed, for messages
+        self.path = path  # None for a pipe or a member of an archive
+        # Its name as the origin of memories: a path below the given folder.
         self.document = document or Path(name).name
         self.head = stream.read(HEAD_BYTES)
         self._counted = _Counted(self.head, stream, owns=path is not None)
         self.stream = io.BufferedReader(self._counted, 1 << 18)
-        self.total = total
-        self.columns = columns
+        self.total = total  # bytes, or rows; 0 if unknown
+        self.columns = columns  # of a table; see `--map`
         self.session = session or Path(self.document).stem[:200] or "import"
         self.tally = tally
         self.rows = 0
