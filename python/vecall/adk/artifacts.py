@@ -258,7 +258,8 @@ class SavedArtifacts:
                 _log.warning("of an artifact %d characters are remembered", MOST_TEXT)
             entries = self._entries(name, newest, part, text or "", timestamp)
         for entry in entries:
-            if await self._is_known(memory, entry["id"]):
+            with suppress(NotFoundError):  # archived and quarantined ones count too
+                await memory.memory_history(**self._user, memory_id=entry["id"])
                 return
         session = entries[0]["session_id"] if entries else self._session_of(name)
         # One of the user is looked for in all sessions: its author has the prefix.
@@ -307,12 +308,6 @@ class SavedArtifacts:
 
     def _session_of(self, name: str) -> str | None:
         return None if name.startswith(_OF_THE_USER) else self._session_id
-
-    async def _is_known(self, memory: MemoryService, id_: str) -> bool:
-        with suppress(NotFoundError):
-            # Archived and quarantined memories count too.
-            return bool(await memory.memory_history(**self._user, memory_id=id_))
-        return False
 
 
 def _artifact_author(name: str) -> str:

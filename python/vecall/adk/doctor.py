@@ -68,7 +68,14 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     services, known = _services_file_findings(folder, scheme)
     findings += services
     if not known:
-        findings.append(_unknown_scheme(folder, scheme, is_needed=needs_ours))
+        message = (
+            f"no services file in {folder} makes {scheme}:// known; write "
+            f'services.yaml with "scheme: {scheme}", "type: memory" and '
+            f'"class: {_CLASS}"'
+        )
+        findings.append(
+            Finding("error" if needs_ours else "warning", "services", message)
+        )
     findings += _address(folder, uri)
     for agent in _agent_folders(folder):
         findings += _agent_findings(
@@ -155,14 +162,6 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     return [Finding("note", path.name, "does not call vecall.adk.register")], False
 
 
-def _unknown_scheme(folder: Path, scheme: str, *, is_needed: bool) -> Finding:
-    message = (
-        f"no services file in {folder} makes {scheme}:// known; write services.yaml "
-        f'with "scheme: {scheme}", "type: memory" and "class: {_CLASS}"'
-    )
-    return Finding("error" if is_needed else "warning", "services", message)
-
-
 def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
         message = (
@@ -178,7 +177,10 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     holder = folder.parent if _is_agent(folder) else folder
     try:
         path, options = parse_uri(uri, holder)
-        _try_options(options)
+        rest = {name: value for name, value in options.items() if name != "read_only"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            VecallMemoryService(**with_uri_options({}, rest)).close()
     except (VecallError, ImportError) as error:
         yield Finding("error", "uri", str(error))
         return
@@ -215,14 +217,6 @@ def _other_address(folder: Path, uri: str) -> Finding:
         f'google-adk knows no such scheme and will not start; vecall has "{SCHEME}"'
     )
     return Finding("error", "uri", message)
-
-
-def _try_options(options: dict[str, Any]) -> None:
-    """Raise the error that a service with these options would raise."""
-    rest = {name: value for name, value in options.items() if name != "read_only"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        VecallMemoryService(**with_uri_options({}, rest)).close()
 
 
 def _is_agent(folder: Path) -> bool:

@@ -66,19 +66,10 @@ def is_ours(uri: str) -> bool:
 def parse_uri(
     uri: str, agents_dir: str | Path | None = None
 ) -> tuple[str | Path, dict[str, Any]]:
-    """Return the path and the options of a URI.
+    """Return a file, ":memory:" or the URL of a database; and options of a service.
 
-    Args:
-        uri: The URI. In that of a database, options that are not those of a service
-            belong to the database.
-        agents_dir: The base folder of a relative path; default: the current folder.
-
-    Returns:
-        A file, ":memory:", or the URL of a database; and options of a service.
-
-    Raises:
-        ConfigError: The scheme is not one of vecall's, the file is missing in the URI,
-            or an option is unknown.
+    A relative path is one of `agents_dir`, or else of the current folder. In the URI of
+    a database, options that are not those of a service belong to the database.
     """
     try:
         parts = urlsplit(uri)

@@ -340,17 +340,15 @@ class VecallMemoryPlugin(BasePlugin):
             followed.artifact_service = context.artifact_service
             self._followed.move_to_end(place)
             while len(self._followed) > 1 and self._holds_too_much():
-                self._let_go()
+                # The least recently updated session, a stored one if possible.
+                items = self._followed.items()
+                stored = (key for key, each in items if not each.has_more())
+                del self._followed[next(stored, next(iter(self._followed)))]
         return followed
 
     def _holds_too_much(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())
         return len(self._followed) > self._most or events > _MAX_EVENTS
-
-    def _let_go(self) -> None:
-        """Evict the least recently updated session, a stored one if possible."""
-        stored = (key for key, each in self._followed.items() if not each.has_more())
-        del self._followed[next(stored, next(iter(self._followed)))]
 
     def _submit(self, followed: SessionTracker) -> None:
         """Queue a session to be stored, unless it is queued already."""
@@ -373,7 +371,4 @@ class VecallMemoryPlugin(BasePlugin):
             )
         # One artifact at a time, so that a new turn waits for at most one of them.
         for name in followed.artifacts():
-            self._worker.submit(self._index_artifact, followed, name)
-
-    def _index_artifact(self, followed: SessionTracker, name: str) -> None:
-        asyncio.run(followed.index(name))
+            self._worker.submit(lambda each: asyncio.run(followed.index(each)), name)

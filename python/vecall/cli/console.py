@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from vecall.clock import to_datetime
 from vecall.errors import (
@@ -30,11 +30,9 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.store import Finding
 from vecall.text import strip_invisible
 from vecall.types import MemoryEntry, Revision
-
-if TYPE_CHECKING:
-    from vecall.store import Finding
 
 # Removes all terminal escapes except vecall's own from a command's output.
 #
@@ -519,9 +517,6 @@ def _clock(seconds: float) -> str:
 # Prints what an examination found.
 
 
-_MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
-
-
 def print_findings(
     options: argparse.Namespace, done: list[str], findings: list[Finding]
 ) -> int:
@@ -534,8 +529,9 @@ def print_findings(
     for line in done:
         print(bold(one_line(line)))
     for finding in findings:
-        mark = _MARKS[finding.level]
-        shown = dim(mark) if finding.level == "ok" else bold(mark)
+        level = finding.level
+        mark = level if level in ("ok", "note") else level.upper()
+        shown = dim(mark) if level == "ok" else bold(mark)
         message = one_line(finding.message)
         print(f"{one_line(finding.about):12} {shown}  {message}")
     return int(bad)

@@ -207,9 +207,8 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
             options.path,
             "--fix, --recover and --reset-clock are for files; restore a backup",
         )
-    with ui.naming(cli.shown_path(options.path)):
-        findings = examine_storage(options.path)
-    return ui.print_findings(options, [], findings)
+    options.url = options.path
+    return run_database_doctor(options)
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.errors import ConfigError, NotFoundError
 from vecall.filters.rights import Rights
-from vecall.limits import SHARED_APP, Scopes
+from vecall.limits import SHARED_APP, Scope, Scopes
 from vecall.operations.options import WritePolicy
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.memory_service import MemoryService
@@ -496,7 +496,11 @@ def run_erase(options: argparse.Namespace) -> int:
         raise NotFoundError(msg)
     where = [SHARED if app == SHARED_APP else app for app in apps]
     where += [HIDDEN] * len(hidden)
-    _confirm_erase(options, where)
+    named = ", ".join(map(ui.one_line, where))
+    question = f"Erase {ui.one_line(user)} in {named}? This cannot be undone."
+    if not ui.confirmed(options, question):
+        msg = "nothing was erased"
+        raise ConfigError(msg)
     if hidden:
         with ui.naming(path):
             forget_hidden(place, hidden)
@@ -505,29 +509,19 @@ def run_erase(options: argparse.Namespace) -> int:
         ui.naming(path),
         MemoryService(options.path, embedder="none", writes=writes) as memory,
     ):
-        erased = sum(_erase_user_in_app(memory, app, user) for app in apps)
+        erased = 0
+        for app in apps:
+            # The shared scope belongs to the user; any app name selects it.
+            scope: Scope = "shared" if app == SHARED_APP else "user"
+            name = "any" if app == SHARED_APP else app
+            erased += memory.sync.delete_user(
+                app_name=name, user_id=user, forget=True, scope=scope
+            )
         memory.sync.admin.purge()
     with ui.naming(path):
         places = name_traces(place, user, parts)
     _print_erase_report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
-
-
-def _erase_user_in_app(memory: MemoryService, app: str, user: str) -> int:
-    if app != SHARED_APP:
-        return memory.sync.delete_user(app_name=app, user_id=user, forget=True)
-    # The shared scope belongs to the user; any app name selects it.
-    return memory.sync.delete_user(
-        app_name="any", user_id=user, forget=True, scope="shared"
-    )
-
-
-def _confirm_erase(options: argparse.Namespace, apps: list[str]) -> None:
-    where = ", ".join(ui.one_line(app) for app in apps)
-    question = f"Erase {ui.one_line(options.user)} in {where}? This cannot be undone."
-    if not ui.confirmed(options, question):
-        msg = "nothing was erased"
-        raise ConfigError(msg)
 
 
 def _print_erase_report(

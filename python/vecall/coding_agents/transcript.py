@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
@@ -105,7 +105,11 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
             msg = "the transcript is not a regular file"
             raise TranscriptError(msg)
         storing = left() / 2
-        unread = at = _seek_end(stream, about.st_size)
+        at = max(0, about.st_size - MOST_BYTES)
+        if at:  # to the first whole line
+            stream.seek(at)
+            at += len(stream.readline())
+        unread = at
         while line := stream.readline():
             if left() < storing:
                 unread += max(about.st_size - at, 0)
@@ -116,15 +120,6 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
                 kept += [_with_cut_text(turn) for turn in found.turns]
             at += len(line)
     return Transcript(turns or spare, unread)
-
-
-def _seek_end(stream: BinaryIO, size: int) -> int:
-    """Go to the first whole line of the last `MOST_BYTES`; return its offset."""
-    at = max(0, size - MOST_BYTES)
-    if at:
-        stream.seek(at)
-        at += len(stream.readline())
-    return at
 
 
 def prompt_of_payload(fields: Mapping[str, Any]) -> str:
@@ -311,8 +306,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _NO_NEWLINE = re.compile(r"[^\r\n]")
 # A string, which may have no end, or what JSON does not know.
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_SCALAR = re.compile(r"[^\s,\[\]{}:]+")
+_decoded = json.JSONDecoder().raw_decode
 
 Key = str | int
 """The name of a member of an object, or the index of an element of an array."""
@@ -346,7 +340,8 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     node = _found(text, path[:-1])
     plain = plain_json(text)
     newline = "\r\n" if "\r\n" in text else "\n"
-    unit = _document_indent(text)
+    indented = re.search(r"\n([ \t]+)\S", text)
+    unit = indented[1] if indented else "  "
     label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
     outer = _line_indent(text, node.start)
     inner = outer + unit
@@ -397,12 +392,6 @@ def _json_of_value(value: object, unit: str | None, inner: str, newline: str) ->
     return json.dumps(value, indent=unit).replace("\n", newline + inner)
 
 
-def _document_indent(text: str) -> str:
-    """Return one level of the document's indent."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
 def _line_indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
@@ -421,8 +410,7 @@ def _parsed_value(text: str, start: int) -> _Node:
     node = _Node(start)
     opening = text[start]
     if opening not in "{[":
-        kind = _STRING if opening == '"' else _SCALAR
-        node.end = _end(kind.match(text, start))
+        _, node.end = _decoded(text, start)
         return node
     closing = "}" if opening == "{" else "]"
     at = _after_space(text, start + 1)
@@ -430,8 +418,7 @@ def _parsed_value(text: str, start: int) -> _Node:
         begin, key = at, len(node.parts)
         named: Any = key
         if opening == "{":
-            at = _end(_STRING.match(text, at))
-            named = json.loads(text[begin:at])
+            named, at = _decoded(text, at)
             at = _after_space(text, _after_space(text, at) + 1)
         value = _parsed_value(text, at)
         node.parts.append((named, begin, value))
@@ -443,11 +430,6 @@ def _parsed_value(text: str, start: int) -> _Node:
 
 
 def _after_space(text: str, at: int) -> int:
-    return _end(_SPACE.match(text, at))
-
-
-def _end(found: re.Match[str] | None) -> int:
-    if found is None:
-        msg = "not a valid JSON document"
-        raise ValueError(msg)
+    found = _SPACE.match(text, at)
+    assert found is not None
     return found.end()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO
+from functools import partial
+from typing import Any
 
 from vecall.coding_agents.transcript import LineTurns, turns_of_line
 from vecall.errors import InvalidArgumentError
@@ -314,13 +315,8 @@ def _has_events(path: Any) -> bool:
     with path.open("rb") as stream:
         return any(
             b'"event_msg"' in line and any(mark in line for mark in marks)
-            for line in _lines(stream)
+            for line in iter(partial(stream.readline, MOST_CHARACTERS), b"")
         )
-
-
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    while line := stream.readline(MOST_CHARACTERS):
-        yield line
 
 
 # LangChain, mem0, Chroma.

@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, compress
 from typing import Any
 
@@ -210,16 +211,9 @@ def _passages(
             "custom_metadata": {**front, **place},
         }
         if isinstance(front.get("timestamp"), str):
-            item["timestamp"] = _date_of(front["timestamp"])
+            with suppress(InvalidArgumentError):  # which is metadata only
+                item["timestamp"] = seconds_of(front["timestamp"], "")
         yield Record(f"character {begin}", item, _ROW + len(passage))
-
-
-def _date_of(value: str) -> float | None:
-    """Return a time of the front matter; None for none, which is metadata only."""
-    try:
-        return seconds_of(value, "")
-    except InvalidArgumentError:
-        return None
 
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -349,10 +343,8 @@ def front_values(text: str) -> dict[str, Any]:
 
 def _scalar(value: str) -> Any:
     if value[:1] in ('"', "{", "["):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(value)  # what YAML and JSON write alike
-        except (ValueError, RecursionError):
-            pass
     if value.startswith("[") and value.endswith("]"):
         return [
             _scalar(each.strip()) for each in value[1:-1].split(",") if each.strip()

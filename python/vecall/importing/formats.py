@@ -98,13 +98,11 @@ def detected(source: Source) -> str:
 
 
 def _is_transcript(head: bytes) -> bool:
-    lines = head.split(b"\n", 50)[:50]
-    return any(line.strip() and _says_agent(line) for line in lines)
-
-
-def _says_agent(line: bytes) -> bool:
-    found = turns_of_line(line, 0)
-    return bool(found.turns) or (found.is_known and found.session_id is not None)
+    lines = filter(bytes.strip, head.split(b"\n", 50)[:50])
+    return any(
+        found.turns or (found.is_known and found.session_id is not None)
+        for found in (turns_of_line(line, 0) for line in lines)
+    )
 
 
 def _of_value(value: Any) -> str:

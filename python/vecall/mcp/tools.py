@@ -119,15 +119,12 @@ _READS = {
     "openWorldHint": False,
 }
 _ADDS = {**_READS, "readOnlyHint": False}
-_CHANGES = {**_ADDS, "destructiveHint": True}
 
 HINTS: dict[str, dict[str, bool]] = {
-    "search_memory": _READS,
-    "get_memory": _READS,
-    "list_memories": _READS,
+    **dict.fromkeys(("search_memory", "get_memory", "list_memories"), _READS),
     "add_memory": _ADDS,
     "update_memory": _ADDS,  # the former text stays in the history
-    "delete_memory": _CHANGES,
+    "delete_memory": {**_ADDS, "destructiveHint": True},
 }
 """The annotations of each tool, by its name."""
 
@@ -147,26 +144,15 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """The user of a client, and its permissions. No argument of a model changes them.
-
-    Attributes:
-        app_name: The app.
-        user_id: The user.
-        write: Whether the client may write.
-        author: The author of memories that it writes.
-        source: The source of memories that it writes.
-        trust: The trust of memories that it writes.
-        min_trust: The lowest tier, of `TRUST_TIERS`, of memories that it reads,
-            corrects or deletes; None: any.
-    """
+    """The user of a client, and its permissions, which no argument changes."""
 
     app_name: str
     user_id: str
     write: bool = True
-    author: str = "agent"
+    author: str = "agent"  # of memories that it writes, as the next two
     source: str = "mcp"
     trust: str = "unknown"
-    min_trust: str | None = None
+    min_trust: str | None = None  # of what it reads, corrects or deletes
 
     @property
     def rights(self) -> Rights:

@@ -99,14 +99,13 @@ class ScoredMemory:
             if not (isinstance(value, str) or (value is None and name in _NAMES)):
                 msg = f"{name}: expected a string"
                 raise InvalidMemoryError(msg)
-        for name in _TIMES:
-            if getattr(self, name) is not None:
-                object.__setattr__(
-                    self, name, _checked_seconds(getattr(self, name), name)
-                )
-        for name in _OPEN_NUMBERS:
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _number(getattr(self, name), name))
+        checks = {
+            **dict.fromkeys(_TIMES, _checked_seconds),
+            **dict.fromkeys(_OPEN_NUMBERS, _number),
+        }
+        for name, checked in checks.items():
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked(value, name))
         metadata: object = self.custom_metadata
         if not isinstance(metadata, Mapping):
             msg = "custom_metadata: expected a mapping"

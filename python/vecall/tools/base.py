@@ -109,19 +109,18 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
 def takes(method: object, name: str) -> bool:
     """Return whether a method takes an argument of this name."""
     known = _argument_names(getattr(method, "__func__", method))
-    return name in known or "**" in known
+    return known is None or name in known
 
 
 @lru_cache(maxsize=256)
-def _argument_names(function: Any) -> frozenset[str]:
+def _argument_names(function: Any) -> frozenset[str] | None:
+    """Return the names of the arguments that a function takes; None: any."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return frozenset({"**"})
-    return frozenset(
-        "**" if each.kind is inspect.Parameter.VAR_KEYWORD else each.name
-        for each in parameters
-    )
+        return None
+    kinds = {each.kind for each in parameters.values()}
+    return None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(parameters)
 
 
 def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -668,15 +667,11 @@ def insert_block(
         return [*given, {"role": "user", "content": block}]
     for at, message in enumerate(given):
         if is_instruction(message.get("role")):
-            given[at] = {
-                **message,
-                "content": _content_with_block(message.get("content"), block),
-            }
+            content = message.get("content")
+            if isinstance(content, list):
+                content = [*content, {"type": "text", "text": block}]
+            else:
+                content = f"{content}\n\n{block}" if content else block
+            given[at] = {**message, "content": content}
             return given
     return [{"role": "system", "content": block}, *given]
-
-
-def _content_with_block(content: Any, block: str) -> Any:
-    if isinstance(content, list):
-        return [*content, {"type": "text", "text": block}]
-    return f"{content}\n\n{block}" if content else block

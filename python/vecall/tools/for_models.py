@@ -111,11 +111,7 @@ class SearchTool(MemoryTool):
         condition: Filter | None = None,
         widest: int | None = None,
     ) -> dict[str, Any]:
-        """Return an answer with at most `most` memories.
-
-        With `widest`, a query that asks for a list gets up to so many, as long as they
-        match at least half as well as the best one.
-        """
+        """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
         is_list = widest is not None and asks_list(query)
@@ -522,11 +518,7 @@ class WritingTool(MemoryTool):
 
 
 def checked_text(given: Mapping[str, Any]) -> str:
-    """Return the argument `text`, which must not be blank.
-
-    Raises:
-        InvalidArgumentError: The argument is blank.
-    """
+    """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
         msg = "text: must not be blank"
@@ -623,11 +615,7 @@ class Remember(WritingTool):
         return {**answer, "similar": similar, "note": NOTE} if similar else answer
 
     async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
-        """Whether the model may correct each of the memories.
-
-        Raises:
-            InvalidArgumentError: There is no such memory.
-        """
+        """Whether the model may correct each of the memories, which must exist."""
         for id_ in ids:
             checked = check_name(id_, "supersedes", self._limits)
             try:

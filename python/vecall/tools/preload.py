@@ -100,14 +100,7 @@ async def search_unasked(
 def worth_telling(
     memory: object, query: str, found: SearchMemoryResponse, floor: UnaskedFloor
 ) -> list[MemoryEntry]:
-    """Return what passes of memories that were found for a text that did not ask.
-
-    Args:
-        memory: The memory service.
-        query: The text.
-        found: What the search found.
-        floor: The floor, as in `search_unasked`.
-    """
+    """Return what passes of memories that were found for a text that did not ask."""
     least = floor_of(memory, floor)
     if isinstance(floor, Unset) and least is None:
         relevance = found.relevance
