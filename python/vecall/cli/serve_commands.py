@@ -73,12 +73,7 @@ def add_token_commands(commands: Any) -> None:
     revoke = actions.add_parser("revoke", help="revoke a token")
     revoke.add_argument("id", help="as `vecall token list` shows it; or the label")
     for action, run in ((create, run_create), (listed, run_list), (revoke, run_revoke)):
-        action.add_argument(
-            "--path",
-            type=cli.expanded,
-            default=default_path(),
-            help=f"the file (default: {DEFAULT})",
-        )
+        cli.add_path(action, "the file")
         add_tokens(action)
         action.set_defaults(run=run)
     cli.add_json(create)

@@ -110,16 +110,14 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
         None if field in fields[:at] else field for at, field in enumerate(fields)
     ]
     if "content" not in fields:
-        msg = f"line 1: expected a column{remedy or ' named text'}; use --map text=NAME"
-        raise InvalidArgumentError(msg)
+        expected("line 1", f"a column{remedy or ' named text'}; use --map text=NAME")
     return fields
 
 
 def _field(name: str) -> str:
     field = ENTRY.spellings.get(name)
     if field is None:
-        msg = f"map: expected fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}"
-        raise InvalidArgumentError(msg)
+        expected("map", f"fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}")
     return field
 
 

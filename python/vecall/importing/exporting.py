@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from vecall.clock import to_iso, to_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.importing.documents import MARK, TITLE
+from vecall.importing.sources import expected
 from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
 from vecall.limits import Owner
@@ -61,8 +62,7 @@ def export_file(
         StorageError: It cannot be written.
     """
     if format not in EXPORTS:
-        msg = f"format: expected one of {', '.join(EXPORTS)}"
-        raise InvalidArgumentError(msg)
+        expected("format", f"one of {', '.join(EXPORTS)}")
     if user_id is not None and app_name is None:
         msg = "user_id: needs app_name, the app of the user"
         raise InvalidArgumentError(msg)

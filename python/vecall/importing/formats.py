@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from vecall.coding_agents.transcript import turns_of_line
-from vecall.errors import CorruptFileError, InvalidArgumentError, VecallError
-from vecall.importing import chats, databases, documents
+from vecall.errors import CorruptFileError, VecallError
+from vecall.importing import chats, documents
 from vecall.importing.sources import Record, Source, expected, open_source
 from vecall.store import ForeignFile
 
@@ -69,7 +69,7 @@ def detected(source: Source) -> str:
         expected(source.name, "some content; it is empty")
     if head.startswith(_SQLITE):
         with ForeignFile(source.need_path()) as file:
-            found = databases.format_of_tables(file)
+            found = chats.format_of_tables(file)
             if found is None:
                 own = file.has("mem", "id text") or "part" in file.columns
                 use = "a vecall file; use `vecall copy`" if own else "known tables"
@@ -135,7 +135,7 @@ def records(source: Source, name: str) -> Iterator[Record]:
     form = FORMATS[name]
     is_sqlite = source.head.startswith(_SQLITE)
     if form.is_database and (is_sqlite or form.reader is None):
-        return databases.database(source, name)
+        return chats.database(source, name)
     reader = form.reader
     assert reader is not None
     return reader(source)
@@ -238,14 +238,12 @@ def checked_columns(text: str | None) -> dict[str, str] | None:
         return None
     pairs = [each.partition("=") for each in text.split(",")]
     if not all(name and column for name, _, column in pairs):
-        msg = "map: expected FIELD=COLUMN, such as text=message,timestamp=date"
-        raise InvalidArgumentError(msg)
+        expected("map", "FIELD=COLUMN, such as text=message,timestamp=date")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def checked_format(name: str) -> str:
     """Return the name of a format, or "auto", or raise InvalidArgumentError."""
     if name != "auto" and name not in FORMATS:
-        msg = f"from: expected one of auto, {', '.join(FORMATS)}"
-        raise InvalidArgumentError(msg)
+        expected("from", f"one of auto, {', '.join(FORMATS)}")
     return name

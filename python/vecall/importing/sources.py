@@ -154,8 +154,7 @@ def _encoding(head: bytes) -> str:
 
 def not_text(place: str) -> NoReturn:
     """Refuse bytes that are no text."""
-    msg = f"{place}: expected text in UTF-8, or UTF-16 with a byte order mark"
-    raise InvalidArgumentError(msg)
+    expected(place, "text in UTF-8, or UTF-16 with a byte order mark")
 
 
 def expected(place: str, what: str) -> NoReturn:
@@ -285,8 +284,7 @@ class JsonReader:
     def _refuse(self, place: str, why: str) -> NoReturn:
         line = f"line {self._line_number()}"
         where = place if place == line else f"{place} ({line})"
-        msg = f"{where}: expected a JSON object: {why}"
-        raise InvalidArgumentError(msg)
+        expected(where, f"a JSON object: {why}")
 
     def _next_character(self) -> str | None:
         while True:

@@ -252,26 +252,28 @@ class ImportJob:
     ) -> None:
         """Write all records before the first bad one, then raise the error of it."""
         batches = OwnerBatches()
-        bad: VecallError | None = None
+        errors: list[VecallError] = []
         window: list[list[Record]] = []
-        try:
+
+        @contextmanager
+        def going_on() -> Iterator[None]:
+            try:
+                yield
+            except VecallError as error:
+                errors.append(error)
+
+        with going_on():
             for record in found:
                 self.report.records += 1
                 for batch in batches.add(self._owned(record)):
                     self._put(source, window, batch, pool)
-        except VecallError as error:
-            bad = error
         for batch in batches.rest():
-            try:
+            with going_on():
                 self._put(source, window, batch, pool)
-            except VecallError as error:
-                bad = bad or error
-        try:
+        with going_on():
             self._flush(source, window, pool)
-        except VecallError as error:
-            bad = bad or error
-        if bad is not None:
-            raise bad
+        if errors:
+            raise errors[0]
 
     def _owned(self, record: Record) -> Record:
         """Return a record with an app and a user."""

@@ -247,13 +247,8 @@ class SearchMemory(SearchTool):
 
     def __init__(self, desk: Desk) -> None:
         """Bind the tool to one user."""
-        look = desk.look
-        super().__init__(
-            desk.memory,
-            **desk.owner,
-            max_tokens=look.max_tokens,
-            count_tokens=look.count_tokens,
-        )
+        super().__init__(desk.memory, **desk.owner)
+        self._look = desk.look
         self._desk = desk
 
     async def _answer(
