@@ -26,9 +26,6 @@ from vecall.store import memory_id
 from vecall.text import strip_invisible
 from vecall.types import Filter
 
-# Extracts the text of an artifact and splits it into pieces, one for each memory.
-
-
 # Measured on a million characters of documents and conversations. Each query has 40 %
 # of a sentence's words. recall@5 is 88 % with pieces of 500 characters, and the same
 # with 300. It is 87 % with 1,000 and 85 % with 2,000, which return 2 and 4 times the
@@ -164,9 +161,6 @@ def _text_without_tags(markup: str) -> str:
         return html.unescape(text)
     except ValueError:  # a character reference with thousands of digits
         return text
-
-
-# Stores saved artifacts as memories that refer to the artifact.
 
 
 ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]

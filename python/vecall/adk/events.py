@@ -20,9 +20,6 @@ from vecall.ingest.fields import ENTRY, EVENT, by_name
 from vecall.ingest.parts import is_user, speaker_of, unwrapped
 from vecall.text import neutral
 
-# Converts values in google-adk metadata to JSON.
-
-
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
 
@@ -59,9 +56,6 @@ def to_text(value: object) -> str:
     except Exception:
         text = f"<{type(value).__name__}>"
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-# Reads google-adk's times: a time without an offset is local.
 
 
 def local_seconds(value: Any, name: str) -> Any:
@@ -183,9 +177,6 @@ def _time(event: object) -> Any:
     return local_seconds(time, "event.timestamp")
 
 
-# Converts explicit memories of google-adk to entries of a vecall service.
-
-
 RESERVED_KEY = "vecall"
 """The key of custom_metadata that holds the scores of a recalled memory."""
 
@@ -265,9 +256,6 @@ def _to_memory(memory: object, where: str) -> object:
                 fields[name] = recalled.get(name)
     fields["custom_metadata"] = metadata
     return fields
-
-
-# Converts search results to google-adk's classes.
 
 
 _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")

@@ -39,9 +39,6 @@ from vecall.tools.base import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
-# The URI of a memory service for google-adk's command line.
-
-
 SCHEME = "vecall"
 """The scheme of a file."""
 
@@ -506,9 +503,6 @@ def check_options(options: Mapping[str, Any]) -> None:
     if not known.issuperset(options):
         msg = f"options: expected some of {', '.join(sorted(known))}"
         raise ConfigError(msg)
-
-
-# Registers the URI scheme with google-adk's command line and web server.
 
 
 def register(**options: Any) -> bool:

@@ -24,9 +24,6 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ingest.drafts import rewinds_to
 from vecall.limits import SessionEnd
 
-# Tracks which events of a google-adk session were stored already.
-
-
 _log = logging.getLogger("vecall")
 
 Ingest = Literal["delta", "session", "trigger"]

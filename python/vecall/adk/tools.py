@@ -32,9 +32,6 @@ from vecall.tools import (
 )
 from vecall.types import UNSET, Filter, FilterLike
 
-# The base class of vecall's tools for google-adk.
-
-
 # A placeholder for a memory service, to check the options of a tool.
 _METHODS = (
     "add_memory add_session_to_memory confirm_forget expand_session get_memory "
@@ -156,9 +153,6 @@ class VecallTool(BaseTool):
         if (answer := self.without_memory(asking)) is not None:
             return answer
         return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))
-
-
-# `preload_memory`: adds recalled memories to each request of a turn.
 
 
 class PreloadMemoryTool(VecallTool):

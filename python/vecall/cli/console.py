@@ -514,9 +514,6 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-# Prints what an examination found.
-
-
 def print_findings(
     options: argparse.Namespace, done: list[str], findings: list[Finding]
 ) -> int:

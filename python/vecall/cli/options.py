@@ -30,9 +30,6 @@ from vecall.store import public_url
 from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
-# `--embedder`: the embedder of a command.
-
-
 _HELP = (
     "auto (the model of the file, else local if it is installed, else none), "
     "none (words alone), local, NAME or NAME:MODEL such as "
@@ -148,9 +145,6 @@ def add_owner(command: argparse.ArgumentParser) -> None:
     """Add --app and --user."""
     command.add_argument("--app", help="the app (default: the only one)")
     command.add_argument("--user", help="the user (default: the app's only one)")
-
-
-# The app and the user of a command, which need no name where there is only one.
 
 
 _NAMES_READ = 1_000  # for the nearest ones

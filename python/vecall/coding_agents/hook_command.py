@@ -47,9 +47,6 @@ from vecall.system import open_private, process_age, replace, state_folder
 from vecall.tools.preload import PreloadMemory
 from vecall.types import UNSET, Event, Filter, MemoryEntry
 
-# Reads what an agent writes to a hook's standard input.
-
-
 MOST_INPUT_BYTES = 16 * 1024 * 1024
 _SESSION = ("session_id", "conversation_id", "sessionId")
 _COPILOT = "copilot-cli"
@@ -120,9 +117,6 @@ def _folder(fields: Mapping[str, Any]) -> str:
         if isinstance(each, str) and each:
             return each
     return os.getcwd()  # noqa: PTH109 - a text is needed
-
-
-# Writes the answer of a hook in the format of the event's agent.
 
 
 MOST_CHARACTERS = 9_900
@@ -199,9 +193,6 @@ class LogHandler(logging.Handler):
         write_line(self._verb, record.getMessage())
 
 
-# Ends a hook successfully when its time is over, whatever it is doing.
-
-
 SECONDS = {"recall": 2.0, "start": 2.0, "retain": 8.0}
 """The most that the hook of each verb takes, from the start of its process to its end.
 
@@ -243,9 +234,6 @@ class Deadline:
     def cancel(self) -> None:
         """Let the process end by itself."""
         self._end.cancel()
-
-
-# Recalls memories for a prompt, and a profile at the beginning of a session.
 
 
 PROFILE_KINDS = ("preference", "decision")
@@ -297,9 +285,6 @@ def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
         return max(estimate(text), share)
 
     return count
-
-
-# Remembers what was said in a session, from its transcript.
 
 
 _AT_ONCE = 256

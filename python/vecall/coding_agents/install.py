@@ -32,9 +32,6 @@ from vecall.system import (
     sync_folder,
 )
 
-# The coding agents: where their settings are, and what they get.
-
-
 # numpy starts a thread for each core otherwise, which takes longer than a search.
 _ONE_THREAD = "OPENBLAS_NUM_THREADS=1"
 

@@ -153,9 +153,6 @@ def _share(typed: str) -> float:
     raise argparse.ArgumentTypeError(msg)
 
 
-# The user name of a project: one for all folders and worktrees of a repository.
-
-
 _GITDIR = "gitdir:"
 _WORKTREES = "worktrees"
 

@@ -68,9 +68,6 @@ def own(source: Source) -> Iterator[Record]:
         yield Record(place, mapping_of(value, place), size)
 
 
-# Chats of OpenAI's API, and of all that use its form.
-
-
 _MESSAGE = "role content name timestamp created_at created metadata id".split()
 
 
@@ -120,9 +117,6 @@ def _message(
         message_id=message.get("id"),
         **(metadata if isinstance(metadata, dict) else {}),
     )
-
-
-# What ChatGPT and Claude export.
 
 
 _CHATGPT = (
@@ -262,9 +256,6 @@ def claude(source: Source) -> Iterator[Record]:
             )
 
 
-# Transcripts of coding agents.
-
-
 def transcript(source: Source) -> Iterator[Record]:
     """Read a transcript of Claude Code, Codex or Cursor, with its whole texts."""
     session = source.session
@@ -318,9 +309,6 @@ def _has_events(path: Any) -> bool:
             b'"event_msg"' in line and any(mark in line for mark in marks)
             for line in iter(partial(stream.readline, MOST_CHARACTERS), b"")
         )
-
-
-# LangChain, mem0, Chroma.
 
 
 def langchain(source: Source) -> Iterator[Record]:

@@ -54,9 +54,6 @@ def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]
         not_text(f"after line {number}")
 
 
-# Tables: CSV and TSV.
-
-
 _COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts": None}
 
 
@@ -158,9 +155,6 @@ def _number(cell: str, place: str) -> float:
         return float(cell)
     except ValueError:
         expected(place, "importance as a number from 0 to 1")
-
-
-# Text and Markdown.
 
 
 def text(source: Source) -> Iterator[Record]:
@@ -355,9 +349,6 @@ def _scalar(value: str) -> Any:
     if _NUMBER.fullmatch(value):
         return float(value) if "." in value else int(value)
     return value
-
-
-# What `vecall export` wrote: a memory with all its fields.
 
 
 def _exported(fields: object, body: Iterator[str], place: str) -> Record:

@@ -141,9 +141,6 @@ def records(source: Source, name: str) -> Iterator[Record]:
     return reader(source)
 
 
-# A path: a file, an archive, a folder.
-
-
 Sources = Generator[Source, None, None]
 
 

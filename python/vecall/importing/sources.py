@@ -186,9 +186,6 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-# JSON values one after the other: lines, or the elements of an array of any length.
-
-
 class JsonValue(NamedTuple):
     """A value of a JSON file."""
 

@@ -30,9 +30,6 @@ from vecall.tools.output import (
 from vecall.types import MemoryEntry
 from vecall.validation import check_filter, check_name
 
-# The schemas of the tools' answers, and the hints about their effects.
-
-
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _MEMORY: dict[str, Any] = {
@@ -139,9 +136,6 @@ TITLES = {
 """The titles of the tools, for people."""
 
 
-# Whose memories a client of the server may access, and how it may write them.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """The user of a client, and its permissions, which no argument changes."""
@@ -158,9 +152,6 @@ class Access:
     def rights(self) -> Rights:
         """The rights of the client; a model does not review."""
         return Rights(min_trust=self.min_trust, review=False, read_only=not self.write)
-
-
-# What the tools of the server share: the shown texts, and reading one memory.
 
 
 _NO_MEMORY = "id: this user has no such memory"
@@ -224,9 +215,6 @@ class Desk:
             return pieces[0]
         # Its labels alone are too long.
         return as_json(Piece(MemoryEntry(_TOO_LONG, id=entry.id)), self.look)
-
-
-# `search_memory`, `get_memory` and `list_memories`.
 
 
 _WIDEST = 20  # memories of an answer to a query for a list
@@ -353,9 +341,6 @@ class ListMemories(_DeskTool):
         if memories:
             answer["note"] = NOTE
         return answer
-
-
-# `add_memory`, `update_memory` and `delete_memory`.
 
 
 def _access_claims(desk: Desk) -> dict[str, Any]:

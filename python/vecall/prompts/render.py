@@ -29,9 +29,6 @@ from vecall.text import (
 )
 from vecall.types import MemoryEntry
 
-# What all formats show of the time and the scores of a memory.
-
-
 Recalled = MemoryEntry | ScoredMemory
 
 
@@ -150,9 +147,6 @@ def _key(secret: object) -> bytes:
         msg = "secret: must not be empty"
         raise InvalidArgumentError(msg)
     return hashlib.blake2b(data, digest_size=32, person=b"vecall secret").digest()
-
-
-# The formats plain, bullets and past_conversations.
 
 
 BULLETS_HEAD = "Relevant prior context:\n"

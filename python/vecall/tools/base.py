@@ -555,9 +555,6 @@ def at_least_one(value: object, name: str) -> int:
     return value
 
 
-# The app and the user of a run, where a function says them.
-
-
 C = TypeVar("C")
 
 
@@ -608,9 +605,6 @@ class RunOwner(Generic[C]):
         return owner["app_name"], owner["user_id"]
 
 
-# A search that falls back to words if the embedder fails.
-
-
 async def search_with_fallback(
     memory: Any, **arguments: Any
 ) -> tuple[SearchMemoryResponse, bool]:
@@ -643,9 +637,6 @@ async def search_with_fallback(
     words = replace(memory.ranking, fusion="words")
     known.pop("min_similarity", None)
     return await memory.search_memory(**known, ranking=words), True
-
-
-# Inserts a block of recalled memories into the messages of a request.
 
 
 Placement = Literal["user", "system"]

@@ -160,9 +160,6 @@ def _already_in_context_note(count: int) -> str:
     return f"{count} matching memories are already in the context above"
 
 
-# `expand_session`: the model reads a cut memory and the turns around it.
-
-
 _NO_MEMORY = "id: this user has no such memory"
 _SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
@@ -274,9 +271,6 @@ class ExpandSession(MemoryTool):
         return [shown[n] for n in sorted(shown)]
 
 
-# `recall_memory`: the model searches its memory and sets a limit.
-
-
 class RecallMemory(SearchTool):
     """The tool `recall_memory(query, limit)`.
 
@@ -330,9 +324,6 @@ class RecallMemory(SearchTool):
         return await self._found(memory, given.get("query"), most, turn, widest=widest)
 
 
-# `load_memory`: the model searches its memory.
-
-
 class LoadMemory(SearchTool):
     """The tool `load_memory(query)`, with the same name as in google-adk.
 
@@ -377,9 +368,6 @@ class LoadMemory(SearchTool):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         return await self._found(memory, given.get("query"), self._max_entries, turn)
-
-
-# `forget_memory`: the model proposes memories to delete, and deletes them later.
 
 
 class ForgetMemory(MemoryTool):
@@ -526,9 +514,6 @@ def checked_text(given: Mapping[str, Any]) -> str:
     return text
 
 
-# `remember`: the model stores a memory.
-
-
 class Remember(WritingTool):
     """The tool `remember(text, kind, importance, supersedes)`.
 
@@ -641,9 +626,6 @@ class Remember(WritingTool):
             {**memory, "score": round(each.score, 2), "says": each.says}
             for memory, each in zip(memories, offered, strict=False)
         ]
-
-
-# `update_memory`: the model corrects a memory.
 
 
 _NOT_UPDATED = {"status": "not_updated"}

@@ -44,9 +44,6 @@ from vecall.types import (
 
 _LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
 
-# Decides which memories come into a model's context without being asked for.
-
-
 UnaskedFloor = float | Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
 
