@@ -295,21 +295,14 @@ def run_export(options: argparse.Namespace) -> int:
         target = Path(options.target)
         written = partial(_megabytes, [target])
         with ui.naming(options.target), told.watching(written):
+            only = {"app_name": app, "user_id": user}
             if is_lines:
-                count = memory.sync.admin.export_jsonl(
-                    sys.stdout if to_output else options.target,
-                    vectors=not options.no_vectors,
-                    app_name=app,
-                    user_id=user,
-                )
+                out = sys.stdout if to_output else options.target
+                vectors = not options.no_vectors
+                count = memory.sync.admin.export_jsonl(out, vectors=vectors, **only)
             else:
-                count = export_file(
-                    memory,
-                    options.target,
-                    format=options.format,
-                    app_name=app,
-                    user_id=user,
-                )
+                form = options.format
+                count = export_file(memory, options.target, format=form, **only)
     memories = ui.counted(count, "memory", "memories")
     if to_output:
         print(f"{memories} exported", file=sys.stderr)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
@@ -244,8 +244,7 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose memories a hook reads and writes."""
 
     app_name: str
@@ -258,7 +257,7 @@ def profile(
     """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []
     cursor: str | None = None
-    user = memory.sync.user(owner.app_name, owner.user_id)
+    user = memory.sync.user(*owner)
     while left() > 0.5:
         page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
         found += page
@@ -305,10 +304,7 @@ def retain(
         chunk = [_event_of_turn(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
             added = memory.sync.add_events_to_memory(
-                app_name=owner.app_name,
-                user_id=owner.user_id,
-                session_id=session_id,
-                events=chunk,
+                **owner._asdict(), session_id=session_id, events=chunk
             )
         except InvalidArgumentError:
             refused += len(chunk)
@@ -402,12 +398,10 @@ def _recall_for_prompt(
     if not payload.prompt.strip() or not options.path.exists():
         return ""
     session, floor = payload.session_id, options.min_confidence
-    owner = _owner(payload, options)
     with _opened(options, read_only=True) as memory:
         preload = PreloadMemory(
             memory,
-            owner.app_name,
-            owner.user_id,
+            *_owner(payload, options),
             max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
             min_confidence=UNSET if floor is None else floor,

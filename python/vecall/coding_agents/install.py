@@ -220,12 +220,10 @@ def uninstall(agent: Agent, path: Path) -> bool:
         cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
         saved = _read(backup)
-        if saved is None:
-            if _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared):
-                real.unlink()
-            else:
-                _write(real, cleared.encode(), real)
-        elif _same(agent, saved, cleared):
+        is_empty = _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared)
+        if saved is None and is_empty:
+            real.unlink()
+        elif saved is not None and _same(agent, saved, cleared):
             _write(real, saved, real)
             backup.unlink()
         else:

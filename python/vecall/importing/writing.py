@@ -206,6 +206,7 @@ class ImportJob:
         self._progress = progress
         self._is_verbatim = True
         self._written = 0
+        self._window: list[list[Record]] = []  # what is written together
         self._lock = threading.Lock()  # of the report; writes go on in threads
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
@@ -234,8 +235,8 @@ class ImportJob:
         if name == "vecall" and source.head.startswith(EXPORT_HEADER):
             self._import_export(source.stream)
             return
-        with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as pool:
-            self._write_all(source, records(source, name), pool)
+        with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as self._pool:
+            self._write_all(source, records(source, name))
 
     def _import_export(self, stream: Any) -> None:
         self._open()
@@ -247,13 +248,10 @@ class ImportJob:
         done = self._memory.sync.admin.import_jsonl(stream, app_name=app, user_id=user)
         self.report.memories += done
 
-    def _write_all(
-        self, source: Source, found: Iterator[Record], pool: ThreadPoolExecutor
-    ) -> None:
+    def _write_all(self, source: Source, found: Iterator[Record]) -> None:
         """Write all records before the first bad one, then raise the error of it."""
         batches = OwnerBatches()
         errors: list[VecallError] = []
-        window: list[list[Record]] = []
 
         @contextmanager
         def going_on() -> Iterator[None]:
@@ -266,12 +264,12 @@ class ImportJob:
             for record in found:
                 self.report.records += 1
                 for batch in batches.add(self._owned(record)):
-                    self._put(source, window, batch, pool)
+                    self._put(source, batch)
         for batch in batches.rest():
             with going_on():
-                self._put(source, window, batch, pool)
+                self._put(source, batch)
         with going_on():
-            self._flush(source, window, pool)
+            self._flush(source)
         if errors:
             raise errors[0]
 
@@ -285,34 +283,24 @@ class ImportJob:
                 record.item[name] = value
         return record
 
-    def _put(
-        self,
-        source: Source,
-        window: list[list[Record]],
-        batch: list[Record],
-        pool: ThreadPoolExecutor,
-    ) -> None:
+    def _put(self, source: Source, batch: list[Record]) -> None:
         """Add a batch to those that are written together, each by its own thread."""
-        first = batch[0].item
+        key = _session_key(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
-        if alone or any(
-            _session_key(each[0].item) == _session_key(first) for each in window
-        ):
-            self._flush(source, window, pool)
-        window.append(batch)
-        if alone or len(window) == _WRITES_AT_ONCE:
-            self._flush(source, window, pool)
+        if alone or any(_session_key(each[0].item) == key for each in self._window):
+            self._flush(source)
+        self._window.append(batch)
+        if alone or len(self._window) == _WRITES_AT_ONCE:
+            self._flush(source)
 
-    def _flush(
-        self, source: Source, window: list[list[Record]], pool: ThreadPoolExecutor
-    ) -> None:
-        batches, window[:] = list(window), []
+    def _flush(self, source: Source) -> None:
+        batches, self._window = self._window, []
         if batches:
             self._open()
         if len(batches) < 2:
             errors = [self._write(batch) for batch in batches]
         else:
-            errors = list(pool.map(self._write, batches))
+            errors = list(self._pool.map(self._write, batches))
         self._written += sum(map(len, batches))
         if self._progress is not None and batches:
             share = self._written / self.report.records  # what is read ahead waits

@@ -190,10 +190,8 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
                 f"confidence=..., importance=...)"
             )
             raise InvalidMemoryError(msg)
-    return (
-        checked_score(memory.confidence, "confidence"),
-        checked_score(memory.importance, "importance"),
-    )
+    confidence = checked_score(memory.confidence, "confidence")
+    return confidence, checked_score(memory.importance, "importance")
 
 
 def checked_score(value: object, name: str) -> float:
