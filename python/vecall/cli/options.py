@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -153,40 +155,34 @@ _NAMES_SHOWN = 10
 
 def app_of(memory: MemoryService, given: str | None) -> str:
     """Return an app of the file: the given one, or the only one; or raise an error."""
-
-    def names(**page: Any) -> list[str]:
-        return [app.app_name for app in memory.sync.admin.list_apps(**page)]
-
-    return _known_name("app", given, names)
+    listed = memory.sync.admin.list_apps
+    return _known_name("app", given, listed, attrgetter("app_name"))
 
 
 def user_of(
     memory: MemoryService, app: str, given: str | None, also: Iterable[str] = ()
 ) -> str:
     """Return a user of an app as `app_of`; `also` are names that may be meant."""
-
-    def names(**page: Any) -> list[str]:
-        users = memory.sync.admin.list_users(app_name=app, **page)
-        return [user.user_id for user in users]
-
-    return _known_name("user", given, names, also)
+    listed = partial(memory.sync.admin.list_users, app_name=app)
+    return _known_name("user", given, listed, attrgetter("user_id"), also)
 
 
 def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
     """Return a session of a user, as `user_of` returns a user."""
-
-    def names(**page: Any) -> list[str]:
-        return [session.session_id for session in user.list_sessions(**page)]
-
-    return _known_name("session", given, names, also)
+    named = attrgetter("session_id")
+    return _known_name("session", given, user.list_sessions, named, also)
 
 
 def _known_name(
     what: str,
     given: str | None,
-    names: Callable[..., list[str]],
+    listed: Callable[..., Iterable[Any]],
+    name_of: Callable[[Any], str],
     also: Iterable[str] = (),
 ) -> str:
+    def names(**page: Any) -> list[str]:
+        return list(map(name_of, listed(**page)))
+
     if given is not None:
         if given in names(prefix=given, limit=1):
             return given

@@ -15,7 +15,7 @@ from vecall.filters.rights import Rights
 from vecall.limits import Limits, Owner
 from vecall.text import strip_invisible
 from vecall.tools.base import DEFAULT_LIMIT, Answer, MemoryTool
-from vecall.tools.for_models import Remember, SearchTool, checked_text
+from vecall.tools.for_models import NO_MEMORY, Remember, SearchTool, checked_text
 from vecall.tools.for_models import UpdateMemory as PlainUpdateMemory
 from vecall.tools.output import (
     FRAME,
@@ -30,81 +30,64 @@ from vecall.tools.output import (
 from vecall.types import MemoryEntry
 from vecall.validation import check_filter, check_name
 
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 0}
-_MEMORY: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(
-            ("text", "id", "author", "session_id", "kind", "source", "trust", "scope"),
-            _TEXT,
-        ),
-        "timestamp": {**_TEXT, "description": "When it was said, ISO 8601 in UTC"},
-        "version": {**_TEXT, "description": "Whether another one may be later"},
-        "relevance": {"type": "number"},
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-        "cut": {
-            "type": "object",
-            "description": "The range of characters shown, if the text is cut",
-            "properties": {"from": _COUNT, "to": _COUNT, "of": _COUNT},
-            "required": ["from", "to", "of"],
-        },
-    },
-    "required": ["text"],
-}
-_NOTE = {**_TEXT, "description": "How to read the memories"}
+
+def _object(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-    }
+def _array(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 def _status(*statuses: str) -> dict[str, Any]:
     return {"type": "string", "enum": list(statuses)}
 
 
-_MEMORIES = {"memories": {"type": "array", "items": _MEMORY}, "note": _NOTE}
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+_NOTE = {**_TEXT, "description": "How to read the memories"}
+_NAMES = "text id author session_id kind source trust scope".split()
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(_NAMES, _TEXT),
+    "timestamp": {**_TEXT, "description": "When it was said, ISO 8601 in UTC"},
+    "version": {**_TEXT, "description": "Whether another one may be later"},
+    "relevance": {"type": "number"},
+    "confidence": _SHARE,
+    "cut": {
+        **_object("from", "to", "of", **dict.fromkeys(("from", "to", "of"), _COUNT)),
+        "description": "The range of characters shown, if the text is cut",
+    },
+}
+_MEMORY = _object("text", **_FIELDS)
+_MEMORIES = {"memories": _array(_MEMORY), "note": _NOTE}
+_SIMILAR = _object(
+    *("text", "id", "score", "says"),
+    **_FIELDS,
+    score=_SHARE,
+    says=_status("same", "update"),
+)
 
 ANSWERS: dict[str, dict[str, Any]] = {
-    "search_memory": _object(
-        {**_MEMORIES, "left_out": _COUNT, "searched": _TEXT}, "memories"
-    ),
-    "get_memory": _object({**_MEMORY["properties"], "note": _NOTE}, "text"),
-    "list_memories": _object({**_MEMORIES, "next": _TEXT}, "memories"),
+    "search_memory": _object("memories", **_MEMORIES, left_out=_COUNT, searched=_TEXT),
+    "get_memory": _object("text", **_FIELDS, note=_NOTE),
+    "list_memories": _object("memories", **_MEMORIES, next=_TEXT),
     "add_memory": _object(
-        {
-            "status": _status("remembered", "already_remembered", "not_remembered"),
-            "id": _TEXT,
-            "similar": {
-                "type": "array",
-                "items": _object(
-                    {
-                        **_MEMORY["properties"],
-                        "score": {"type": "number", "minimum": 0, "maximum": 1},
-                        "says": _status("same", "update"),
-                    },
-                    *("text", "id", "score", "says"),
-                ),
-            },
-            "note": _NOTE,
-        },
         "status",
+        status=_status("remembered", "already_remembered", "not_remembered"),
+        id=_TEXT,
+        similar=_array(_SIMILAR),
+        note=_NOTE,
     ),
     "update_memory": _object(
-        {"status": _status("updated", "not_updated"), "id": _TEXT}, "status"
+        "status", status=_status("updated", "not_updated"), id=_TEXT
     ),
     "delete_memory": _object(
-        {
-            "status": _status("confirm", "unknown_token", "deleted", "not_found"),
-            "token": _TEXT,
-            "memory": _MEMORY,
-            "note": _NOTE,
-        },
         "status",
+        status=_status("confirm", "unknown_token", "deleted", "not_found"),
+        token=_TEXT,
+        memory=_MEMORY,
+        note=_NOTE,
     ),
 }
 """The JSON Schema of each tool's answer, by the name of the tool."""
@@ -154,7 +137,6 @@ class Access:
         return Rights(min_trust=self.min_trust, review=False, read_only=not self.write)
 
 
-_NO_MEMORY = "id: this user has no such memory"
 _MAX_SHOWN = 10_000
 _TOO_LONG = "(the labels of this memory are too long to show)"
 
@@ -205,7 +187,7 @@ class Desk:
                 **self.owner, memory_id=checked
             )
         except NotFoundError:
-            raise InvalidArgumentError(_NO_MEMORY) from None
+            raise InvalidArgumentError(NO_MEMORY) from None
         return found
 
     async def show(self, entry: MemoryEntry) -> dict[str, Any]:

@@ -80,15 +80,8 @@ class ScoredMemory:
 
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
-        return shown(
-            self,
-            text=self.text,
-            id=self.id,
-            author=self.author,
-            kind=self.kind,
-            confidence=self.confidence,
-            importance=self.importance,
-        )
+        names = ("text", "id", "author", "kind", "confidence", "importance")
+        return shown(self, **{name: getattr(self, name) for name in names})
 
     def __post_init__(self) -> None:
         """Check every field; convert numbers to floats and copy the metadata."""

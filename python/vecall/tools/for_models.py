@@ -160,7 +160,7 @@ def _already_in_context_note(count: int) -> str:
     return f"{count} matching memories are already in the context above"
 
 
-_NO_MEMORY = "id: this user has no such memory"
+NO_MEMORY = "id: this user has no such memory"
 _SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
 
@@ -230,9 +230,9 @@ class ExpandSession(MemoryTool):
                 turns_after=given["turns_after"],
             )
         except NotFoundError:
-            raise InvalidArgumentError(_NO_MEMORY) from None
+            raise InvalidArgumentError(NO_MEMORY) from None
         if all(each.id != id_ for each in found):
-            raise InvalidArgumentError(_NO_MEMORY)
+            raise InvalidArgumentError(NO_MEMORY)
         pieces = self._pieces(found, id_, given["begin"])
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
@@ -682,8 +682,7 @@ class UpdateMemory(WritingTool):
                 return dict(_NOT_UPDATED)
             await memory.update_memory(**which, **changes)
         except NotFoundError:
-            msg = "id: this user has no such memory"
-            raise InvalidArgumentError(msg) from None
+            raise InvalidArgumentError(NO_MEMORY) from None
         except WriteRejectedError:
             return dict(_NOT_UPDATED)
         return {"status": "updated", "id": given["id"]}
