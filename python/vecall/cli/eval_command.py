@@ -321,9 +321,9 @@ def run(options: argparse.Namespace) -> int:
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
     conversations = _read_conversations(options)
-    fitted_figures = None
+    mapped: dict[str, Any] = {}
     if options.fit_map is not None:
-        fitted_figures = _fit_map(options.fit_map, conversations, modes)
+        mapped["query_map"] = _fit_map(options.fit_map, conversations, modes)
     results, fits = evaluate(
         conversations,
         modes,
@@ -343,9 +343,8 @@ def run(options: argparse.Namespace) -> int:
         **_conversation_counts(conversations),
         "top_k": TOP_K,
         "modes": results,
+        **mapped,
     }
-    if fitted_figures is not None:
-        document["query_map"] = fitted_figures
     if options.plot is not None:
         from vecall.evaluation.metrics import draw
 

@@ -295,9 +295,8 @@ def run_serve(options: argparse.Namespace) -> int:
     from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
 
     values = {each.name: getattr(options, each.name) for each in fields(HttpLimits)}
-    limits = HttpLimits(
-        **{key: value for key, value in values.items() if value is not None}
-    )
+    chosen = {name: value for name, value in values.items() if value is not None}
+    limits = HttpLimits(**chosen)
     try:
         binding = Binding(
             host=options.host,

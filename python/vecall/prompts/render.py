@@ -268,9 +268,8 @@ def fit_budget(
     room = allowed - total
     fitting = [place for place in optional if costs[place] <= room]
     # sorted() is stable: of equal memories, the first one stays longest.
-    for place in sorted(
-        fitting, key=lambda at: _scores_sort_key(scores[at]), reverse=True
-    ):
+    worth = {at: (scores[at][0] * scores[at][1], *scores[at]) for at in fitting}
+    for place in sorted(fitting, key=worth.__getitem__, reverse=True):
         if costs[place] > room:
             break
         room -= costs[place]
@@ -319,12 +318,6 @@ def as_memories(memories: Iterable[M]) -> list[M]:
         "such as the .memories of an answer"
     )
     raise InvalidTypeError(msg)
-
-
-def _scores_sort_key(scores: tuple[float, float]) -> tuple[float, float, float]:
-    """Return a sort key; greater if one score is greater and the other not less."""
-    confidence, importance = scores
-    return confidence * importance, confidence, importance
 
 
 def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
