@@ -35,8 +35,8 @@ from vecall.server import create_app
 from vecall.summaries.base import turns_of
 from vecall.summaries.llm import read_answer
 from vecall.text import label, neutral
+from vecall.tools.for_models import RecallMemory
 from vecall.tools.preload import PreloadMemory
-from vecall.tools.search import RecallMemory
 
 from helpers.coding_agents import claude_line, codex_line, cursor_line
 from helpers.http import ALICE as PATH

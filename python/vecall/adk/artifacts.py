@@ -11,6 +11,7 @@ import logging
 import re
 import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -24,9 +25,6 @@ from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
 from vecall.text import strip_invisible
 from vecall.types import Filter
-
-# Extracts the text of an artifact and splits it into pieces, one for each memory.
-
 
 # Measured on a million characters of documents and conversations. Each query has 40 %
 # of a sentence's words. recall@5 is 88 % with pieces of 500 characters, and the same
@@ -63,9 +61,7 @@ _ENDS = (("\n\n",), ("\n",), (". ", "! ", "? ", "\u3002"), (" ", "\t", ",", ";")
 def text_of(artifact: types.Part, name: str) -> str | None:
     """Return the text of an artifact; None for a type that vecall does not read.
 
-    vecall reads docx, and texts that are marked as such by their media type or, if the
-    type is unknown, by their name. Bytes that cannot be decoded become U+FFFD. A text
-    with more than a third of U+FFFD gives None.
+    Bytes that cannot be decoded become U+FFFD; more than a third of it gives None.
     """
     if artifact.text is not None:
         return artifact.text
@@ -88,11 +84,7 @@ def text_of(artifact: types.Part, name: str) -> str | None:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Split a text at the end of a paragraph, or else of a line, a sentence or a word.
-
-    Each piece except the last is longer than half of `PIECE`, before blank space is
-    removed.
-    """
+    """Split a text after a paragraph, or else a line, a sentence or a word."""
     at = 0
     while at < len(text):
         end = _end(text, at)
@@ -134,11 +126,7 @@ def _decoded_text(data: bytes, parameters: str) -> str:
 
 
 def _docx_text(data: bytes) -> str | None:
-    """Return the text of a Word document; None for another file.
-
-    google-adk's reader takes quadratic time: a file of 313 bytes, which unpacks to
-    160 kB of "<w:t", blocks the interpreter for 5 seconds.
-    """
+    """Return the text of a Word document; google-adk's reader takes quadratic time."""
     try:
         packed = zipfile.ZipFile(io.BytesIO(data))
         with packed, packed.open("word/document.xml") as document:
@@ -175,9 +163,6 @@ def _text_without_tags(markup: str) -> str:
         return text
 
 
-# Stores saved artifacts as memories that refer to the artifact.
-
-
 ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]
 """Returns the text of an artifact, given the artifact and its name; None: no text."""
 
@@ -198,14 +183,7 @@ _log = logging.getLogger("vecall")
 
 
 class SavedArtifacts:
-    """The artifacts of a session that are not stored as memories yet.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        session_id: The session.
-        to_text: Reads an artifact.
-    """
+    """The artifacts of a session that are not stored as memories yet."""
 
     def __init__(
         self,
@@ -233,11 +211,7 @@ class SavedArtifacts:
     async def index(
         self, name: str, service: BaseArtifactService, memory: MemoryService
     ) -> None:
-        """Store the newest version of an artifact as memories, if it is due.
-
-        Failures are logged without content. After a temporary failure the artifact
-        stays due. An artifact that can never be stored is skipped.
-        """
+        """Store the newest version of an artifact; a failure that may pass, later."""
         if name not in self._due:
             return
         try:
@@ -278,7 +252,8 @@ class SavedArtifacts:
                 _log.warning("of an artifact %d characters are remembered", MOST_TEXT)
             entries = self._entries(name, newest, part, text or "", timestamp)
         for entry in entries:
-            if await self._is_known(memory, entry["id"]):
+            with suppress(NotFoundError):  # archived and quarantined ones count too
+                await memory.memory_history(**self._user, memory_id=entry["id"])
                 return
         session = entries[0]["session_id"] if entries else self._session_of(name)
         # One of the user is looked for in all sessions: its author has the prefix.
@@ -296,10 +271,7 @@ class SavedArtifacts:
         text: str,
         timestamp: float | None,
     ) -> list[dict[str, Any]]:
-        """Return the pieces of an artifact; only its name if it has no text.
-
-        The same piece of the same version has the same id in all processes.
-        """
+        """Return the pieces, or only the name, with ids of their content."""
         session = self._session_of(name)
         texts = list(pieces(text)) or [""]
         head = [f"artifact {json.dumps(name, ensure_ascii=False)}, version {version}"]
@@ -312,12 +284,8 @@ class SavedArtifacts:
         for at, piece in enumerate(texts, 1):
             place = [f"part {at} of {len(texts)}"] if len(texts) > 1 else []
             said = f"[{', '.join(head + place + tail)}]\n{piece}".rstrip()
-            artifact = {
-                "filename": name,
-                "version": version,
-                "part": at,
-                "parts": len(texts),
-            }
+            artifact = {"filename": name, "version": version}
+            artifact |= {"part": at, "parts": len(texts)}
             entries.append(
                 {
                     "content": said,
@@ -334,14 +302,6 @@ class SavedArtifacts:
 
     def _session_of(self, name: str) -> str | None:
         return None if name.startswith(_OF_THE_USER) else self._session_id
-
-    async def _is_known(self, memory: MemoryService, id_: str) -> bool:
-        try:
-            # Archived and quarantined memories count too.
-            await memory.memory_history(**self._user, memory_id=id_)
-        except NotFoundError:
-            return False
-        return True
 
 
 def _artifact_author(name: str) -> str:

@@ -38,44 +38,25 @@ _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
 _CLASS = "vecall.adk.VecallMemoryService"
 _REGISTERING = {"vecall.adk.register", "vecall.adk.memory_service.register"}
-_READING = {
-    "LoadMemoryTool",
-    "PreloadMemoryTool",
-    "RecallMemoryTool",
-    "load_memory",
-    "load_memory_tool",
-    "preload_memory",
-    "preload_memory_tool",
-    "recall_memory",
-}
-_WRITING = {
-    "RememberTool",
-    "VecallMemoryPlugin",
-    "add_events_to_memory",
-    "add_memory",
-    "add_session_to_memory",
-    "remember",
-}
-_OWN_TOOLS = {"ForgetMemoryTool", "RememberTool", "forget_memory", "remember"}
-_OWN_TOOLS |= {"ExpandSessionTool", "UpdateMemoryTool", "expand_session"}
-_OWN_TOOLS |= {"update_memory"}
-_OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
+_READING = set(
+    "LoadMemoryTool PreloadMemoryTool RecallMemoryTool load_memory load_memory_tool "
+    "preload_memory preload_memory_tool recall_memory".split()
+)
+_WRITING = set(
+    "RememberTool VecallMemoryPlugin add_events_to_memory add_memory "
+    "add_session_to_memory remember".split()
+)
+_OWN_TOOLS = set(
+    "ForgetMemoryTool RememberTool ExpandSessionTool UpdateMemoryTool forget_memory "
+    "remember expand_session update_memory".split()
+) | {name for name in _READING if not name.endswith("_tool")}
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
-    """Check a folder of agents for `adk web` and `adk api_server`.
+    """Check a folder of agents for `adk web` and `adk api_server`, and its URI.
 
-    Changes nothing, runs no code of the agents, and creates no file.
-
-    Args:
-        folder: The folder of the agents, or of one agent.
-        uri: The server's option `--memory_service_uri`.
-
-    Returns:
-        The findings; level "error": the server will not use this memory service.
-
-    Raises:
-        ConfigError: The folder does not exist.
+    Changes nothing, runs no code of the agents, and creates no file. Level "error": the
+    server will not use this memory service.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -87,7 +68,14 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     services, known = _services_file_findings(folder, scheme)
     findings += services
     if not known:
-        findings.append(_unknown_scheme(folder, scheme, is_needed=needs_ours))
+        message = (
+            f"no services file in {folder} makes {scheme}:// known; write "
+            f'services.yaml with "scheme: {scheme}", "type: memory" and '
+            f'"class: {_CLASS}"'
+        )
+        findings.append(
+            Finding("error" if needs_ours else "warning", "services", message)
+        )
     findings += _address(folder, uri)
     for agent in _agent_folders(folder):
         findings += _agent_findings(
@@ -97,11 +85,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
 
 
 def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
-    """Return the findings on the services files, and whether they register a scheme.
-
-    google-adk reads the YAML files first. At the first entry that fails, it stops and
-    reads no further file.
-    """
+    """Return findings up to the first entry that fails, and whether one registers."""
     findings: list[Finding] = []
     known = False
     for name in filter(lambda each: (folder / each).is_file(), _YAML):
@@ -178,14 +162,6 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     return [Finding("note", path.name, "does not call vecall.adk.register")], False
 
 
-def _unknown_scheme(folder: Path, scheme: str, *, is_needed: bool) -> Finding:
-    message = (
-        f"no services file in {folder} makes {scheme}:// known; write services.yaml "
-        f'with "scheme: {scheme}", "type: memory" and "class: {_CLASS}"'
-    )
-    return Finding("error" if is_needed else "warning", "services", message)
-
-
 def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
         message = (
@@ -201,7 +177,10 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     holder = folder.parent if _is_agent(folder) else folder
     try:
         path, options = parse_uri(uri, holder)
-        _try_options(options)
+        rest = {name: value for name, value in options.items() if name != "read_only"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            VecallMemoryService(**with_uri_options({}, rest)).close()
     except (VecallError, ImportError) as error:
         yield Finding("error", "uri", str(error))
         return
@@ -238,14 +217,6 @@ def _other_address(folder: Path, uri: str) -> Finding:
         f'google-adk knows no such scheme and will not start; vecall has "{SCHEME}"'
     )
     return Finding("error", "uri", message)
-
-
-def _try_options(options: dict[str, Any]) -> None:
-    """Raise the error that a service with these options would raise."""
-    rest = {name: value for name, value in options.items() if name != "read_only"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        VecallMemoryService(**with_uri_options({}, rest)).close()
 
 
 def _is_agent(folder: Path) -> bool:
@@ -334,13 +305,7 @@ def names_in(path: Path) -> set[str]:
     """Return the full names that a file imports or uses.
 
     `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
-    does `import vecall.adk` with `vecall.adk.load_memory`. Attributes of local names,
-    such as `context.add_session_to_memory`, are returned as written.
-
-    Raises:
-        SyntaxError: The file is not Python.
-        ValueError: The file is not text.
-        OSError: The file cannot be read.
+    does `import vecall.adk` with `vecall.adk.load_memory`.
     """
     tree = ast.parse(path.read_bytes())
     full = {}

@@ -20,9 +20,6 @@ from vecall.ingest.fields import ENTRY, EVENT, by_name
 from vecall.ingest.parts import is_user, speaker_of, unwrapped
 from vecall.text import neutral
 
-# Converts values in google-adk metadata to JSON.
-
-
 _MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
 
@@ -61,18 +58,8 @@ def to_text(value: object) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-# Reads google-adk's times: a time without an offset is local.
-
-
 def local_seconds(value: Any, name: str) -> Any:
-    """Return a time as seconds since 1970; one without an offset is local time.
-
-    A value of another type than str or datetime is returned unchanged; the memory
-    service checks it.
-
-    Raises:
-        InvalidArgumentError: A text is not ISO 8601, or the time is out of range.
-    """
+    """Return a text or a datetime, local without an offset, as seconds since 1970."""
     if isinstance(value, str):
         if not value.strip():
             return None
@@ -114,28 +101,17 @@ _OF_PROGRAMS = ("name", "arguments", "input", "output", "summary")
 
 
 class SessionContent(NamedTuple):
-    """The events of a conversation, and those that a rewind removed.
-
-    Attributes:
-        events: The events that no rewind removed, as mappings; the error of an event
-            that cannot be read, which leaves out that event alone.
-        taken_back: The ids of the events that a rewind removed.
-    """
+    """Events as mappings, or the error that leaves out one that cannot be read."""
 
     events: list[dict[str, Any] | InvalidArgumentError]
-    taken_back: list[str]
+    taken_back: list[str]  # ids of those that a rewind removed
 
 
 def read_events(
     events: Sequence[object],
     paced: Callable[[Iterable[object]], Iterator[object]] = iter,
 ) -> SessionContent:
-    """Return a conversation in the form that a vecall service reads.
-
-    Args:
-        events: google-adk's events, in order.
-        paced: Iterates over the events; may pause to let other threads run.
-    """
+    """Return a conversation as a vecall service reads it; `paced` may pause."""
     counted, taken_back = parted_by_rewind(events, paced)
     return SessionContent(
         [_event_or_error(event) for event in paced(counted)], ids_of(taken_back)
@@ -150,12 +126,7 @@ def _event_or_error(event: object) -> dict[str, Any] | InvalidArgumentError:
 
 
 def to_event(event: object) -> dict[str, Any]:
-    """Return an event as the mapping that a vecall service reads.
-
-    Raises:
-        InvalidTypeError: `event` is not an event.
-        InvalidArgumentError: The timestamp is not ISO 8601, or is out of range.
-    """
+    """Return an event as the mapping that a vecall service reads."""
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
@@ -183,15 +154,16 @@ def to_event(event: object) -> dict[str, Any]:
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}
     metadata = get_field(event, "custom_metadata")
-    stored: dict[str, Any] = {}
-    if isinstance(metadata, Mapping):
-        stored = {
-            key: value
-            for key, value in to_json(metadata).items()
-            if not key.startswith(_INTERNAL_METADATA)
-        }
-    if notes := _event_notes(event):
-        stored.setdefault(NOTE_KEY, notes)
+    given = to_json(metadata) if isinstance(metadata, Mapping) else {}
+    stored = {
+        key: value
+        for key, value in given.items()
+        if not key.startswith(_INTERNAL_METADATA)
+    }
+    # Its invocation id is not stored: it would be a sixth of a short turn.
+    branch = get_field(event, "branch")
+    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
+        stored.setdefault(NOTE_KEY, {"branch": to_text(branch)})
     if stored:
         fields["custom_metadata"] = stored
     return fields
@@ -205,37 +177,14 @@ def _time(event: object) -> Any:
     return local_seconds(time, "event.timestamp")
 
 
-def _event_notes(event: object) -> dict[str, str]:
-    """Return notes on an event in addition to id, author and time: its branch, if any.
-
-    The invocation id is not stored. The session has it under the event's id, and it
-    would add 75 bytes to each turn in the file: a sixth of a short turn.
-    """
-    branch = get_field(event, "branch")
-    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
-        return {"branch": to_text(branch)}
-    return {}
-
-
-# Converts explicit memories of google-adk to entries of a vecall service.
-
-
 RESERVED_KEY = "vecall"
 """The key of custom_metadata that holds the scores of a recalled memory."""
 
 _PROVENANCE = ("importance", "session_id", "event_id")
-_OWNER = ("app_name", "user_id")
 _ENTRY_FIELDS = (
-    "content",
-    "parts",
-    "author",
-    "kind",
-    "source",
-    "trust",
-    "valid_until",
-    "supersedes",
+    *"content parts author kind source trust valid_until supersedes".split(),
     *_PROVENANCE,
-    *_OWNER,
+    *("app_name", "user_id"),
 )
 
 
@@ -270,8 +219,7 @@ def entry(
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(
         content=types.Content(
-            role=_content_role(author),
-            parts=[types.Part(text=text)],
+            role=_content_role(author), parts=[types.Part(text=text)]
         ),
         author=author,
         timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
@@ -281,12 +229,7 @@ def entry(
 
 
 def to_memories(memories: object) -> list[object]:
-    """Return the arguments of `add_memory` as entries of a vecall service.
-
-    Raises:
-        InvalidTypeError: `memories` is not a sequence.
-        InvalidArgumentError: A timestamp is not ISO 8601, or a field is unknown.
-    """
+    """Return the arguments of `add_memory` as entries of a vecall service."""
     return [
         _to_memory(memory, f"memories[{number}]")
         for number, memory in enumerate(as_list(memories, "memories"))
@@ -313,9 +256,6 @@ def _to_memory(memory: object, where: str) -> object:
                 fields[name] = recalled.get(name)
     fields["custom_metadata"] = metadata
     return fields
-
-
-# Converts search results to google-adk's classes.
 
 
 _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")

@@ -39,9 +39,6 @@ from vecall.tools.base import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
-# The URI of a memory service for google-adk's command line.
-
-
 SCHEME = "vecall"
 """The scheme of a file."""
 
@@ -66,19 +63,10 @@ def is_ours(uri: str) -> bool:
 def parse_uri(
     uri: str, agents_dir: str | Path | None = None
 ) -> tuple[str | Path, dict[str, Any]]:
-    """Return the path and the options of a URI.
+    """Return a file, ":memory:" or the URL of a database; and options of a service.
 
-    Args:
-        uri: The URI. In that of a database, options that are not those of a service
-            belong to the database.
-        agents_dir: The base folder of a relative path; default: the current folder.
-
-    Returns:
-        A file, ":memory:", or the URL of a database; and options of a service.
-
-    Raises:
-        ConfigError: The scheme is not one of vecall's, the file is missing in the URI,
-            or an option is unknown.
+    A relative path is one of `agents_dir`, or else of the current folder. In the URI of
+    a database, options that are not those of a service belong to the database.
     """
     try:
         parts = urlsplit(uri)
@@ -129,15 +117,7 @@ def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
 def with_uri_options(
     options: Mapping[str, Any], from_uri: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of a service; options of a URI override them by field.
-
-    Args:
-        options: Options of `vecall.MemoryService`.
-        from_uri: The options from `parse_uri`.
-
-    Raises:
-        ConfigError: A value is not valid.
-    """
+    """Return the options of a service; those of a URI override them by field."""
     merged = dict(options)
     fields: dict[str, dict[str, Any]] = {}
     for key, value in from_uri.items():
@@ -388,37 +368,27 @@ class VecallMemoryService(BaseMemoryService):
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        app_name, user_id = (
-            get_field(session, "app_name"),
-            get_field(session, "user_id"),
-        )
         session_id = get_field(session, "id")
         if session_id is None:
             session_id = get_field(session, "session_id")
         content = await _read(get_list(session, "events", "session.events"))
-        whole = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "id": session_id,
-            "events": content.events,
-        }
-        return whole, content.taken_back
+        whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
+        return {**whole, "id": session_id, "events": content.events}, content.taken_back
 
     async def _forget(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
         """Delete stored turns that a rewind removed."""
         for start in range(0, len(taken_back), _FORGET_AT_ONCE):
-            await asyncio.gather(
-                *(
-                    self.memory.delete_memory(
-                        app_name=whole["app_name"],
-                        user_id=whole["user_id"],
-                        memory_id=id_of(whole["id"], event_id),
-                    )
-                    for event_id in taken_back[start : start + _FORGET_AT_ONCE]
+            deletions = (
+                self.memory.delete_memory(
+                    app_name=whole["app_name"],
+                    user_id=whole["user_id"],
+                    memory_id=id_of(whole["id"], event_id),
                 )
+                for event_id in taken_back[start : start + _FORGET_AT_ONCE]
             )
+            await asyncio.gather(*deletions)
 
     async def add_memory(
         self,
@@ -521,11 +491,7 @@ def _checked_filter(
 
 
 async def _read(events: list[object]) -> SessionContent:
-    """Read few events on the event loop, many on another thread.
-
-    The list is a copy, so the session may grow meanwhile. The events must not change
-    until the read ends.
-    """
+    """Read few events on the event loop, many on another thread, from a copied list."""
     if len(events) <= _INLINE_EVENTS:
         return read_events(events)
     return await asyncio.to_thread(read_events, events, in_slices)
@@ -537,9 +503,6 @@ def check_options(options: Mapping[str, Any]) -> None:
     if not known.issuperset(options):
         msg = f"options: expected some of {', '.join(sorted(known))}"
         raise ConfigError(msg)
-
-
-# Registers the URI scheme with google-adk's command line and web server.
 
 
 def register(**options: Any) -> bool:

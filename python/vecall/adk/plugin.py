@@ -24,9 +24,6 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ingest.drafts import rewinds_to
 from vecall.limits import SessionEnd
 
-# Tracks which events of a google-adk session were stored already.
-
-
 _log = logging.getLogger("vecall")
 
 Ingest = Literal["delta", "session", "trigger"]
@@ -35,14 +32,7 @@ Key = tuple[str, str, str]
 
 
 class SessionTracker:
-    """A growing session, whose new events are stored after each run.
-
-    Args:
-        key: The app, the user and the session id.
-        service: The memory service.
-        session: The session after its last run.
-        to_text: Returns the text of an artifact; None: artifacts are not stored.
-    """
+    """A growing session, whose new events are stored after each run."""
 
     def __init__(
         self,
@@ -61,11 +51,7 @@ class SessionTracker:
         self._last: str | None = None
 
     def left_by_run(self, session: Session) -> None:
-        """Record the session at the end of a run.
-
-        Each of several concurrent runs has its own copy of the session, without the
-        events of the other runs. So the tracker holds each copy until it is stored.
-        """
+        """Hold the session of a run until it is stored: concurrent runs have copies."""
         self.session = session
         self._copies.append(session)
 
@@ -80,14 +66,7 @@ class SessionTracker:
         return [] if self._saved is None else self._saved.due()
 
     async def hand_over(self, ingest: Ingest | None) -> None:
-        """Store new events; record the artifacts that they saved.
-
-        New events of which the memory service can store none, for example because the
-        user's quota is used up, are skipped: a retry would fail too.
-
-        Raises:
-            VecallError: The memory service failed; the next call retries the events.
-        """
+        """Store new events, skip what never can be; note the artifacts they saved."""
         count = len(self._copies)
         copies = self._copies_not_covered(self._copies[:count])
         self._copies[:count] = copies
@@ -129,26 +108,17 @@ class SessionTracker:
         self, new: list[Event], events: list[Event], ingest: Ingest
     ) -> None:
         # A rewind removes earlier events, so the new events alone are not enough.
+        if ingest == "delta" and not any(map(rewinds_to, new)):
+            app_name, user_id, session_id = self.key
+            await self.service.add_events_to_memory(
+                app_name=app_name, user_id=user_id, session_id=session_id, events=new
+            )
+            return
+        whole = self.session.model_copy(update={"events": events})
         if ingest == "trigger":
-            await self._observe(events)
-        elif ingest == "session" or any(map(rewinds_to, new)):
-            await self._add_session(events)
+            await self.service.observe_session(whole)
         else:
-            await self._add_events(new)
-
-    async def _add_events(self, events: list[Event]) -> None:
-        app_name, user_id, session_id = self.key
-        await self.service.add_events_to_memory(
-            app_name=app_name, user_id=user_id, session_id=session_id, events=events
-        )
-
-    async def _add_session(self, events: list[Event]) -> None:
-        whole = self.session.model_copy(update={"events": events})
-        await self.service.add_session_to_memory(whole)
-
-    async def _observe(self, events: list[Event]) -> None:
-        whole = self.session.model_copy(update={"events": events})
-        await self.service.observe_session(whole)
+            await self.service.add_session_to_memory(whole)
 
     def _after_last(self, events: list[Event]) -> list[Event]:
         for at in range(len(events), 0, -1):
@@ -367,17 +337,15 @@ class VecallMemoryPlugin(BasePlugin):
             followed.artifact_service = context.artifact_service
             self._followed.move_to_end(place)
             while len(self._followed) > 1 and self._holds_too_much():
-                self._let_go()
+                # The least recently updated session, a stored one if possible.
+                items = self._followed.items()
+                stored = (key for key, each in items if not each.has_more())
+                del self._followed[next(stored, next(iter(self._followed)))]
         return followed
 
     def _holds_too_much(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())
         return len(self._followed) > self._most or events > _MAX_EVENTS
-
-    def _let_go(self) -> None:
-        """Evict the least recently updated session, a stored one if possible."""
-        stored = (key for key, each in self._followed.items() if not each.has_more())
-        del self._followed[next(stored, next(iter(self._followed)))]
 
     def _submit(self, followed: SessionTracker) -> None:
         """Queue a session to be stored, unless it is queued already."""
@@ -400,7 +368,4 @@ class VecallMemoryPlugin(BasePlugin):
             )
         # One artifact at a time, so that a new turn waits for at most one of them.
         for name in followed.artifacts():
-            self._worker.submit(self._index_artifact, followed, name)
-
-    def _index_artifact(self, followed: SessionTracker, name: str) -> None:
-        asyncio.run(followed.index(name))
+            self._worker.submit(lambda each: asyncio.run(followed.index(each)), name)

@@ -32,9 +32,6 @@ from vecall.tools import (
 )
 from vecall.types import UNSET, Filter, FilterLike
 
-# The base class of vecall's tools for google-adk.
-
-
 # A placeholder for a memory service, to check the options of a tool.
 _METHODS = (
     "add_memory add_session_to_memory confirm_forget expand_session get_memory "
@@ -64,45 +61,24 @@ def _turns_of(service: object) -> ShownMemories:
 
 
 class ToolCaller(NamedTuple):
-    """The user, the memory and the turn of an invocation.
+    """The user, the memory and the turn of an invocation."""
 
-    Attributes:
-        memory: The `vecall.MemoryService`, or the Runner's memory service of another
-            class; None if no memory service is configured.
-        turns: The memories shown in recent turns.
-        app_name: The app.
-        user_id: The user.
-        turn: The unique key of this turn of the user.
-        agent: The name of the agent. Only its requests contain its blocks.
-        said: The user's message, or None.
-        filter: The filter of searches if the tool has no filter of its own; None: no
-            filter.
-    """
-
-    memory: Any
-    turns: ShownMemories
+    memory: Any  # the `vecall.MemoryService`, or one of another class
+    turns: ShownMemories  # the memories shown in recent turns
     app_name: str
     user_id: str
-    turn: Hashable
-    agent: str
-    said: types.Content | None
-    filter: Filter | None = None
+    turn: Hashable  # unique among the turns of the user
+    agent: str  # only its requests contain its blocks
+    said: types.Content | None  # the user's message
+    filter: Filter | None = None  # of searches of a tool without one
 
 
 class VecallTool(BaseTool):
     """A vecall tool that finds the user and the memory in the invocation.
 
-    Args:
-        make: Creates the tool for one user; called with memory, app name, user id and
-            options.
-        memory: The memory service; default: the Runner's.
-        options: Further arguments of `make`.
-        on_missing: Without a memory service, "error" raises an error, which ends the
-            run; "empty" returns an empty result, and logs a warning once.
-
-    Raises:
-        ConfigError: An option is not valid.
-        InvalidArgumentError: A number or a name is not valid.
+    `make` creates the tool for one user; `options` are further arguments of it. Without
+    a memory service, "error" raises an error, which ends the run; "empty" returns an
+    empty result, and logs a warning once.
     """
 
     def __init__(
@@ -156,20 +132,12 @@ class VecallTool(BaseTool):
         return copy.deepcopy(self._without_memory)
 
     def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
-        """Return the tool, bound to the caller.
-
-        Raises:
-            MemoryNotConfiguredError: No memory service is configured.
-        """
+        """Return the tool, bound to the caller, who must have a memory service."""
         if asking.memory is None:
             msg = f"{self.name}: the Runner has no memory_service"
             raise MemoryNotConfiguredError(msg)
         return self._make(
-            asking.memory,
-            asking.app_name,
-            asking.user_id,
-            **self._options,
-            **more,
+            asking.memory, asking.app_name, asking.user_id, **self._options, **more
         )
 
     def _get_declaration(self) -> types.FunctionDeclaration | None:
@@ -180,25 +148,11 @@ class VecallTool(BaseTool):
     async def run_async(
         self, *, args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any]:
-        """Answer a model's call.
-
-        Args:
-            args: The model's arguments; names that are not declared are ignored.
-            tool_context: The context, with the app and the user.
-
-        Raises:
-            MemoryNotConfiguredError: No memory service is configured, and `on_missing`
-                is "error".
-            ConfigError: The memory service lacks a method that the tool needs.
-            VecallError: The memory service failed.
-        """
+        """Answer a model's call; arguments that are not declared are ignored."""
         asking = self.asking(tool_context)
         if (answer := self.without_memory(asking)) is not None:
             return answer
         return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))
-
-
-# `preload_memory`: adds recalled memories to each request of a turn.
 
 
 class PreloadMemoryTool(VecallTool):
@@ -258,23 +212,16 @@ class PreloadMemoryTool(VecallTool):
             "count_tokens": count_tokens,
             "filter": filter,
         }
-        super().__init__(tools.PreloadMemory, memory, options)
+        super().__init__(tools.PreloadMemory, memory, options, "empty")
         self._placement = placement
         self._filter = filter
-        self._warned = False
 
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
-        """Insert the block of this invocation into a request.
-
-        Args:
-            tool_context: The context, with the app, the user and the user's message.
-            llm_request: The request; it is modified.
-        """
+        """Insert the block of this invocation into a request, which is modified."""
         asking = self.asking(tool_context)
-        if asking.memory is None:
-            self._warn_of_other_tool()
+        if self.without_memory(asking) is not None:
             return
         wanted = asking.filter if self._filter is None else self._filter
         preload = tools.PreloadMemory(
@@ -308,11 +255,6 @@ class PreloadMemoryTool(VecallTool):
     ) -> dict[str, Any]:
         """Return an error: models cannot call it."""
         return {"status": "passive_only"}
-
-    def _warn_of_other_tool(self) -> None:
-        if not self._warned:
-            self._warned = True
-            _log.warning("preload_memory has no memory service and finds nothing")
 
 
 preload_memory = PreloadMemoryTool()

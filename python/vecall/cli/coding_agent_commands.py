@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vecall.cli import options as cli
 from vecall.cli.console import naming, one_line
 from vecall.coding_agents.hook_command import main as run_hook
 from vecall.coding_agents.install import (
     AGENTS,
+    Agent,
     install,
     installed_text,
     uninstall,
@@ -40,12 +42,8 @@ def add_commands(commands: Any) -> None:
     )
     _add_agent(adding)
     add_options(adding)
-    adding.add_argument(
-        "--print", action="store_true", help="print the hooks, and change nothing"
-    )
-    adding.add_argument(
-        "--uninstall", action="store_true", help="the same as vecall uninstall"
-    )
+    cli.flag(adding, "--print", "print the hooks, and change nothing")
+    cli.flag(adding, "--uninstall", "the same as vecall uninstall")
     adding.set_defaults(run=run_install)
     removing = commands.add_parser(
         "uninstall", help="take memory out of a coding agent; the memories stay"
@@ -74,11 +72,7 @@ def run_install(options: argparse.Namespace) -> int:
     if options.print:
         print(installed_text(agent, hooks), end="")
         return 0
-    path = options.settings or agent.settings()
-    with naming(path), _typed_errors():
-        changed = install(agent, path, hooks)
-    what = "hooks were added" if agent.events else "the server was added"
-    print(f"{one_line(path)}: {what if changed else 'no change'}")
+    changed = _change(options, partial(install, hooks=hooks), "added")
     if changed and agent.name == "codex":
         print("Codex asks you to trust new hooks: type /hooks in a session.")
     return 0
@@ -86,22 +80,25 @@ def run_install(options: argparse.Namespace) -> int:
 
 def run_uninstall(options: argparse.Namespace) -> int:
     """Take the hooks or the server out."""
-    agent = AGENTS[options.agent]
-    path = options.settings or agent.settings()
-    with naming(path), _typed_errors():
-        changed = uninstall(agent, path)
-    what = "hooks were removed" if agent.events else "the server was removed"
-    print(f"{one_line(path)}: {what if changed else 'no change'}")
+    _change(options, uninstall, "removed")
     return 0
 
 
-@contextmanager
-def _typed_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        msg = f"path: {error.strerror}; the settings were not changed"
-        raise ConfigError(msg) from error
+def _change(
+    options: argparse.Namespace, change: Callable[[Agent, Path], bool], done: str
+) -> bool:
+    """Change the settings of an agent; say and return whether that was needed."""
+    agent = AGENTS[options.agent]
+    path = options.settings or agent.settings()
+    with naming(path):
+        try:
+            changed = change(agent, path)
+        except OSError as error:
+            msg = f"path: {error.strerror}; the settings were not changed"
+            raise ConfigError(msg) from error
+    what = f"hooks were {done}" if agent.events else f"the server was {done}"
+    print(f"{one_line(path)}: {what if changed else 'no change'}")
+    return changed
 
 
 # What to paste into the settings of a client, so that it starts `vecall mcp`.
@@ -113,15 +110,10 @@ _NAME = "memory"
 
 
 class Client(NamedTuple):
-    """A client of the protocol.
+    """A client of the protocol."""
 
-    Attributes:
-        where: Where to paste the settings.
-        settings: Returns the settings for a command with its arguments.
-    """
-
-    where: str
-    settings: Callable[[Sequence[str]], str]
+    where: str  # where to paste the settings
+    settings: Callable[[Sequence[str]], str]  # for a command with its arguments
 
 
 def _json_settings_maker(key: str, **more: Any) -> Callable[[Sequence[str]], str]:

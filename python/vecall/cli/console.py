@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 from vecall.clock import to_datetime
 from vecall.errors import (
@@ -30,11 +30,9 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.store import Finding
 from vecall.text import strip_invisible
 from vecall.types import MemoryEntry, Revision
-
-if TYPE_CHECKING:
-    from vecall.store import Finding
 
 # Removes all terminal escapes except vecall's own from a command's output.
 #
@@ -61,11 +59,7 @@ _JOINERS = (
 
 
 def shown(text: str) -> str:
-    """Return text that is safe for a terminal; keep its line breaks.
-
-    Removes all control characters except the newline, marks of text direction, and all
-    other invisible characters.
-    """
+    """Return text without any invisible or control character but its line breaks."""
     text = strip_invisible(text).expandtabs(4)
     if text.isascii() or text.isprintable():
         return text
@@ -201,10 +195,7 @@ def dim(text: str) -> str:
 
 
 def columns() -> int | None:
-    """Return the columns of the terminal; None in a pipe, where no line is broken.
-
-    $COLUMNS is obeyed in both.
-    """
+    """Return the columns of the terminal or $COLUMNS; None in a pipe: break no line."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
         return None
     return max(shutil.get_terminal_size().columns, 20)
@@ -243,10 +234,7 @@ def text_width(text: str) -> int:
 
 
 def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
-    """Yield words, wide characters and pieces of what is longer than a line.
-
-    With each come its columns, and whether a space is before it.
-    """
+    """Yield words, wide characters and parts of long words; columns; whether spaced."""
     for word in text.split():
         if word.isascii() and len(word) <= room:
             yield word, len(word), True
@@ -263,13 +251,7 @@ def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
-    """Return a text on lines that the terminal shows whole; on one line in a pipe.
-
-    Args:
-        text: The text.
-        indent: What is before each line.
-        first: What is before the first line instead, with as many columns.
-    """
+    """Return a text, indented, on lines that the terminal shows whole."""
     text, width = one_line(text), columns()
     begin = indent if first is None else first
     if width is None:
@@ -309,12 +291,7 @@ _COLUMNS = {
 
 
 def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
-    """Print lists of public values: as JSON, as CSV (the first that has any), as text.
-
-    Args:
-        options: Those of `add_listing`.
-        **lists: Apps, users, sessions, memories or revisions, by name.
-    """
+    """Print lists of public values by name; as CSV, the first that has any."""
     pages = {name: list(map(_as_row, rows)) for name, rows in lists.items()}
     nexts = (getattr(rows, "next", None) for rows in lists.values())
     more = next(filter(None, nexts), None)
@@ -424,10 +401,7 @@ def show_memory(memory: MemoryEntry, rank: int | None = None) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; the first column is flush left, the others right.
-
-    Where the terminal is narrower, each row is a paragraph; nothing is cut off.
-    """
+    """Return a table, or paragraphs where the terminal is narrower; cut nothing off."""
     cells = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
     most = columns()
@@ -449,11 +423,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def confirmed(options: argparse.Namespace, question: str) -> bool:
-    """Whether the person says yes, or --yes did.
-
-    Raises:
-        ConfigError: There is nobody to ask.
-    """
+    """Whether the person says yes, or --yes did; ConfigError if there is nobody."""
     if options.yes:
         return True
     if not sys.stdin.isatty():
@@ -487,13 +457,7 @@ class Progress:
         self.at(self._done + count, self._total, self._done + count)
 
     def at(self, done: int, total: int, count: int) -> None:
-        """Show how far a work is, at most ten times a second.
-
-        Args:
-            done: How much is done.
-            total: Of how much; 0 if that is unknown.
-            count: How many records were done, for the rate.
-        """
+        """Show `done` of `total` (0: unknown), and the rate of `count` records."""
         now = time.monotonic()
         was, self._done = self._done, count
         ends = was < count and done == total
@@ -550,12 +514,6 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-# Prints what an examination found.
-
-
-_MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
-
-
 def print_findings(
     options: argparse.Namespace, done: list[str], findings: list[Finding]
 ) -> int:
@@ -568,8 +526,9 @@ def print_findings(
     for line in done:
         print(bold(one_line(line)))
     for finding in findings:
-        mark = _MARKS[finding.level]
-        shown = dim(mark) if finding.level == "ok" else bold(mark)
+        level = finding.level
+        mark = level if level in ("ok", "note") else level.upper()
+        shown = dim(mark) if level == "ok" else bold(mark)
         message = one_line(finding.message)
         print(f"{one_line(finding.about):12} {shown}  {message}")
     return int(bad)

@@ -52,9 +52,7 @@ def add_commands(commands: Any) -> None:
         help="keep the file here (default: a temporary one)",
     )
     command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
-    command.add_argument(
-        "--interactive", action="store_true", help="ask your own questions at the end"
-    )
+    cli.flag(command, "--interactive", "ask your own questions at the end")
     command.add_argument(
         "--write-then-hang", action="store_true", help=argparse.SUPPRESS
     )
@@ -102,9 +100,8 @@ def _write_then_hang(options: argparse.Namespace) -> int:
 def _both_halves(options: argparse.Namespace, path: str) -> int:
     data = load_conversations()
     users = sorted({session["user_id"] for session in data["sessions"]})
-    mode = (
-        "words alone" if options.embedder == "none" else f"words + {options.embedder}"
-    )
+    words = options.embedder == "none"
+    mode = "words alone" if words else f"words + {options.embedder}"
     say = (lambda *_: None) if options.json else print
     say(ui.bold("1. Four people talk to their assistants, for more than a year"))
     written = _write_and_kill(options, path)
@@ -116,24 +113,16 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
     say(ui.bold("2. kill -9") + ui.dim(f"   process {written['pid']} is gone"))
     with cli.opened(path, options.embedder) as memory:
         stored = memory.sync.admin.stats()["memories"]
-        say(
-            ui.bold("3. A new process opens the file")
-            + f"   {stored} memories are there\n"
-        )
-        answers = []
-        for user, question in _QUESTIONS:
-            answers.append(_ask(memory, data["app_name"], user, question, options))
-        isolation = _show_isolation(memory, data["app_name"], options)
+        opens = ui.bold("3. A new process opens the file")
+        say(f"{opens}   {stored} memories are there\n")
+        app = data["app_name"]
+        answers = [_ask(memory, app, *each, options) for each in _QUESTIONS]
+        isolation = _show_isolation(memory, app, options)
         if options.json:
-            report = {
-                "written": written,
-                "stored": stored,
-                "answers": answers,
-                "isolation": isolation,
-            }
-            ui.print_json(report)
+            report = {"written": written, "stored": stored, "answers": answers}
+            ui.print_json({**report, "isolation": isolation})
         elif options.interactive:
-            _ask_typed_questions(memory, data["app_name"], users, options)
+            _ask_typed_questions(memory, app, users, options)
         else:
             say(ui.dim("\nYour own questions: vecall demo --interactive"))
     return 0 if stored == written["turns"] and not isolation["leaked"] else 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from vecall.cli import options as cli
 from vecall.cli.console import Progress, bold, dim, print_json, table
-from vecall.cli.options import add_json
 from vecall.errors import ConfigError
 from vecall.evaluation.datasets import (
     Conversation,
@@ -56,59 +56,35 @@ _NAMES = {"mrr": "MRR", "ndcg@10": "nDCG@10"}
 def text(document: Mapping[str, Any]) -> str:
     """Return all tables, the ablation first."""
     modes = document["modes"]
-    parts = [bold(_evaluated_counts_text(document))]
-    for name, mode in modes.items():
-        if "ablation" in mode:
-            parts.append(
-                _titled_section(
-                    f"Gain of each part of ranking: {name}",
-                    _ablation_table(mode["ablation"]),
-                    _ABLATION_NOTE,
-                )
-            )
-    parts.append(_titled_section("Recall", _recall_table(modes), _RECALL_NOTE))
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
-    if calibrated:
-        first = f"the first {document['top_k']} memories"
-        parts.append(
-            _titled_section(
-                f"Confidence of {first}",
-                _calibration_table(calibrated),
-                _CALIBRATION_NOTE,
-            )
-        )
-        parts.append(
-            _titled_section(
-                "Reliability: predicted and true, by confidence",
-                _reliability_table(calibrated),
-            )
-        )
-        parts.append(
-            _titled_section(
-                "Silence: searches without a memory above a floor",
-                _silence_table(calibrated),
-                _SILENCE_NOTE,
-            )
-        )
     fits = {name: mode["fitted"] for name, mode in modes.items() if "fitted" in mode}
-    if fits:
-        parts.append(
-            _titled_section(
-                "Confidence as fitted here",
-                _fitted_calibration_table(fits),
-                _FITTED_NOTE,
-            )
-        )
-    if "query_map" in document:
-        parts.append(
-            _titled_section(
-                "Map on queries", _query_map(document["query_map"]), _MAP_NOTE
-            )
-        )
-    parts.append(_titled_section("Time", _times_table(modes), _TIME_NOTE))
+    first = f"Confidence of the first {document['top_k']} memories"
+    reliability = "Reliability: predicted and true, by confidence"
+    silence = "Silence: searches without a memory above a floor"
+    sections: list[tuple[str, Any, Callable[[Any], str], str]] = [
+        (f"Gain of each part of ranking: {name}", rows, _ablation_table, _ABLATION_NOTE)
+        for name, mode in modes.items()
+        if (rows := mode.get("ablation"))
+    ]
+    sections += [
+        ("Recall", modes, _recall_table, _RECALL_NOTE),
+        (first, calibrated, _calibration_table, _CALIBRATION_NOTE),
+        (reliability, calibrated, _reliability_table, ""),
+        (silence, calibrated, _silence_table, _SILENCE_NOTE),
+        ("Confidence as fitted here", fits, _fitted_calibration_table, _FITTED_NOTE),
+        ("Map on queries", document.get("query_map"), _query_map, _MAP_NOTE),
+        ("Time", modes, _times_table, _TIME_NOTE),
+    ]
+    counts = ", ".join(f"{document[name]:,} {name}" for name in _COUNTS)
+    parts = [bold(f"{counts}, {document['strangers']:,} of strangers")]
+    for title, figures, table_of, note in sections:
+        if figures:
+            lines = [bold(title), table_of(figures), *([dim(note)] if note else [])]
+            parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
+_COUNTS = ("conversations", "turns", "questions", "unanswerable")
 _ABLATION_NOTE = (
     "gain: points over the default, with the 95 % interval of the paired difference; "
     "a gain within it is noise"
@@ -138,22 +114,6 @@ def _query_map(figures: Mapping[str, Any]) -> str:
     return table(["", "questions", "recall@10", "MRR"], rows)
 
 
-def _titled_section(title: str, body: str, note: str = "") -> str:
-    lines = [bold(title), body]
-    return "\n".join([*lines, dim(note)] if note else lines)
-
-
-def _evaluated_counts_text(document: Mapping[str, Any]) -> str:
-    counts = {
-        "conversations": "conversations",
-        "turns": "turns",
-        "questions": "questions",
-        "unanswerable": "unanswerable",
-        "strangers": "of strangers",
-    }
-    return ", ".join(f"{document[name]:,} {label}" for name, label in counts.items())
-
-
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
 
@@ -178,13 +138,8 @@ def _ablation_table(rows: Sequence[Mapping[str, Any]]) -> str:
     shown = []
     for row in rows:
         cells = [_percent(row[share]) for share in SHARES]
-        if row is rows[0]:
-            cells += ["", ""]
-        else:
-            cells += [
-                _gain_text(row["gain"]["recall@10"]),
-                _gain_text(row["gain"]["mrr"]),
-            ]
+        gains = [] if row is rows[0] else [row["gain"]["recall@10"], row["gain"]["mrr"]]
+        cells += list(map(_gain_text, gains)) or ["", ""]
         for group in groups:
             shares = row["categories"][group]
             cells += [_percent(shares["recall@10"]), _percent(shares["mrr"])]
@@ -210,26 +165,18 @@ _CALIBRATION_HEAD = (
 
 
 def _calibration_cells(figures: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{figures['hits']:,}",
-        _percent(figures["base_rate"]),
-        _percent(figures["mean"]),
-        _number(figures["deviation"]),
-        _number(figures["ece"]),
-        _number(figures["brier"]),
-        _number(figures["constant_brier"]),
-        _number(figures["auroc"]),
-    ]
+    shares = [_percent(figures[name]) for name in ("base_rate", "mean")]
+    names = ("deviation", "ece", "brier", "constant_brier", "auroc")
+    return [f"{figures['hits']:,}", *shares, *(_number(figures[n]) for n in names)]
 
 
 def _calibration_table(modes: Mapping[str, Any]) -> str:
-    rows = []
-    for name, mode in modes.items():
-        for questions, key in (
-            ("own", "calibration"),
-            ("and strangers'", "calibration_with_strangers"),
-        ):
-            rows.append([name, questions, *_calibration_cells(mode[key])])
+    kinds = {"own": "calibration", "and strangers'": "calibration_with_strangers"}
+    rows = [
+        [name, questions, *_calibration_cells(mode[key])]
+        for name, mode in modes.items()
+        for questions, key in kinds.items()
+    ]
     return table(["mode", "questions", *_CALIBRATION_HEAD], rows)
 
 
@@ -257,27 +204,18 @@ def _reliability_table(modes: Mapping[str, Any]) -> str:
     for low in sorted({low for bins in by_mode.values() for low in bins}):
         row = [f"{low:.1f}"]
         for bins in by_mode.values():
-            row += _bin(bins.get(low))
+            bin_ = bins.get(low, {"hits": 0, "confidence": None, "relevant": None})
+            shares = [_percent(bin_[name]) for name in ("confidence", "relevant")]
+            row += [f"{bin_['hits']:,}", *shares]
         rows.append(row)
     return table(head, rows)
-
-
-def _bin(bin_: Mapping[str, Any] | None) -> list[str]:
-    if bin_ is None:
-        return ["0", "-", "-"]
-    shares = [_percent(bin_["confidence"]), _percent(bin_["relevant"])]
-    return [f"{bin_['hits']:,}", *shares]
 
 
 def _silence_table(modes: Mapping[str, Any]) -> str:
     names = ("answerable", "unanswerable", "strangers", "evidence_kept")
     head = ["mode", "min_confidence", *(name.replace("_", " ") for name in names)]
     rows = [
-        [
-            name,
-            f"{row['min_confidence']:.2f}",
-            *(_percent(row[column]) for column in names),
-        ]
+        [name, f"{row['min_confidence']:.2f}", *(_percent(row[each]) for each in names)]
         for name, mode in modes.items()
         for row in mode["silence"]
     ]
@@ -286,19 +224,13 @@ def _silence_table(modes: Mapping[str, Any]) -> str:
 
 def _times_table(modes: Mapping[str, Any]) -> str:
     head = ["mode", "search p50 ms", "p99", "embed p50 ms", "p99", "ingest turns/s"]
-    return table(head, list(_time_rows(modes)))
-
-
-def _time_rows(modes: Mapping[str, Any]) -> Iterator[list[str]]:
+    rows = []
     for name, mode in modes.items():
+        embedding = mode["query_embedding"]
+        times = [each[p] for each in (mode, embedding) for p in ("p50_ms", "p99_ms")]
         rate = mode["turns"] / mode["ingest_s"]
-        times: Iterable[float | None] = (
-            mode["p50_ms"],
-            mode["p99_ms"],
-            mode["query_embedding"]["p50_ms"],
-            mode["query_embedding"]["p99_ms"],
-        )
-        yield [name, *(_number(milliseconds) for milliseconds in times), f"{rate:,.0f}"]
+        rows.append([name, *map(_number, times), f"{rate:,.0f}"])
+    return table(head, rows)
 
 
 _PICTURES = (".png", ".svg")
@@ -341,10 +273,10 @@ def add_commands(commands: Any) -> None:
         help="the numbers of the conversations, counted from 0: 2-9 or 0,3 "
         "(default: all)",
     )
-    command.add_argument(
+    cli.flag(
+        command,
         "--lenient",
-        action="store_true",
-        help="accept the other half of an exchange between user and assistant as "
+        "accept the other half of an exchange between user and assistant as "
         "evidence too",
     )
     command.add_argument(
@@ -379,7 +311,7 @@ def add_commands(commands: Any) -> None:
         metavar="FILE.png",
         help="draw recall and reliability, also as .svg; needs vecall[plot]",
     )
-    add_json(command)
+    cli.add_json(command)
     command.set_defaults(run=run)
 
 
@@ -391,9 +323,9 @@ def run(options: argparse.Namespace) -> int:
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
     conversations = _read_conversations(options)
-    fitted_figures = None
+    mapped: dict[str, Any] = {}
     if options.fit_map is not None:
-        fitted_figures = _fit_map(options.fit_map, conversations, modes)
+        mapped["query_map"] = _fit_map(options.fit_map, conversations, modes)
     results, fits = evaluate(
         conversations,
         modes,
@@ -413,9 +345,8 @@ def run(options: argparse.Namespace) -> int:
         **_conversation_counts(conversations),
         "top_k": TOP_K,
         "modes": results,
+        **mapped,
     }
-    if fitted_figures is not None:
-        document["query_map"] = fitted_figures
     if options.plot is not None:
         from vecall.evaluation.metrics import draw
 
@@ -472,9 +403,8 @@ class _ModeRun:
         self.own = self._search(self._questions, f"{mode.name}: search")
         self.strange: list[QuestionResult] = []
         if mode.is_default:
-            self.strange = self._search(
-                strangers(conversations), f"{mode.name}: strangers"
-            )
+            asked = strangers(conversations)
+            self.strange = self._search(asked, f"{mode.name}: strangers")
 
     def _search(self, questions: Sequence[Any], label: str) -> list[QuestionResult]:
         progress = Progress(label, len(questions))
@@ -490,10 +420,8 @@ class _ModeRun:
             "turns": self._turns,
             "ingest_s": subject.ingest_s,
             "model_id": subject.model_id,
-            "query_embedding": {
-                "queries": len(subject.queries),
-                **time_figures(subject.queries),
-            },
+            "query_embedding": {"queries": len(subject.queries)}
+            | time_figures(subject.queries),
         }
         if not self._mode.is_default:
             return figures
@@ -551,9 +479,7 @@ def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.conversations is not None:
         conversations = chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = [
-            with_other_half(conversation) for conversation in conversations
-        ]
+        conversations = list(map(with_other_half, conversations))
     return conversations
 
 

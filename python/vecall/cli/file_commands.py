@@ -63,10 +63,10 @@ def add_commands(commands: Any) -> None:
         metavar="URI",
         help="with --agents: the URI that `adk web` is given",
     )
-    doctor.add_argument(
+    cli.flag(
+        doctor,
         "--reset-clock",
-        action="store_true",
-        help="go on from the wall clock's time where that was wrong before and is "
+        "go on from the wall clock's time where that was wrong before and is "
         "right now; every ttl keeps the seconds that are left of it. Stop whatever "
         "uses the file first",
     )
@@ -108,10 +108,10 @@ def add_commands(commands: Any) -> None:
     )
     restoring.add_argument("backup", type=cli.expanded, help="the backup")
     restoring.add_argument("target", type=cli.expanded, help="the file")
-    restoring.add_argument(
+    cli.flag(
+        restoring,
         "--replace",
-        action="store_true",
-        help="the file may exist; it is kept aside under another name",
+        "the file may exist; it is kept aside under another name",
     )
     cli.add_json(restoring)
     restoring.set_defaults(run=run_restore_backup)
@@ -136,9 +136,7 @@ def add_commands(commands: Any) -> None:
     )
     export.add_argument("--app", help="only of this app")
     export.add_argument("--user", help="only of this user, of --app or the only app")
-    export.add_argument(
-        "--no-vectors", action="store_true", help="leave the vectors out"
-    )
+    cli.flag(export, "--no-vectors", "leave the vectors out")
     _add_path(export)
     export.set_defaults(run=run_export)
 
@@ -209,9 +207,8 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
             options.path,
             "--fix, --recover and --reset-clock are for files; restore a backup",
         )
-    with ui.naming(cli.shown_path(options.path)):
-        findings = examine_storage(options.path)
-    return ui.print_findings(options, [], findings)
+    options.url = options.path
+    return run_database_doctor(options)
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
@@ -298,21 +295,14 @@ def run_export(options: argparse.Namespace) -> int:
         target = Path(options.target)
         written = partial(_megabytes, [target])
         with ui.naming(options.target), told.watching(written):
+            only = {"app_name": app, "user_id": user}
             if is_lines:
-                count = memory.sync.admin.export_jsonl(
-                    sys.stdout if to_output else options.target,
-                    vectors=not options.no_vectors,
-                    app_name=app,
-                    user_id=user,
-                )
+                out = sys.stdout if to_output else options.target
+                vectors = not options.no_vectors
+                count = memory.sync.admin.export_jsonl(out, vectors=vectors, **only)
             else:
-                count = export_file(
-                    memory,
-                    options.target,
-                    format=options.format,
-                    app_name=app,
-                    user_id=user,
-                )
+                form = options.format
+                count = export_file(memory, options.target, format=form, **only)
     memories = ui.counted(count, "memory", "memories")
     if to_output:
         print(f"{memories} exported", file=sys.stderr)
@@ -377,14 +367,12 @@ def add_copying(commands: Any) -> None:
     )
     copy.add_argument("--app", help="copy this app only")
     copy.add_argument("--user", help="copy this user only")
-    copy.add_argument(
+    cli.flag(
+        copy,
         "--replace",
-        action="store_true",
-        help="delete and copy again users who have other memories in the target",
+        "delete and copy again users who have other memories in the target",
     )
-    copy.add_argument(
-        "--dry-run", action="store_true", help="write nothing; say what would be copied"
-    )
+    cli.flag(copy, "--dry-run", "write nothing; say what would be copied")
     cli.add_json(copy)
     copy.set_defaults(run=run_copy)
 

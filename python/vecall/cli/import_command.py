@@ -16,12 +16,7 @@ from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.clock import to_datetime
 from vecall.errors import ConfigError, VecallError
-from vecall.importing.formats import (
-    EXPORT_HEADER,
-    FORMATS,
-    checked_columns,
-    sources,
-)
+from vecall.importing.formats import EXPORT_HEADER, FORMATS, checked_columns, sources
 from vecall.importing.sources import Source, Tally
 from vecall.importing.writing import Found, ImportJob, ImportReport
 from vecall.service.memory_service import MemoryService
@@ -78,9 +73,7 @@ def add_commands(commands: Any) -> None:
         help="columns of a table, such as text=message,timestamp=date; others become "
         "metadata",
     )
-    command.add_argument(
-        "--dry-run", action="store_true", help="write nothing; show what would come"
-    )
+    cli.flag(command, "--dry-run", "write nothing; show what would come")
     cli.add_file(command)
     cli.add_on_write(command)
     cli.add_json(command)

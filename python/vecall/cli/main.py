@@ -74,8 +74,6 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
-    from vecall.cli import ui_command as looking
-    from vecall.cli import user_commands as users
 
     top = argparse.ArgumentParser(
         prog="vecall", description="Long-term memory for AI agents, in one file."
@@ -88,18 +86,11 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     top.set_defaults(run=searching.run_overview)
-    for module in (
-        demo,
-        importing,
-        memories,
-        searching,
-        caring,
-        users,
-        looking,
-        evaluate,
-        serving,
-        agents,
-    ):
+    for module in (demo, importing, memories, searching, caring):
+        module.add_commands(commands)
+    memories.add_user_commands(commands)
+    serving.add_ui_command(commands)
+    for module in (evaluate, serving, agents):
         module.add_commands(commands)
     _add_examples(top)
     return top
@@ -147,10 +138,7 @@ def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Raise KeyboardInterrupt; end the process if that does not end it soon.
-
-    Like a kill, this loses no acknowledged write.
-    """
+    """Raise KeyboardInterrupt; end the process, as a kill, if that does not soon."""
     interrupt = KeyboardInterrupt()
 
     def end() -> None:

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,6 @@ from vecall.store import public_url
 from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
-# `--embedder`: the embedder of a command.
-
-
 _HELP = (
     "auto (the model of the file, else local if it is installed, else none), "
     "none (words alone), local, NAME or NAME:MODEL such as "
@@ -47,14 +46,7 @@ def add_embedder(command: argparse.ArgumentParser) -> None:
 
 
 def chosen(given: str) -> EmbedderLike:
-    """Return the `embedder` argument of a memory service.
-
-    Args:
-        given: The value of --embedder.
-
-    Raises:
-        ConfigError: MODULE:NAME cannot be imported.
-    """
+    """Return the `embedder` argument of a service, of the value of --embedder."""
     if given == "none":
         return None
     module, colon, _ = given.partition(":")
@@ -68,12 +60,7 @@ def chosen(given: str) -> EmbedderLike:
 
 
 def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
-    """Return an embedder that reports how many texts it has embedded.
-
-    Args:
-        embedder: The embedder; an asynchronous one, or None, is returned as it is.
-        add: Called with the number of texts of each call.
-    """
+    """Return an embedder that calls `add` with how many texts it has embedded."""
     if embedder is None or is_async(embedder.embed):
         return embedder
 
@@ -90,16 +77,7 @@ def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
 
 
 def imported(given: str, option: str, expected: str) -> Any:
-    """Import what MODULE:NAME names, also from the current folder.
-
-    Args:
-        given: The value of the option.
-        option: The name of the option, without leading dashes.
-        expected: What it may be, for the error message.
-
-    Raises:
-        ConfigError: It cannot be imported.
-    """
+    """Import MODULE:NAME, also from the current folder, or raise ConfigError."""
     module, _, name = given.partition(":")
     # A script's sys.path has the script's folder only.
     sys.path.append(str(Path.cwd()))
@@ -117,11 +95,7 @@ def imported(given: str, option: str, expected: str) -> Any:
 
 
 def named(given: str | None, option: str) -> Any:
-    """Import the function MODULE:NAME; return None for None.
-
-    Raises:
-        ConfigError: The name cannot be imported, or is not callable.
-    """
+    """Import the function MODULE:NAME, or raise ConfigError; return None for None."""
     if given is None:
         return None
     expected = "MODULE:NAME of a function"
@@ -132,16 +106,16 @@ def named(given: str | None, option: str) -> Any:
     return found
 
 
+def flag(command: argparse._ActionsContainer, name: str, about: str) -> None:
+    """Add an option without a value."""
+    command.add_argument(name, action="store_true", help=about)
+
+
 FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
 
 
 def add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
-    """Add --path.
-
-    Args:
-        command: The command.
-        what: What it names.
-    """
+    """Add --path; `what` says what it names."""
     command.add_argument(
         "--path",
         type=expanded,
@@ -159,14 +133,14 @@ def add_file(command: argparse.ArgumentParser) -> None:
 
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add --json."""
-    command.add_argument("--json", action="store_true", help="print JSON")
+    flag(command, "--json", "print JSON")
 
 
 def add_listing(command: argparse.ArgumentParser) -> None:
     """Add --json and --csv."""
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--csv", action="store_true", help="print CSV")
+    flag(form, "--json", "print JSON")
+    flag(form, "--csv", "print CSV")
 
 
 def add_owner(command: argparse.ArgumentParser) -> None:
@@ -175,57 +149,40 @@ def add_owner(command: argparse.ArgumentParser) -> None:
     command.add_argument("--user", help="the user (default: the app's only one)")
 
 
-# The app and the user of a command, which need no name where there is only one.
-
-
 _NAMES_READ = 1_000  # for the nearest ones
 _NAMES_SHOWN = 10
 
 
 def app_of(memory: MemoryService, given: str | None) -> str:
-    """Return an app of the file: the given one, or the only one.
-
-    Raises:
-        NotFoundError: There is none of this name; the message has the nearest.
-        ConfigError: There are several, or none.
-    """
-
-    def names(**page: Any) -> list[str]:
-        return [app.app_name for app in memory.sync.admin.list_apps(**page)]
-
-    return _known_name("app", given, names)
+    """Return an app of the file: the given one, or the only one; or raise an error."""
+    listed = memory.sync.admin.list_apps
+    return _known_name("app", given, listed, attrgetter("app_name"))
 
 
 def user_of(
     memory: MemoryService, app: str, given: str | None, also: Iterable[str] = ()
 ) -> str:
-    """Return a user of an app, as `app_of` returns an app.
-
-    `also` are other names that may be meant.
-    """
-
-    def names(**page: Any) -> list[str]:
-        users = memory.sync.admin.list_users(app_name=app, **page)
-        return [user.user_id for user in users]
-
-    return _known_name("user", given, names, also)
+    """Return a user of an app as `app_of`; `also` are names that may be meant."""
+    listed = partial(memory.sync.admin.list_users, app_name=app)
+    return _known_name("user", given, listed, attrgetter("user_id"), also)
 
 
 def session_of(user: SyncUserMemory, given: str, also: Iterable[str]) -> str:
     """Return a session of a user, as `user_of` returns a user."""
-
-    def names(**page: Any) -> list[str]:
-        return [session.session_id for session in user.list_sessions(**page)]
-
-    return _known_name("session", given, names, also)
+    named = attrgetter("session_id")
+    return _known_name("session", given, user.list_sessions, named, also)
 
 
 def _known_name(
     what: str,
     given: str | None,
-    names: Callable[..., list[str]],
+    listed: Callable[..., Iterable[Any]],
+    name_of: Callable[[Any], str],
     also: Iterable[str] = (),
 ) -> str:
+    def names(**page: Any) -> list[str]:
+        return list(map(name_of, listed(**page)))
+
     if given is not None:
         if given in names(prefix=given, limit=1):
             return given
@@ -260,15 +217,7 @@ def opened_plainly(path: str, *, read_only: bool = False) -> Iterator[MemoryServ
 def opened_user(
     options: argparse.Namespace, *, writes: bool = True, is_new: bool = False
 ) -> Iterator[SyncUserMemory]:
-    """Open the memory of the user that the options name.
-
-    What is held for review does not exist in it without --held.
-
-    Args:
-        options: The options of `add_owner`; those of `add_file` or `add_path`.
-        writes: Whether the command writes.
-        is_new: Whether the file, the app or the user may be new.
-    """
+    """Open the memory of the named user; without --held, nothing that is held."""
     if not is_new or options.path == ":memory:":  # which would end with the command
         require_file(options.path)
     embedder = getattr(options, "embedder", None)
@@ -298,11 +247,7 @@ def add_on_write(command: argparse.ArgumentParser) -> None:
 
 
 def expanded(typed: str) -> str:
-    """Return a file name with a leading "~" or "~user" replaced by the home folder.
-
-    Raises:
-        ArgumentTypeError: It is empty, as of a variable that is not set.
-    """
+    """Return a file name with a leading "~" or "~user" as the home folder."""
     if not typed:
         msg = "expected the name of a file, not an empty text"
         raise argparse.ArgumentTypeError(msg)
@@ -310,11 +255,7 @@ def expanded(typed: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """Return a path for messages: a URL without user, password and options.
-
-    Raises:
-        ConfigError: The URL is malformed.
-    """
+    """Return a path for messages: a URL without user, password and options."""
     return public_url(path) if is_database_url(path) else path
 
 
@@ -329,15 +270,7 @@ def require_file(path: str) -> None:
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Make a folder for this user alone, unless it is there.
-
-    Args:
-        folder: The folder.
-        option: The name of the option, without leading dashes.
-
-    Raises:
-        ConfigError: It cannot be made, or others may write in it.
-    """
+    """Make a folder for this user alone; raise ConfigError if others may write."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -350,15 +283,7 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def refuse_database(path: str, means: str) -> None:
-    """Refuse the URL of a database.
-
-    Args:
-        path: The path, or the URL.
-        means: What to use instead.
-
-    Raises:
-        ConfigError: The path is the URL of a database.
-    """
+    """Raise ConfigError for the URL of a database; `means` says what to use."""
     if is_database_url(path):
         msg = f"{shown_path(path)}: is a database; {means}"
         raise ConfigError(msg)
@@ -372,14 +297,7 @@ def opened(
     *,
     read_only: bool = False,
 ) -> Iterator[MemoryService]:
-    """Open a service on a file or a database and close it after the block.
-
-    Args:
-        path: The file, or the URL of a database.
-        embedder: The value of --embedder.
-        on_write: The hook that accepts, changes or refuses each write.
-        read_only: Whether the command only reads: a file without vectors gets none.
-    """
+    """Open a service and close it after the block; reading makes no vectors."""
     given = chosen(embedder)
     is_new = not is_database_url(path) and not Path(path).exists()
     if given not in (None, AUTO) and is_new:
@@ -405,11 +323,7 @@ def counted_reasons(left_out: Counter[str]) -> str:
 
 
 def parsed_metadata(typed: str | None) -> dict[str, Any] | None:
-    """Return the value of --metadata; None without the option.
-
-    Raises:
-        InvalidArgumentError: Not a JSON object.
-    """
+    """Return the value of --metadata, which must be a JSON object."""
     if typed is None:
         return None
     try:

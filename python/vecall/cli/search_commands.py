@@ -26,12 +26,8 @@ def add_commands(commands: Any) -> None:
         "search", aliases=["ask"], help="ask one user's memory, and show ids"
     )
     search.add_argument("query", nargs="?", help="required without --interactive")
-    search.add_argument(
-        "--interactive", action="store_true", help="ask for queries, line by line"
-    )
-    search.add_argument(
-        "--explain", action="store_true", help="say what each score is made of"
-    )
+    cli.flag(search, "--interactive", "ask for queries, line by line")
+    cli.flag(search, "--explain", "say what each score is made of")
     search.set_defaults(run=run_search)
     cli.add_listing(search)
     why = commands.add_parser(
@@ -42,7 +38,7 @@ def add_commands(commands: Any) -> None:
     )
     why.add_argument("query")
     why.add_argument("id", metavar="ID", help="as vecall search and vecall ls show it")
-    why.add_argument("--held", action="store_true", help="one held for review")
+    cli.flag(why, "--held", "one held for review")
     why.set_defaults(run=run_why)
     cli.add_json(why)
     for command in (search, why):
@@ -232,10 +228,7 @@ def run_stats(options: argparse.Namespace) -> int:
 
 
 def _words_only(facts: dict[str, Any]) -> str | None:
-    """Return why searches use words alone; None if all memories have vectors.
-
-    A file of another model is searched by vectors too, by programs with its embedder.
-    """
+    """Return why searches use words alone; None if all memories have vectors."""
     if facts.get("embedded", 0) >= facts.get("memories", 0):
         return None
     why = why_words_only(facts["model"])

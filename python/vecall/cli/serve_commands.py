@@ -1,4 +1,4 @@
-"""`vecall serve`."""
+"""`vecall serve`, `ui`, `token` and `mcp`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import re
 import signal
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from vecall.cli import console as ui
@@ -53,20 +55,14 @@ def add_token_commands(commands: Any) -> None:
     create = actions.add_parser("create", help="make a token and print it, once")
     create.add_argument("--app", help="the app whose memories the token may access")
     create.add_argument("--user", help="only this user's")
-    create.add_argument("--all-apps", action="store_true", help="those of all apps")
-    create.add_argument("--read-only", action="store_true", help="it may not write")
-    create.add_argument(
-        "--review",
-        action="store_true",
-        help="it sees what is quarantined, and may release it",
-    )
+    cli.flag(create, "--all-apps", "those of all apps")
+    cli.flag(create, "--read-only", "it may not write")
+    cli.flag(create, "--review", "it sees what is quarantined, and may release it")
     create.add_argument("--trust", help="the highest tier of trust of what it writes")
     create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
     create.add_argument("--source", help="the source of all that it writes")
     create.add_argument("--author", help="the author of all that it writes")
-    create.add_argument(
-        "--admin", action="store_true", help="counts, backups, deleting; no memories"
-    )
+    cli.flag(create, "--admin", "counts, backups, deleting; no memories")
     create.add_argument("--label", help="what it is for, shown by `vecall token list`")
     create.add_argument(
         "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
@@ -76,17 +72,8 @@ def add_token_commands(commands: Any) -> None:
     )
     revoke = actions.add_parser("revoke", help="revoke a token")
     revoke.add_argument("id", help="as `vecall token list` shows it; or the label")
-    for action, run in (
-        (create, run_create),
-        (listed, run_list),
-        (revoke, run_revoke),
-    ):
-        action.add_argument(
-            "--path",
-            type=cli.expanded,
-            default=default_path(),
-            help=f"the file (default: {DEFAULT})",
-        )
+    for action, run in ((create, run_create), (listed, run_list), (revoke, run_revoke)):
+        cli.add_path(action, "the file")
         add_tokens(action)
         action.set_defaults(run=run)
     cli.add_json(create)
@@ -206,10 +193,10 @@ def add_commands(commands: Any) -> None:
         type=Path,
         help="PEM file of the CA that signs clients' certificates; others are refused",
     )
-    serve.add_argument(
+    cli.flag(
+        serve,
         "--insecure-bind",
-        action="store_true",
-        help="listen to other machines without TLS, behind a proxy that has it",
+        "listen to other machines without TLS, behind a proxy that has it",
     )
     serve.add_argument(
         "--allow-host",
@@ -232,13 +219,11 @@ def add_commands(commands: Any) -> None:
         help="async function of app_name, user_id and session_id that returns sessions",
     )
     cli.add_on_write(serve)
-    serve.add_argument(
-        "--read-only", action="store_true", help="answer reads, refuse every write"
-    )
-    serve.add_argument(
+    cli.flag(serve, "--read-only", "answer reads, refuse every write")
+    cli.flag(
+        serve,
         "--mcp",
-        action="store_true",
-        help="also serve the Model Context Protocol, at /mcp, to tokens of one user",
+        "also serve the Model Context Protocol, at /mcp, to tokens of one user",
     )
     serve.add_argument(
         "--trigger",
@@ -310,9 +295,8 @@ def run_serve(options: argparse.Namespace) -> int:
     from vecall.server.run import Binding, Drain, JsonLines, remove_old_exports, serve
 
     values = {each.name: getattr(options, each.name) for each in fields(HttpLimits)}
-    limits = HttpLimits(
-        **{key: value for key, value in values.items() if value is not None}
-    )
+    chosen = {name: value for name, value in values.items() if value is not None}
+    limits = HttpLimits(**chosen)
     try:
         binding = Binding(
             host=options.host,
@@ -360,25 +344,21 @@ def run_serve(options: argparse.Namespace) -> int:
         cli.make_folder(options.backups, "backups")
     loader = cli.named(options.session_loader, "session-loader")
     with _opened(options) as memory:
+        shared: dict[str, Any] = {
+            "tokens": file,
+            "limits": limits,
+            "hosts": options.allow_host,
+            "origins": options.allow_origin,
+        }
         app = create_app(
             memory,
-            tokens=file,
+            **shared,
             session_loader=loader,
-            limits=limits,
-            hosts=options.allow_host,
-            origins=options.allow_origin,
             backups=options.backups,
             accepting=drain.is_accepting,
         )
         if over_mcp is not None:
-            app = over_mcp(
-                memory,
-                tokens=file,
-                beside=app,
-                limits=limits,
-                hosts=options.allow_host,
-                origins=options.allow_origin,
-            )
+            app = over_mcp(memory, beside=app, **shared)
 
         def started(url: str) -> None:
             print(f"serving {url}", flush=True)
@@ -430,11 +410,7 @@ def _opened(options: argparse.Namespace) -> MemoryService:
 
 
 def trigger(text: str | None) -> Mapping[str, object] | None:
-    """Return the trigger of NAME or NAME:NUMBER, for the memory service.
-
-    Raises:
-        ConfigError: NUMBER is not a number, or the trigger takes no number.
-    """
+    """Return the trigger of NAME or NAME:NUMBER, for the memory service."""
     if text is None:
         return None
     name, colon, number = text.partition(":")
@@ -475,7 +451,7 @@ def add_mcp_command(commands: Any) -> None:
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     command.add_argument("--user", default=USER, help="user_id (%(default)s)")
-    command.add_argument("--read-only", action="store_true", help="offer no writes")
+    cli.flag(command, "--read-only", "offer no writes")
     command.add_argument(
         "--max-tokens",
         type=int,
@@ -533,11 +509,7 @@ def run_mcp(options: argparse.Namespace) -> int:
 
 
 def _mcp_server_command(options: argparse.Namespace) -> list[str]:
-    """Return the command with the options that differ from the defaults.
-
-    Clients start it in a folder and with a PATH of their own, so both paths are
-    absolute.
-    """
+    """Return the command for a client: paths absolute, only changed options."""
     command = [*vecall_command(), "mcp"]
     if options.path is not None:
         is_url = "://" in options.path
@@ -548,3 +520,80 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
     if options.read_only:
         command.append("--read-only")
     return command
+
+
+# `vecall ui`: the page over a file, for the person at this machine.
+
+
+_WEB = ("http://", "https://")
+
+
+def add_ui_command(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "ui",
+        help="look at memories in the browser",
+        description="Look at memories in the browser. The page is served to this "
+        "machine only, until Ctrl-C, to the first browser that opens the address.",
+        epilog="example: vecall ui memory.db --write",
+    )
+    command.add_argument(
+        "path",
+        nargs="?",
+        type=cli.expanded,
+        default=default_path(),
+        metavar="FILE|URL",
+        help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
+    )
+    cli.flag(command, "--write", "allow changes (default: only look)")
+    cli.flag(command, "--no-browser", "print the address, open nothing")
+    command.add_argument(
+        "--port", type=int, default=0, help="port (default: one that is free)"
+    )
+    cli.add_embedder(command)
+    command.set_defaults(run=run_ui)
+
+
+def run_ui(options: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C or SIGTERM."""
+    if options.path.startswith(_WEB):
+        _show(options.path.rstrip("/") + "/ui", options)
+        return 0
+    try:
+        from vecall.server import HttpLimits, create_app, mint
+        from vecall.server.run import Binding, serve
+        from vecall.server.tokens import OneHolder
+    except ImportError as error:
+        raise ConfigError(NEEDS) from error
+    if not is_database_url(options.path) and not Path(options.path).exists():
+        name = cli.shown_path(options.path)
+        msg = f"path: there is no file {name}; vecall demo makes one"
+        raise ConfigError(msg)
+    key, token = mint(all_apps=True, review=True, read_only=not options.write)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    limits = HttpLimits()
+    with MemoryService(
+        prepared(options.path),
+        embedder=cli.chosen(options.embedder),
+        read_only=not options.write,
+    ) as memory:
+        app = create_app(memory, tokens=OneHolder([token]), limits=limits)
+        try:
+            serve(
+                app,
+                Binding(port=options.port),
+                limits,
+                lambda url: _show(f"{url}/ui#key={key}", options),
+            )
+        except KeyboardInterrupt:
+            print("vecall: the page is closed", file=sys.stderr)
+    return 0
+
+
+def _show(url: str, options: argparse.Namespace) -> None:
+    """Print the address, and open it in the browser."""
+    print(url, flush=True)
+    if not options.no_browser:
+        # A browser in the terminal would not return.
+        Thread(target=webbrowser.open, args=(url,), daemon=True).start()

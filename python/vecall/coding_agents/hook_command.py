@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from vecall._core import ProcessEnd
 from vecall.clock import to_seconds
@@ -47,9 +47,6 @@ from vecall.system import open_private, process_age, replace, state_folder
 from vecall.tools.preload import PreloadMemory
 from vecall.types import UNSET, Event, Filter, MemoryEntry
 
-# Reads what an agent writes to a hook's standard input.
-
-
 MOST_INPUT_BYTES = 16 * 1024 * 1024
 _SESSION = ("session_id", "conversation_id", "sessionId")
 _COPILOT = "copilot-cli"
@@ -61,37 +58,19 @@ class PayloadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The input of a hook, the same for all agents.
+    """The input of a hook, the same for all agents."""
 
-    Attributes:
-        event: The agent's name of the event, such as "UserPromptSubmit".
-        session_id: The session; None if the agent does not name it.
-        folder: The folder in which the agent works.
-        prompt: The user's prompt; "" for other events.
-        transcript: The path of the session's transcript; None without one.
-        turns: What was said, if the input itself has it.
-        sent: The prompt as it is sent to the model, if the hook replaces it.
-    """
-
-    event: str
+    event: str  # the agent's name of it, such as "UserPromptSubmit"
     session_id: str | None
-    folder: str
-    prompt: str
-    transcript: str | None
-    turns: list[Turn] = field(default_factory=list)
-    sent: str | None = None
+    folder: str  # in which the agent works
+    prompt: str  # "" for other events
+    transcript: str | None  # its path
+    turns: list[Turn] = field(default_factory=list)  # of the input itself
+    sent: str | None = None  # the prompt as the model gets it, if the hook replaces it
 
 
 def read_payload(file: int) -> Payload:
-    """Read the input of a hook from a file descriptor.
-
-    Most agents name the session `session_id` and the folder `cwd`. Cursor names them
-    `conversation_id` and `workspace_roots`. Copilot CLI names the session `sessionId`,
-    and no event.
-
-    Raises:
-        PayloadError: The input is too long, or is not a JSON object with an event.
-    """
+    """Read the input of a hook from a file descriptor, or raise PayloadError."""
     data = bytearray()
     while chunk := os.read(file, 1 << 16):
         data += chunk
@@ -140,9 +119,6 @@ def _folder(fields: Mapping[str, Any]) -> str:
     return os.getcwd()  # noqa: PTH109 - a text is needed
 
 
-# Writes the answer of a hook in the format of the event's agent.
-
-
 MOST_CHARACTERS = 9_900
 """Claude Code and Cursor put more than 10,000 characters into a file instead."""
 
@@ -151,15 +127,7 @@ _SPECIFIC = ("UserPromptSubmit", "SessionStart", "BeforeAgent")
 
 
 def answer_for(payload: Payload, block: str) -> str:
-    """Return the standard output of a hook that adds a block to the context.
-
-    Args:
-        payload: The input of the hook. Its event says which agent reads the answer.
-        block: The recalled memories; "" adds nothing.
-
-    Returns:
-        One JSON object, or "" if there is nothing to add or the event takes no context.
-    """
+    """Return the output that adds a block to the context; "" adds nothing."""
     event = payload.event
     answer: dict[str, object] = {}
     if event in _SPECIFIC:
@@ -207,10 +175,7 @@ def write_line(verb: str, what: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Return what a log may say of an error: its class, and vecall's own message.
-
-    Messages of vecall contain no text of a user; messages of others may.
-    """
+    """Return the class of an error, and vecall's own message: no text of a user."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, VecallError) else name
 
@@ -228,9 +193,6 @@ class LogHandler(logging.Handler):
         write_line(self._verb, record.getMessage())
 
 
-# Ends a hook successfully when its time is over, whatever it is doing.
-
-
 SECONDS = {"recall": 2.0, "start": 2.0, "retain": 8.0}
 """The most that the hook of each verb takes, from the start of its process to its end.
 
@@ -245,14 +207,9 @@ _PRINTING_S = 0.05
 class Deadline:
     """Ends the process with status 0 after `SECONDS`, unless `cancel` comes first.
 
-    The time counts from the start of the process. If starting Python and importing took
-    all of it, the process ends at once.
-
-    The end does not wait for the interpreter, and has a line in the log. A write that
-    is interrupted is rolled back by the next process that opens the file.
-
-    Args:
-        verb: The verb of the hook.
+    The time counts from the start of the process. The end does not wait for the
+    interpreter, and has a line in the log. A write that is interrupted is rolled back
+    by the next process that opens the file.
     """
 
     def __init__(self, verb: str) -> None:
@@ -271,18 +228,12 @@ class Deadline:
         return self._at - time.monotonic()
 
     def print_now(self) -> None:
-        """Give an answer that is printed now the time to be whole, and no more.
-
-        A reader that stops reading must not hold the process.
-        """
+        """Give the answer the time to be whole; a reader must not hold the process."""
         self._end.put_off(_PRINTING_S)
 
     def cancel(self) -> None:
         """Let the process end by itself."""
         self._end.cancel()
-
-
-# Recalls memories for a prompt, and a profile at the beginning of a session.
 
 
 PROFILE_KINDS = ("preference", "decision")
@@ -293,75 +244,20 @@ _MOST_OF_A_PROFILE = 20
 _PAGE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose memories a hook reads and writes."""
 
     app_name: str
     user_id: str
 
 
-def recalled(
-    memory: MemoryService,
-    owner: Owner,
-    prompt: str,
-    session_id: str | None,
-    *,
-    max_tokens: int,
-    min_confidence: float | None,
-) -> str:
-    """Return a block of the memories that are relevant to a prompt.
-
-    Memories of the present session are left out: the agent has them in its context.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        prompt: The prompt.
-        session_id: The present session.
-        max_tokens: The most tokens of the block, at least 1.
-        min_confidence: The least confidence of a memory, in [0, 1]; None is the default
-            of `PreloadMemory`.
-
-    Returns:
-        The block in the format "secure", which is stripped when a transcript with it is
-        stored; "" without memories.
-    """
-    preload = PreloadMemory(
-        memory,
-        owner.app_name,
-        owner.user_id,
-        max_entries=_MOST_RECALLED,
-        max_tokens=max_tokens,
-        min_confidence=UNSET if min_confidence is None else min_confidence,
-        format="secure",
-        count_tokens=_block_token_counter(max_tokens),
-        filter=None if session_id is None else Filter(not_session_id=session_id),
-    )
-    return asyncio.run(preload.block(prompt))
-
-
 def profile(
-    memory: MemoryService,
-    owner: Owner,
-    *,
-    max_tokens: int,
-    left: Callable[[], float],
+    memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
 ) -> str:
-    """Return a block of the user's newest preferences and decisions.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        max_tokens: The most tokens of the block, at least 1.
-        left: Returns the seconds that are left. At 0.5 the reading ends.
-
-    Returns:
-        The block as of `recalled`; "" without such memories.
-    """
+    """Return a block of the newest preferences and decisions, read in time."""
     found: list[MemoryEntry] = []
     cursor: str | None = None
-    user = memory.sync.user(owner.app_name, owner.user_id)
+    user = memory.sync.user(*owner)
     while left() > 0.5:
         page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
         found += page
@@ -390,9 +286,6 @@ def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
     return count
 
 
-# Remembers what was said in a session, from its transcript.
-
-
 _AT_ONCE = 256
 
 
@@ -403,21 +296,7 @@ def retain(
     turns: Sequence[Turn],
     left: Callable[[], float],
 ) -> tuple[int, int]:
-    """Store the turns of a session, as an upsert by id.
-
-    Turns that are stored already cost little. Each transaction has 256 turns, so that
-    a long transcript is stored by several hooks if one is ended by its deadline.
-
-    Args:
-        memory: The memory service.
-        owner: The app and the user.
-        session_id: The session.
-        turns: The turns in order.
-        left: Returns the seconds that are left. At 0.2 no transaction is begun.
-
-    Returns:
-        The number of turns that were refused, and of those that no time was left for.
-    """
+    """Upsert turns, 256 at once; return how many were refused, and are left."""
     refused = 0
     for at in range(0, len(turns), _AT_ONCE):
         if left() < 0.2:
@@ -425,10 +304,7 @@ def retain(
         chunk = [_event_of_turn(turn) for turn in turns[at : at + _AT_ONCE]]
         try:
             added = memory.sync.add_events_to_memory(
-                app_name=owner.app_name,
-                user_id=owner.user_id,
-                session_id=session_id,
-                events=chunk,
+                **owner._asdict(), session_id=session_id, events=chunk
             )
         except InvalidArgumentError:
             refused += len(chunk)
@@ -438,21 +314,17 @@ def retain(
 
 
 def _event_of_turn(turn: Turn) -> Event:
+    seconds = None
+    with suppress(ValueError):  # not a time
+        if turn.timestamp is not None:
+            seconds = to_seconds(turn.timestamp, "timestamp")
     return Event(
         turn.text,
         author=turn.author,
-        timestamp=_timestamp_seconds(turn.timestamp),
+        timestamp=seconds,
         id=turn.id,
         custom_metadata=dict(turn.metadata),
     )
-
-
-def _timestamp_seconds(moment: str | None) -> float | None:
-    """Return a time in seconds since 1970; None for one that is not a time."""
-    try:
-        return None if moment is None else to_seconds(moment, "timestamp")
-    except ValueError:
-        return None
 
 
 VERBS = {
@@ -472,11 +344,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one hook; return 0.
-
-    Args:
-        arguments: The command line after `vecall hook`.
-    """
+    """Run one hook, of the command line after `vecall hook`; return 0."""
     if arguments[-3:] == MARK.split():  # cmd of Windows knows no such comment
         arguments = arguments[:-3]
     verb = arguments[0] if arguments and arguments[0] in VERBS else "hook"
@@ -516,12 +384,9 @@ def _run(arguments: Sequence[str], verb: str) -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(LogHandler(verb))
     logging.getLogger("vecall").propagate = False
-    run = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}[
-        parsed.verb
-    ]
+    runs = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}
     payload = read_payload(sys.stdin.fileno())
-    text = run(payload, options, end.left)
-    answer = answer_for(payload, text)
+    answer = answer_for(payload, runs[parsed.verb](payload, options, end.left))
     end.print_now()
     _print_answer(answer)
     end.cancel()
@@ -532,15 +397,20 @@ def _recall_for_prompt(
 ) -> str:
     if not payload.prompt.strip() or not options.path.exists():
         return ""
+    session, floor = payload.session_id, options.min_confidence
     with _opened(options, read_only=True) as memory:
-        return recalled(
+        preload = PreloadMemory(
             memory,
-            _owner(payload, options),
-            payload.prompt,
-            payload.session_id,
+            *_owner(payload, options),
+            max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
-            min_confidence=options.min_confidence,
+            min_confidence=UNSET if floor is None else floor,
+            format="secure",  # which is stripped when a transcript with it is stored
+            count_tokens=_block_token_counter(options.max_tokens),
+            # The agent has those of the session in its context.
+            filter=None if session is None else Filter(not_session_id=session),
         )
+        return asyncio.run(preload.block(payload.prompt))
 
 
 def _start(payload: Payload, options: Options, left: Callable[[], float]) -> str:
@@ -583,8 +453,7 @@ def _opened(options: Options, *, read_only: bool) -> MemoryService:
 
 
 def _owner(payload: Payload, options: Options) -> Owner:
-    user = options.user or project_user(payload.folder)
-    return Owner(options.app, user)
+    return Owner(options.app, options.user or project_user(payload.folder))
 
 
 def _print_answer(text: str) -> None:

@@ -32,9 +32,6 @@ from vecall.system import (
     sync_folder,
 )
 
-# The coding agents: where their settings are, and what they get.
-
-
 # numpy starts a thread for each core otherwise, which takes longer than a search.
 _ONE_THREAD = "OPENBLAS_NUM_THREADS=1"
 
@@ -46,30 +43,20 @@ _RETAIN_SECONDS = 10
 class Agent:
     """A coding agent.
 
-    Attributes:
-        name: The argument of `vecall install`.
-        place: The folder of the user's settings, the environment variable that names
-            another (None without one), and the settings' file in the folder.
-        events: The verb of `vecall hook` for each event; none for an agent whose hooks
-            cannot add to a prompt, which gets `vecall mcp` as a server instead.
-        grouped: Whether an event holds groups, each with "hooks". Otherwise it holds
-            the hooks themselves.
-        first: What a new settings' file begins with.
-        extra: Further fields of the hook of an event.
-        timeout: The field of a hook's time, and its units in a second.
-        commented: Whether the settings may have comments.
-        plugin: The agent takes a program for hooks: its source beside this module.
+    One without events has hooks that cannot add to a prompt; it gets `vecall mcp` as a
+    server instead. The place of its settings is a folder, the environment variable that
+    names another, and a file in it. `extra` has further fields of the hook of an event.
     """
 
     name: str
     place: tuple[str, str | None, str]
-    events: Mapping[str, str] = field(default_factory=dict)
-    grouped: bool = True
-    first: Mapping[str, Any] = field(default_factory=dict)
+    events: Mapping[str, str] = field(default_factory=dict)  # the verb of each
+    grouped: bool = True  # an event holds groups with "hooks", not hooks
+    first: Mapping[str, Any] = field(default_factory=dict)  # in a new file
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    timeout: tuple[str, int] = ("timeout", 1)
-    commented: bool = False
-    plugin: str | None = None
+    timeout: tuple[str, int] = ("timeout", 1)  # its field, its units in a second
+    commented: bool = False  # the settings may have comments
+    plugin: str | None = None  # a program for hooks, beside this module
 
     @property
     def key(self) -> str:
@@ -83,12 +70,7 @@ class Agent:
         return Path(named or folder).expanduser() / file
 
     def hooks(self, command: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
-        """Return the entry of each event, or that of the server.
-
-        Args:
-            command: Starts vecall.
-            arguments: The options of the hooks or of the server.
-        """
+        """Return the entry of each event, or that of the server, with arguments."""
         if not self.events:
             args = [*command[1:], "mcp", *arguments]
             return {SERVER: {"command": command[0], "args": args, "env": _OWN}}
@@ -179,10 +161,7 @@ BACKUP = ".before-vecall"
 
 
 def vecall_command() -> list[str]:
-    """Return the command that starts this installation of vecall.
-
-    It has absolute paths, since an agent may have another PATH.
-    """
+    """Return the command of this installation: absolute, whatever PATH an agent has."""
     script = Path(sys.argv[0])
     if script.name in ("vecall", "vecall.exe") and os.access(script, os.X_OK):
         return [script.absolute().as_posix()]
@@ -194,20 +173,10 @@ def vecall_command() -> list[str]:
 
 
 def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
-    """Add hooks to a settings file, in place of those of an earlier installation.
+    """Add hooks in place of those of an earlier installation; whether that changed it.
 
-    Args:
-        agent: The agent.
-        path: Its settings. A symbolic link stays, and its target is written.
-        hooks: The entry of each event.
-
-    Returns:
-        Whether the file was changed; not if it has these hooks already.
-
-    Raises:
-        ConfigError: The file is not a JSON object, its hooks have another form, or it
-            is no regular file. It was not changed.
-        OSError: The file cannot be read or written.
+    A symbolic link stays, and its target is written. A ConfigError says that the file
+    is no JSON object of this form, or not regular; then it was not changed.
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -231,21 +200,10 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
 
 
 def uninstall(agent: Agent, path: Path) -> bool:
-    """Take the hooks of `install` out of a settings file.
+    """Take the hooks of `install` out of a settings file; return whether it had any.
 
     The bytes before the installation are restored if nothing else has changed. A file
-    that holds nothing more and was made by `install` is removed.
-
-    Args:
-        agent: The agent.
-        path: Its settings.
-
-    Returns:
-        Whether there were such hooks.
-
-    Raises:
-        ConfigError: As in `install`.
-        OSError: As in `install`.
+    that holds nothing more and was made by `install` is removed. Errors: as `install`.
     """
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
@@ -262,12 +220,10 @@ def uninstall(agent: Agent, path: Path) -> bool:
         cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
         saved = _read(backup)
-        if saved is None:
-            if _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared):
-                real.unlink()
-            else:
-                _write(real, cleared.encode(), real)
-        elif _same(agent, saved, cleared):
+        is_empty = _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared)
+        if saved is None and is_empty:
+            real.unlink()
+        elif saved is not None and _same(agent, saved, cleared):
             _write(real, saved, real)
             backup.unlink()
         else:

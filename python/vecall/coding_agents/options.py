@@ -22,24 +22,14 @@ EMBEDDERS = ("none", "auto", "local")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a hook.
-
-    Attributes:
-        path: The file of memories.
-        app: The app.
-        user: The user; None for one of the project's folder.
-        max_tokens: The most tokens of a block.
-        min_confidence: The least confidence of a recalled memory; None is the default
-            of `PreloadMemory`.
-        embedder: "none" searches by words, without loading a model.
-    """
+    """The options of a hook."""
 
     path: Path
     app: str
-    user: str | None
-    max_tokens: int
-    min_confidence: float | None
-    embedder: str
+    user: str | None  # None: one of the project's folder
+    max_tokens: int  # of a block
+    min_confidence: float | None  # None: the default of `PreloadMemory`
+    embedder: str  # "none" searches by words, without loading a model
 
 
 MARK = "# vecall install"
@@ -67,9 +57,7 @@ def prepared(path: str) -> str:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
     command.add_argument(
-        "--path",
-        metavar="FILE",
-        help=f"the file (default: {DEFAULT})",
+        "--path", metavar="FILE", help=f"the file (default: {DEFAULT})"
     )
     command.add_argument("--app", default=APP, help="app_name (%(default)s)")
     who = command.add_mutually_exclusive_group()
@@ -118,12 +106,7 @@ def options_of(parsed: argparse.Namespace) -> Options:
 
 
 def as_arguments(parsed: argparse.Namespace, *, of_server: bool = False) -> list[str]:
-    """Return the options that differ from the defaults; a server has fewer of them.
-
-    Raises:
-        ConfigError: The path is a database, also that of the environment, or the
-            server has no such option.
-    """
+    """Return the options that differ from the defaults; a server has fewer of them."""
     given: list[str] = []
     if of_server and (parsed.user_from or parsed.min_confidence is not None):
         msg = (
@@ -170,20 +153,15 @@ def _share(typed: str) -> float:
     raise argparse.ArgumentTypeError(msg)
 
 
-# The user name of a project: one for all folders and worktrees of a repository.
-
-
 _GITDIR = "gitdir:"
 _WORKTREES = "worktrees"
 
 
 def project_user(folder: str) -> str:
-    """Return the user name of the project that a folder belongs to.
+    """Return a hash of the root of a folder's repository, or else of the folder.
 
-    The name is a hash of the repository's root, or of the folder outside a repository.
-    It does not reveal the path. A git worktree has the name of its main repository, if
-    that names the worktree as well: anybody can write the name of another repository
-    into a folder that is to be unpacked.
+    Worktrees share it, if their main repository names them as well: anybody can write
+    the name of another repository into a folder that is to be unpacked.
     """
     root = _project_root(Path(os.path.realpath(folder)))
     digest = hashlib.blake2b(os.fsencode(root), digest_size=8)
@@ -201,11 +179,7 @@ def _project_root(folder: Path) -> Path:
 
 
 def _main_repository(mark: Path) -> Path | None:
-    """Return the repository of a worktree, whose `.git` is a file with a path.
-
-    The repository's folder for the worktree must name that file in its turn, as git
-    itself requires.
-    """
+    """Return the repository of a worktree, if both name each other as git requires."""
     line = _first_line(mark)
     if not line.startswith(_GITDIR):
         return None

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
@@ -65,29 +65,17 @@ class TranscriptError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the user or the assistant said.
+    """What the user or the assistant said; `metadata` has agent, folder and branch."""
 
-    Attributes:
-        id: Unique in the session, and the same each time the transcript is read.
-        author: "user" or "assistant".
-        text: What was said.
-        timestamp: When, in ISO 8601 with an offset; None if the transcript lacks it.
-        metadata: The agent, and the folder and branch if they are known.
-    """
-
-    id: str
-    author: str
+    id: str  # the same each time the transcript is read
+    author: str  # "user" or "assistant"
     text: str
-    timestamp: str | None
+    timestamp: str | None  # in ISO 8601 with an offset
     metadata: dict[str, str] = field(default_factory=dict)
 
 
 def find_transcript(given: str | None, session_id: str | None) -> Path | None:
-    """Return the path of a transcript; None if there is none.
-
-    Cursor's command line does not name the transcript. It is then looked up by the
-    session below `~/.cursor/projects`.
-    """
+    """Return the path of a transcript; Cursor's is found by the session."""
     if given is not None:
         return Path(given).expanduser()
     if session_id is None or not re.fullmatch(r"[A-Za-z0-9_-]{8,64}", session_id):
@@ -100,30 +88,14 @@ def find_transcript(given: str | None, session_id: str | None) -> Path | None:
 
 
 class Transcript(NamedTuple):
-    """What was read of a transcript.
-
-    Attributes:
-        turns: The turns in order.
-        unread: The bytes that were not read: before the last `MOST_BYTES`, or after
-            the time was over.
-    """
+    """What was read of a transcript."""
 
     turns: list[Turn]
-    unread: int
+    unread: int  # bytes before the last MOST_BYTES, or after the time was over
 
 
 def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Transcript:
-    """Return the turns of a transcript.
-
-    Args:
-        path: The transcript.
-        left: Returns the seconds that are left. Half of them are for reading, so that
-            what was read can be stored.
-
-    Raises:
-        TranscriptError: The path is not that of a regular file.
-        OSError: The file cannot be read.
-    """
+    """Return the turns of a regular file; half of the seconds left are for storing."""
     turns: list[Turn] = []
     spare: list[Turn] = []  # Codex' messages to the model, if it wrote no events
     file = open_to_read(path)
@@ -133,7 +105,11 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
             msg = "the transcript is not a regular file"
             raise TranscriptError(msg)
         storing = left() / 2
-        unread = at = _seek_end(stream, about.st_size)
+        at = max(0, about.st_size - MOST_BYTES)
+        if at:  # to the first whole line
+            stream.seek(at)
+            at += len(stream.readline())
+        unread = at
         while line := stream.readline():
             if left() < storing:
                 unread += max(about.st_size - at, 0)
@@ -146,15 +122,6 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
     return Transcript(turns or spare, unread)
 
 
-def _seek_end(stream: BinaryIO, size: int) -> int:
-    """Go to the first whole line of the last `MOST_BYTES`; return its offset."""
-    at = max(0, size - MOST_BYTES)
-    if at:
-        stream.seek(at)
-        at += len(stream.readline())
-    return at
-
-
 def prompt_of_payload(fields: Mapping[str, Any]) -> str:
     """Return the prompt in the input of a hook; "" without one."""
     text = to_valid_utf8(_text_of(fields.get("prompt")))
@@ -162,11 +129,7 @@ def prompt_of_payload(fields: Mapping[str, Any]) -> str:
 
 
 def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
-    """Return the turns that the input of a hook holds, without a transcript.
-
-    Gemini CLI's has a prompt and its answer. The plugin of opencode sends the messages
-    of a session.
-    """
+    """Return the turns in the input of a hook, as of Gemini CLI and opencode."""
     turns: list[Turn] = []
     said = fields.get("turns")
     for each in said if isinstance(said, list) else ():
@@ -185,29 +148,20 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
 
 
 class LineTurns(NamedTuple):
-    """What one line of a transcript says.
+    """What one line of a transcript says, with whole texts.
 
-    Attributes:
-        turns: Its turns, with their whole texts.
-        session_id: The session, if the line names it.
-        is_spare: Whether they count only if the transcript has no other turns: Codex'
-            messages to the model, which it also writes as events.
-        is_known: Whether the line has the form of one of the agents.
+    Spare are Codex' messages to the model, which count if it wrote no events. Known is
+    a line of the form of one of the agents.
     """
 
     turns: list[Turn]
-    session_id: str | None = None
+    session_id: str | None = None  # if the line names it
     is_spare: bool = False
     is_known: bool = True
 
 
 def turns_of_line(line: bytes, at: int) -> LineTurns:
-    """Return the turns of a line, whatever agent has written it.
-
-    Args:
-        line: The line.
-        at: Its offset in the file.
-    """
+    """Return the turns of a line at an offset, whatever agent has written it."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -352,8 +306,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _NO_NEWLINE = re.compile(r"[^\r\n]")
 # A string, which may have no end, or what JSON does not know.
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_SCALAR = re.compile(r"[^\s,\[\]{}:]+")
+_decoded = json.JSONDecoder().raw_decode
 
 Key = str | int
 """The name of a member of an object, or the index of an element of an array."""
@@ -371,17 +324,10 @@ def plain_json(text: str) -> str:
 
 @dataclass(slots=True)
 class _Node:
-    """A value of a document: its range, and the keys and values in it.
+    """A value; its parts have a key, the start of key or value, and a value."""
 
-    Attributes:
-        start: Its first character.
-        end: The character after its last one.
-        parts: Of each member or element: its key, where it starts (with the name of a
-            member), and its value.
-    """
-
-    start: int
-    end: int = 0
+    start: int  # its first character
+    end: int = 0  # the character after its last one
     parts: list[tuple[Key, int, _Node]] = field(default_factory=list)
 
     def at(self, key: Key) -> int:
@@ -390,18 +336,12 @@ class _Node:
 
 
 def with_value(text: str, path: Sequence[Key], value: object) -> str:
-    """Return the document with a value appended to a container.
-
-    Args:
-        text: A valid JSON document, an object or array; its comments stay.
-        path: The keys that lead to the place of the value. All but the last exist. The
-            last is a new name of an object, or the length of an array.
-        value: A JSON value.
-    """
+    """Return the document with a JSON value appended to a container at a path."""
     node = _found(text, path[:-1])
     plain = plain_json(text)
     newline = "\r\n" if "\r\n" in text else "\n"
-    unit = _document_indent(text)
+    indented = re.search(r"\n([ \t]+)\S", text)
+    unit = indented[1] if indented else "  "
     label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
     outer = _line_indent(text, node.start)
     inner = outer + unit
@@ -425,12 +365,7 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
 
 
 def without(text: str, path: Sequence[Key]) -> str:
-    """Return the document without one member or element.
-
-    Args:
-        text: A valid JSON document.
-        path: The keys that lead to it.
-    """
+    """Return the document without the member or element at a path."""
     node = _found(text, path[:-1])
     at = node.at(path[-1])
     _, start, value = node.parts[at]
@@ -457,12 +392,6 @@ def _json_of_value(value: object, unit: str | None, inner: str, newline: str) ->
     return json.dumps(value, indent=unit).replace("\n", newline + inner)
 
 
-def _document_indent(text: str) -> str:
-    """Return one level of the document's indent."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
 def _line_indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
@@ -481,8 +410,7 @@ def _parsed_value(text: str, start: int) -> _Node:
     node = _Node(start)
     opening = text[start]
     if opening not in "{[":
-        kind = _STRING if opening == '"' else _SCALAR
-        node.end = _end(kind.match(text, start))
+        _, node.end = _decoded(text, start)
         return node
     closing = "}" if opening == "{" else "]"
     at = _after_space(text, start + 1)
@@ -490,8 +418,7 @@ def _parsed_value(text: str, start: int) -> _Node:
         begin, key = at, len(node.parts)
         named: Any = key
         if opening == "{":
-            at = _end(_STRING.match(text, at))
-            named = json.loads(text[begin:at])
+            named, at = _decoded(text, at)
             at = _after_space(text, _after_space(text, at) + 1)
         value = _parsed_value(text, at)
         node.parts.append((named, begin, value))
@@ -503,11 +430,6 @@ def _parsed_value(text: str, start: int) -> _Node:
 
 
 def _after_space(text: str, at: int) -> int:
-    return _end(_SPACE.match(text, at))
-
-
-def _end(found: re.Match[str] | None) -> int:
-    if found is None:
-        msg = "not a valid JSON document"
-        raise ValueError(msg)
+    found = _SPACE.match(text, at)
+    assert found is not None
     return found.end()

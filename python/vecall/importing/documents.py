@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, compress
 from typing import Any
 
@@ -51,9 +52,6 @@ def _text_lines(source: Source, most: int = _BLOCK) -> Iterator[tuple[int, str]]
             number += line.endswith("\n")
     except UnicodeError:
         not_text(f"after line {number}")
-
-
-# Tables: CSV and TSV.
 
 
 _COLUMNS = {**ENTRY.spellings, "message": "content", "body": "content", "parts": None}
@@ -109,16 +107,14 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
         None if field in fields[:at] else field for at, field in enumerate(fields)
     ]
     if "content" not in fields:
-        msg = f"line 1: expected a column{remedy or ' named text'}; use --map text=NAME"
-        raise InvalidArgumentError(msg)
+        expected("line 1", f"a column{remedy or ' named text'}; use --map text=NAME")
     return fields
 
 
 def _field(name: str) -> str:
     field = ENTRY.spellings.get(name)
     if field is None:
-        msg = f"map: expected fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}"
-        raise InvalidArgumentError(msg)
+        expected("map", f"fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}")
     return field
 
 
@@ -159,9 +155,6 @@ def _number(cell: str, place: str) -> float:
         return float(cell)
     except ValueError:
         expected(place, "importance as a number from 0 to 1")
-
-
-# Text and Markdown.
 
 
 def text(source: Source) -> Iterator[Record]:
@@ -210,16 +203,9 @@ def _passages(
             "custom_metadata": {**front, **place},
         }
         if isinstance(front.get("timestamp"), str):
-            item["timestamp"] = _date_of(front["timestamp"])
+            with suppress(InvalidArgumentError):  # which is metadata only
+                item["timestamp"] = seconds_of(front["timestamp"], "")
         yield Record(f"character {begin}", item, _ROW + len(passage))
-
-
-def _date_of(value: str) -> float | None:
-    """Return a time of the front matter; None for none, which is metadata only."""
-    try:
-        return seconds_of(value, "")
-    except InvalidArgumentError:
-        return None
 
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -314,10 +300,7 @@ _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 
 
 def front_values(text: str) -> dict[str, Any]:
-    """Return the values of YAML front matter: scalars, lists and blocks of text.
-
-    Of other YAML, all of the front matter is kept as the text "front_matter".
-    """
+    """Return scalars, lists and blocks of YAML; else all as the text "front_matter"."""
     found: dict[str, Any] = {}
     lines = [line.rstrip() for line in text.split("\n")]
     at = 0
@@ -352,10 +335,8 @@ def front_values(text: str) -> dict[str, Any]:
 
 def _scalar(value: str) -> Any:
     if value[:1] in ('"', "{", "["):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(value)  # what YAML and JSON write alike
-        except (ValueError, RecursionError):
-            pass
     if value.startswith("[") and value.endswith("]"):
         return [
             _scalar(each.strip()) for each in value[1:-1].split(",") if each.strip()
@@ -370,9 +351,6 @@ def _scalar(value: str) -> Any:
     return value
 
 
-# What `vecall export` wrote: a memory with all its fields.
-
-
 def _exported(fields: object, body: Iterator[str], place: str) -> Record:
     if not isinstance(fields, dict):
         expected(place, "the fields of a memory after vecall:")
@@ -381,10 +359,7 @@ def _exported(fields: object, body: Iterator[str], place: str) -> Record:
 
 
 def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-    """Yield the memories below their marks, which say how many lines a text has.
-
-    All other lines are headings of the export.
-    """
+    """Yield the memories below their marks, which say how many lines a text has."""
     for number, line in lines:
         if not line.startswith(MARK):
             continue

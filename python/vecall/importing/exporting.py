@@ -7,14 +7,17 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from vecall.clock import to_iso, to_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.importing.documents import MARK, TITLE
+from vecall.importing.sources import expected
 from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
+from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
 from vecall.types import MemoryEntry
@@ -59,8 +62,7 @@ def export_file(
         StorageError: It cannot be written.
     """
     if format not in EXPORTS:
-        msg = f"format: expected one of {', '.join(EXPORTS)}"
-        raise InvalidArgumentError(msg)
+        expected("format", f"one of {', '.join(EXPORTS)}")
     if user_id is not None and app_name is None:
         msg = "user_id: needs app_name, the app of the user"
         raise InvalidArgumentError(msg)
@@ -87,31 +89,23 @@ def _rows(
     memory: MemoryService, app: str | None, user: str | None
 ) -> Iterator[tuple[Row, MemoryEntry]]:
     """Yield the fields of every memory, user by user, in order of creation."""
-    admin = memory.sync.admin
-    apps = [app] if app is not None else _all(lambda after: admin.list_apps(
-        after=after, limit=_PAGE), "app_name")  # fmt: skip
-    for each in apps:
-        users = [user] if user is not None else _all(
-            lambda after, each=each: admin.list_users(  # type: ignore[misc]
-                app_name=each, after=after, limit=_PAGE), "user_id")  # fmt: skip
-        for one in users:
-            cursor = None
-            while True:
-                page = memory.sync.list_memories(
-                    app_name=each, user_id=one, cursor=cursor, limit=_PAGE
-                )
-                for entry in page:
-                    yield _fields({"app_name": each, "user_id": one}, entry), entry
-                cursor = page.next
-                if cursor is None:
-                    break
+    service, admin = memory.sync, memory.sync.admin
+    apps = (each.app_name for each in _all(admin.list_apps, "after"))
+    for app_name in apps if app is None else [app]:
+        listed = partial(admin.list_users, app_name=app_name)
+        users = (each.user_id for each in _all(listed, "after"))
+        for user_id in users if user is None else [user]:
+            owner: Owner = {"app_name": app_name, "user_id": user_id}
+            for entry in _all(partial(service.list_memories, **owner), "cursor"):
+                yield _fields({**owner}, entry), entry
 
 
-def _all(listed: Callable[[str | None], Any], name: str) -> Iterator[str]:
+def _all(listed: Callable[..., Any], following: str) -> Iterator[Any]:
+    """Yield what all pages of a list have; the argument `following` names a page."""
     after = None
     while True:
-        page = listed(after)
-        yield from (getattr(each, name) for each in page)
+        page = listed(**{following: after}, limit=_PAGE)
+        yield from page
         after = page.next
         if after is None:
             return
@@ -187,9 +181,8 @@ def _write_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
             "vecall": row,
         }
         lines = [f"{k}: {json.dumps(v)}\n" for k, v in head.items() if v is not None]
-        with (folder / f"{slug}-{digest}.md").open(
-            "x", encoding="utf-8", newline=""
-        ) as out:
+        path = folder / f"{slug}-{digest}.md"
+        with path.open("x", encoding="utf-8", newline="") as out:
             out.write(f"---\n{''.join(lines)}---\n{entry.text}\n")
     return count
 

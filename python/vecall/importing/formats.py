@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from vecall.coding_agents.transcript import turns_of_line
-from vecall.errors import CorruptFileError, InvalidArgumentError, VecallError
-from vecall.importing import chats, databases, documents
+from vecall.errors import CorruptFileError, VecallError
+from vecall.importing import chats, documents
 from vecall.importing.sources import Record, Source, expected, open_source
 from vecall.store import ForeignFile
 
@@ -24,21 +24,13 @@ _ZIP = b"PK\x03\x04"
 
 
 class Format(NamedTuple):
-    """A format that can be imported.
+    """A format that can be imported."""
 
-    Attributes:
-        about: What it is, in a few words.
-        reader: Reads its JSON or text; None if there is none.
-        is_database: Whether it is also, or only, a SQLite file.
-        suffixes: The ends of the names of its files in a folder.
-        is_verbatim: Whether every key of the metadata is stored as it is.
-    """
-
-    about: str
-    reader: Reader | None
-    is_database: bool = False
-    suffixes: tuple[str, ...] = (".json", ".jsonl")
-    is_verbatim: bool = True
+    about: str  # in a few words
+    reader: Reader | None  # of its JSON or text
+    is_database: bool = False  # also, or only, a SQLite file
+    suffixes: tuple[str, ...] = (".json", ".jsonl")  # of its files in a folder
+    is_verbatim: bool = True  # every key of the metadata is stored as it is
 
 
 _DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -71,18 +63,13 @@ _RESERVED = ("index.md", "log.md")  # of a bundle in the Open Knowledge Format
 
 
 def detected(source: Source) -> str:
-    """Return the name of the format of a source.
-
-    Raises:
-        InvalidArgumentError: It is of none of them.
-        CorruptFileError: It is a damaged SQLite file.
-    """
+    """Return the name of the format of a source, or raise an error that names it."""
     head = source.head
     if not head.strip():
         expected(source.name, "some content; it is empty")
     if head.startswith(_SQLITE):
         with ForeignFile(source.need_path()) as file:
-            found = databases.format_of_tables(file)
+            found = chats.format_of_tables(file)
             if found is None:
                 own = file.has("mem", "id text") or "part" in file.columns
                 use = "a vecall file; use `vecall copy`" if own else "known tables"
@@ -111,13 +98,11 @@ def detected(source: Source) -> str:
 
 
 def _is_transcript(head: bytes) -> bool:
-    lines = head.split(b"\n", 50)[:50]
-    return any(line.strip() and _says_agent(line) for line in lines)
-
-
-def _says_agent(line: bytes) -> bool:
-    found = turns_of_line(line, 0)
-    return bool(found.turns) or (found.is_known and found.session_id is not None)
+    lines = filter(bytes.strip, head.split(b"\n", 50)[:50])
+    return any(
+        found.turns or (found.is_known and found.session_id is not None)
+        for found in (turns_of_line(line, 0) for line in lines)
+    )
 
 
 def _of_value(value: Any) -> str:
@@ -146,45 +131,21 @@ _OF_CHROMA = {"documents", "metadatas", "embeddings"}
 
 
 def records(source: Source, name: str) -> Iterator[Record]:
-    """Yield the records of a source.
-
-    Args:
-        source: The source.
-        name: The name of its format.
-
-    Raises:
-        VecallError: It is not of that format, or damaged; the message has the place.
-    """
+    """Yield the records of a source in a format; an error has the place."""
     form = FORMATS[name]
     is_sqlite = source.head.startswith(_SQLITE)
     if form.is_database and (is_sqlite or form.reader is None):
-        return databases.database(source, name)
+        return chats.database(source, name)
     reader = form.reader
     assert reader is not None
     return reader(source)
-
-
-# A path: a file, an archive, a folder.
 
 
 Sources = Generator[Source, None, None]
 
 
 def sources(path: Path, name: str, wanted: str, **more: Any) -> Sources:
-    """Yield what a path has: the file, the files of a folder, members of an archive.
-
-    Files of a folder that are of no known kind are counted as left out.
-
-    Args:
-        path: The file or folder.
-        name: Its name as it was typed.
-        wanted: The name of the format, or "auto".
-        **more: Arguments of `Source`.
-
-    Raises:
-        ConfigError: A file cannot be read.
-        CorruptFileError: An archive is damaged.
-    """
+    """Yield a file, those of a folder or an archive; count others."""
     if path.is_dir():
         yield from _of_folder(path, name, wanted, **more)
         return
@@ -269,27 +230,17 @@ def _has_type(path: Path) -> bool:
 
 
 def checked_columns(text: str | None) -> dict[str, str] | None:
-    """Return the columns of a table by field, from "text=column,author=column".
-
-    Raises:
-        InvalidArgumentError: Not pairs.
-    """
+    """Return the columns of a table by field, from "text=column,author=column"."""
     if text is None:
         return None
     pairs = [each.partition("=") for each in text.split(",")]
     if not all(name and column for name, _, column in pairs):
-        msg = "map: expected FIELD=COLUMN, such as text=message,timestamp=date"
-        raise InvalidArgumentError(msg)
+        expected("map", "FIELD=COLUMN, such as text=message,timestamp=date")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def checked_format(name: str) -> str:
-    """Return the name of a format, or "auto".
-
-    Raises:
-        InvalidArgumentError: There is no such format.
-    """
+    """Return the name of a format, or "auto", or raise InvalidArgumentError."""
     if name != "auto" and name not in FORMATS:
-        msg = f"from: expected one of auto, {', '.join(FORMATS)}"
-        raise InvalidArgumentError(msg)
+        expected("from", f"one of auto, {', '.join(FORMATS)}")
     return name

@@ -30,31 +30,19 @@ _decoded = json.JSONDecoder().raw_decode
 
 
 class Record(NamedTuple):
-    """A memory, a turn, a session or an item that a reader found.
+    """What a reader found: a memory, a turn, a session with its events, an item."""
 
-    Attributes:
-        place: Where it was: "line 3", or "record 2, message 5".
-        item: Its fields, as the intake of memories reads them. A session has "events"
-            or "messages"; an item of a store has "item".
-        size: About how many bytes it has.
-    """
-
-    place: str
+    place: str  # "line 3", or "record 2, message 5"
     item: dict[str, Any]
-    size: int
+    size: int  # bytes, about
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the readers of an import left out.
+    """What the readers of an import left out."""
 
-    Attributes:
-        left_out: How many records were left out, by reason.
-        fields: How many values were left out, by the name of their field.
-    """
-
-    left_out: Counter[str] = field(default_factory=Counter)
-    fields: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)  # records by reason
+    fields: Counter[str] = field(default_factory=Counter)  # values by field
 
     def rest(
         self, source: Mapping[str, Any], known: Collection[str], where: str = ""
@@ -92,19 +80,7 @@ class _Counted(io.RawIOBase):
 
 
 class Source:
-    """A file, a pipe or a member of an archive that is imported.
-
-    Attributes:
-        name: Its name as it was typed, for messages.
-        document: Its name as the origin of memories: a path below the given folder.
-        path: Its path; None for a pipe or a member of an archive.
-        head: Its first bytes.
-        stream: All of its bytes.
-        total: Its bytes, or rows; 0 if unknown.
-        columns: The fields of a table by name; see `--map`.
-        session: The session of turns without one.
-        tally: What its reader leaves out.
-    """
+    """A file, a pipe or a member of an archive that is imported."""
 
     def __init__(
         self,
@@ -119,14 +95,15 @@ class Source:
         session: str | None = None,
     ) -> None:
         """Read the beginning."""
-        self.name = name
-        self.path = path
+        self.name = name  # as it was typed, for messages
+        self.path = path  # None for a pipe or a member of an archive
+        # Its name as the origin of memories: a path below the given folder.
         self.document = document or Path(name).name
         self.head = stream.read(HEAD_BYTES)
         self._counted = _Counted(self.head, stream, owns=path is not None)
         self.stream = io.BufferedReader(self._counted, 1 << 18)
-        self.total = total
-        self.columns = columns
+        self.total = total  # bytes, or rows; 0 if unknown
+        self.columns = columns  # of a table; see `--map`
         self.session = session or Path(self.document).stem[:200] or "import"
         self.tally = tally
         self.rows = 0
@@ -147,11 +124,7 @@ class Source:
         return JsonReader(self.stream)
 
     def need_path(self) -> Path:
-        """Return the path; a pipe has none, and a database needs one.
-
-        Raises:
-            ConfigError: It is a pipe or a member of an archive.
-        """
+        """Return the path; raise ConfigError for a pipe: a database needs one."""
         if self.path is None:
             msg = f"{self.name}: this format is read from a file, not from a pipe"
             raise ConfigError(msg)
@@ -163,11 +136,7 @@ class Source:
 
 
 def open_source(path: Path, name: str, **more: Any) -> Source:
-    """Open a file.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
+    """Open a file, or raise ConfigError."""
     try:
         stream = path.open("rb")
         total = os.fstat(stream.fileno()).st_size
@@ -185,8 +154,7 @@ def _encoding(head: bytes) -> str:
 
 def not_text(place: str) -> NoReturn:
     """Refuse bytes that are no text."""
-    msg = f"{place}: expected text in UTF-8, or UTF-16 with a byte order mark"
-    raise InvalidArgumentError(msg)
+    expected(place, "text in UTF-8, or UTF-16 with a byte order mark")
 
 
 def expected(place: str, what: str) -> NoReturn:
@@ -196,22 +164,14 @@ def expected(place: str, what: str) -> NoReturn:
 
 
 def mapping_of(value: object, place: str) -> dict[str, Any]:
-    """Return a JSON object.
-
-    Raises:
-        InvalidArgumentError: It is another value.
-    """
+    """Return a JSON object; the error has the place."""
     if not isinstance(value, dict):
         expected(place, "a JSON object")
     return value
 
 
 def seconds_of(value: object, place: str, name: str = "timestamp") -> float | None:
-    """Return a time in seconds since 1970, in UTC by default; None for none.
-
-    Raises:
-        InvalidArgumentError: It is no time; the message has the place.
-    """
+    """Return a time since 1970, in UTC by default; the error has the place."""
     if value is None or value == "":
         return None
     try:
@@ -226,31 +186,17 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-# JSON values one after the other: lines, or the elements of an array of any length.
-
-
 class JsonValue(NamedTuple):
-    """A value of a JSON file.
+    """A value of a JSON file."""
 
-    Attributes:
-        place: "line 3", or "record 2" for an element of an array.
-        value: The value.
-        array: The number of the array that it is an element of, from 1; 0 for a value
-            by itself.
-        size: The characters of its JSON.
-    """
-
-    place: str
+    place: str  # "line 3", or "record 2" for an element of an array
     value: Any
-    array: int
-    size: int
+    array: int  # the number of its array, from 1; 0 for a value by itself
+    size: int  # the characters of its JSON
 
 
 class JsonReader:
-    """Reads JSON values of a stream; only one of them is in memory.
-
-    A value by itself may span several lines. An array is read as its elements.
-    """
+    """Yields values by themselves and elements of arrays; one is in memory."""
 
     def __init__(self, stream: BinaryIO | io.BufferedReader) -> None:
         """Read nothing yet."""
@@ -265,12 +211,7 @@ class JsonReader:
         self._values = self._read()
 
     def __iter__(self) -> Iterator[JsonValue]:
-        """Yield the values.
-
-        Raises:
-            InvalidArgumentError: Not JSON; the message names the place.
-            LimitExceededError: A value is too large.
-        """
+        """Yield the values; an error has the place."""
         while self._peeked:
             yield self._peeked.popleft()
         yield from self._values
@@ -340,8 +281,7 @@ class JsonReader:
     def _refuse(self, place: str, why: str) -> NoReturn:
         line = f"line {self._line_number()}"
         where = place if place == line else f"{place} ({line})"
-        msg = f"{where}: expected a JSON object: {why}"
-        raise InvalidArgumentError(msg)
+        expected(where, f"a JSON object: {why}")
 
     def _next_character(self) -> str | None:
         while True:

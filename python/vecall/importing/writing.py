@@ -51,10 +51,7 @@ def is_entry(item: Mapping[str, Any]) -> bool:
 
 
 class OwnerBatches:
-    """Groups records by owner and session.
-
-    Each write costs a sync of the disk. If only neighbouring records were grouped, a
-    file with alternating users would cost a sync for each record.
+    """Groups records by owner and session, since each write costs a sync of the disk.
 
     Records of one group keep their order. A whole session, and a memory that supersedes
     another one, are written after all earlier records of the same owner.
@@ -103,19 +100,12 @@ class OwnerBatches:
 
 @dataclass(slots=True)
 class Found:
-    """What a dry run found of one kind.
-
-    Attributes:
-        count: How many there are.
-        first: The first timestamp in seconds since 1970; None without times.
-        last: The last one.
-        fields: The names of their fields and of their metadata.
-    """
+    """What a dry run found of one kind."""
 
     count: int = 0
-    first: float | None = None
+    first: float | None = None  # in seconds since 1970
     last: float | None = None
-    fields: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)  # names, also of metadata
 
 
 @dataclass(slots=True)
@@ -202,15 +192,10 @@ class ImportJob:
         report: ImportReport,
         progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """Read and write nothing yet.
+        """Read and write nothing yet; `opening` is None for a dry run.
 
-        Args:
-            opening: Opens the service, before the first write; None for a dry run.
-            app: The app of records without one.
-            user: The user of records without one.
-            report: What was done.
-            progress: Called after each write with how much of a source was written, of
-                how much, and the number of records of the import that were written.
+        `progress` gets how much of a source was written, of how much, and the number of
+        records of the import that were written.
         """
         self._opening = opening
         self._memory: MemoryService | None = None
@@ -221,15 +206,11 @@ class ImportJob:
         self._progress = progress
         self._is_verbatim = True
         self._written = 0
+        self._window: list[list[Record]] = []  # what is written together
         self._lock = threading.Lock()  # of the report; writes go on in threads
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
-        """Import all sources.
-
-        Args:
-            given: The sources.
-            wanted: The name of the format, or "auto".
-        """
+        """Import all sources, of a format or "auto"."""
         checked_format(wanted)
         begin = time.perf_counter()
         try:
@@ -254,8 +235,8 @@ class ImportJob:
         if name == "vecall" and source.head.startswith(EXPORT_HEADER):
             self._import_export(source.stream)
             return
-        with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as pool:
-            self._write_all(source, records(source, name), pool)
+        with ThreadPoolExecutor(_WRITES_AT_ONCE, "vecall-import") as self._pool:
+            self._write_all(source, records(source, name))
 
     def _import_export(self, stream: Any) -> None:
         self._open()
@@ -267,31 +248,30 @@ class ImportJob:
         done = self._memory.sync.admin.import_jsonl(stream, app_name=app, user_id=user)
         self.report.memories += done
 
-    def _write_all(
-        self, source: Source, found: Iterator[Record], pool: ThreadPoolExecutor
-    ) -> None:
+    def _write_all(self, source: Source, found: Iterator[Record]) -> None:
         """Write all records before the first bad one, then raise the error of it."""
         batches = OwnerBatches()
-        bad: VecallError | None = None
-        window: list[list[Record]] = []
-        try:
+        errors: list[VecallError] = []
+
+        @contextmanager
+        def going_on() -> Iterator[None]:
+            try:
+                yield
+            except VecallError as error:
+                errors.append(error)
+
+        with going_on():
             for record in found:
                 self.report.records += 1
                 for batch in batches.add(self._owned(record)):
-                    self._put(source, window, batch, pool)
-        except VecallError as error:
-            bad = error
+                    self._put(source, batch)
         for batch in batches.rest():
-            try:
-                self._put(source, window, batch, pool)
-            except VecallError as error:
-                bad = bad or error
-        try:
-            self._flush(source, window, pool)
-        except VecallError as error:
-            bad = bad or error
-        if bad is not None:
-            raise bad
+            with going_on():
+                self._put(source, batch)
+        with going_on():
+            self._flush(source)
+        if errors:
+            raise errors[0]
 
     def _owned(self, record: Record) -> Record:
         """Return a record with an app and a user."""
@@ -303,34 +283,24 @@ class ImportJob:
                 record.item[name] = value
         return record
 
-    def _put(
-        self,
-        source: Source,
-        window: list[list[Record]],
-        batch: list[Record],
-        pool: ThreadPoolExecutor,
-    ) -> None:
+    def _put(self, source: Source, batch: list[Record]) -> None:
         """Add a batch to those that are written together, each by its own thread."""
-        first = batch[0].item
+        key = _session_key(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
-        if alone or any(
-            _session_key(each[0].item) == _session_key(first) for each in window
-        ):
-            self._flush(source, window, pool)
-        window.append(batch)
-        if alone or len(window) == _WRITES_AT_ONCE:
-            self._flush(source, window, pool)
+        if alone or any(_session_key(each[0].item) == key for each in self._window):
+            self._flush(source)
+        self._window.append(batch)
+        if alone or len(self._window) == _WRITES_AT_ONCE:
+            self._flush(source)
 
-    def _flush(
-        self, source: Source, window: list[list[Record]], pool: ThreadPoolExecutor
-    ) -> None:
-        batches, window[:] = list(window), []
+    def _flush(self, source: Source) -> None:
+        batches, self._window = self._window, []
         if batches:
             self._open()
         if len(batches) < 2:
             errors = [self._write(batch) for batch in batches]
         else:
-            errors = list(pool.map(self._write, batches))
+            errors = list(self._pool.map(self._write, batches))
         self._written += sum(map(len, batches))
         if self._progress is not None and batches:
             share = self._written / self.report.records  # what is read ahead waits

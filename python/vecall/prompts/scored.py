@@ -80,15 +80,8 @@ class ScoredMemory:
 
     def __repr__(self) -> str:
         """Return the text, cut, and what tells memories apart."""
-        return shown(
-            self,
-            text=self.text,
-            id=self.id,
-            author=self.author,
-            kind=self.kind,
-            confidence=self.confidence,
-            importance=self.importance,
-        )
+        names = ("text", "id", "author", "kind", "confidence", "importance")
+        return shown(self, **{name: getattr(self, name) for name in names})
 
     def __post_init__(self) -> None:
         """Check every field; convert numbers to floats and copy the metadata."""
@@ -99,14 +92,13 @@ class ScoredMemory:
             if not (isinstance(value, str) or (value is None and name in _NAMES)):
                 msg = f"{name}: expected a string"
                 raise InvalidMemoryError(msg)
-        for name in _TIMES:
-            if getattr(self, name) is not None:
-                object.__setattr__(
-                    self, name, _checked_seconds(getattr(self, name), name)
-                )
-        for name in _OPEN_NUMBERS:
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _number(getattr(self, name), name))
+        checks = {
+            **dict.fromkeys(_TIMES, _checked_seconds),
+            **dict.fromkeys(_OPEN_NUMBERS, _number),
+        }
+        for name, checked in checks.items():
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked(value, name))
         metadata: object = self.custom_metadata
         if not isinstance(metadata, Mapping):
             msg = "custom_metadata: expected a mapping"
@@ -182,11 +174,7 @@ class ScoredMemory:
 
 
 def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
-    """Return confidence and importance of a recalled memory.
-
-    Raises:
-        InvalidMemoryError: A score is missing, or not a number in [0, 1].
-    """
+    """Return confidence and importance; InvalidMemoryError if one is missing."""
     for name in ("confidence", "importance"):
         if getattr(memory, name) is None:
             msg = (
@@ -195,18 +183,12 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
                 f"confidence=..., importance=...)"
             )
             raise InvalidMemoryError(msg)
-    return (
-        checked_score(memory.confidence, "confidence"),
-        checked_score(memory.importance, "importance"),
-    )
+    confidence = checked_score(memory.confidence, "confidence")
+    return confidence, checked_score(memory.importance, "importance")
 
 
 def checked_score(value: object, name: str) -> float:
-    """Return `value` as a float if it is a number in [0, 1], also of NumPy.
-
-    Raises:
-        InvalidMemoryError: Another type, NaN, or outside [0, 1].
-    """
+    """Return a number in [0, 1], also of NumPy, or raise InvalidMemoryError."""
     # NumPy's booleans are not numbers.Real.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"{name}: expected a number in [0, 1]"

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vecall.prompts import secure
-from vecall.prompts.render import BULLETS_HEAD, PAST_HEAD, PAST_TAIL
+from vecall.prompts.render import (
+    BULLETS_HEAD,
+    PAST_HEAD,
+    PAST_TAIL,
+    secure_head,
+    secure_tail,
+)
 
 _CONTINUED = "  "  # the indent of a memory's further lines
 _BULLETS_OPEN = BULLETS_HEAD + "- "
@@ -92,16 +97,14 @@ def _find_past_block(text: str, at: int, last_close: int) -> tuple[int, int] | N
 def _find_secure_block(text: str, at: int, _: int) -> tuple[int, int] | None:
     named = text.find(">", at, at + _SECURE_ENDS)
     nonce = text[at + len(_SECURE_OPEN) : max(named, at)]
-    head = secure.head(nonce)
+    head = secure_head(nonce)
     if not text.startswith(head, at):
         return None
     memory, close = f"<memory-{nonce}", f"</memory-{nonce}>"
     end = _end_of_lines(
-        text,
-        at + len(head),
-        lambda line: line.startswith((_CONTINUED, memory, close)),
+        text, at + len(head), lambda line: line.startswith((_CONTINUED, memory, close))
     )
-    for tag in (f"\n{memory}", f"\n{close}", secure.tail(nonce)):
+    for tag in (f"\n{memory}", f"\n{close}", secure_tail(nonce)):
         end = _end_of_expected_text(text, end, tag)
     return at, end
 
@@ -130,10 +133,7 @@ def _is_bullet(line: str) -> bool:
 
 
 def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
-    """Return the end of the lines that belong to a block.
-
-    Empty lines belong to it if the text of a memory continues after them.
-    """
+    """Return the end of the lines of a block; empty ones only inside of a memory."""
     at = end = begin
     blank = False
     while at < len(text):

@@ -21,6 +21,14 @@ from vecall.tools.base import (
     restricted,
     search_with_fallback,
 )
+from vecall.tools.for_models import (
+    ExpandSession,
+    ForgetMemory,
+    LoadMemory,
+    RecallMemory,
+    Remember,
+    UpdateMemory,
+)
 from vecall.tools.output import DEFAULT_MAX_TOKENS, ShownMemories
 from vecall.tools.preload import (
     PreloadFormat,
@@ -29,8 +37,6 @@ from vecall.tools.preload import (
     checked_floor,
     search_unasked,
 )
-from vecall.tools.search import ExpandSession, LoadMemory, RecallMemory
-from vecall.tools.writing import ForgetMemory, Remember, UpdateMemory
 from vecall.types import FilterLike
 
 __all__ = [

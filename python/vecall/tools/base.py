@@ -12,9 +12,19 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-from vecall.clock import to_seconds, utc_seconds
+from vecall.clock import Time, to_seconds, utc_seconds
 from vecall.content import get_field, text_parts
 from vecall.errors import (
     ConfigError,
@@ -26,7 +36,7 @@ from vecall.errors import (
 )
 from vecall.filters.rights import Rights
 from vecall.ingest.parts import is_instruction
-from vecall.limits import Limits
+from vecall.limits import Limits, Share, Within
 from vecall.other_storage.vector_store import VectorStoreMemoryService
 from vecall.other_storage.vector_store_memory import scope_of_filter
 from vecall.protocols import BaseMemoryService, MemoryProtocol
@@ -70,11 +80,7 @@ def require(memory: object, who: str, *names: str) -> None:
 
 
 def restricted(memory: Any, rights: Rights) -> Any:
-    """Return a service for a caller with fewer rights; None stays None.
-
-    Raises:
-        ConfigError: There is a floor on trust, and the service cannot apply it.
-    """
+    """Return a service for a caller with fewer rights, or raise ConfigError."""
     if memory is None or rights.is_full:
         return memory
     if callable(restrict := getattr(memory, "restricted", None)):
@@ -86,17 +92,7 @@ def restricted(memory: Any, rights: Rights) -> Any:
 
 
 def checked_filter(memory: object, condition: object) -> Filter | None:
-    """Return the filter of a tool's searches, or None.
-
-    Args:
-        memory: The memory service, or None.
-        condition: A `Filter`, a mapping with its fields, or None.
-
-    Raises:
-        InvalidArgumentError: The filter is invalid, or the service's search does not
-            support one of its conditions.
-        ConfigError: The service's search takes no filter.
-    """
+    """Return the filter of a tool's searches, which the service must support."""
     if condition is None:
         return None
     checked = check_filter(condition, limits_of(memory), by_metadata=True)
@@ -113,19 +109,18 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
 def takes(method: object, name: str) -> bool:
     """Return whether a method takes an argument of this name."""
     known = _argument_names(getattr(method, "__func__", method))
-    return name in known or "**" in known
+    return known is None or name in known
 
 
 @lru_cache(maxsize=256)
-def _argument_names(function: Any) -> frozenset[str]:
+def _argument_names(function: Any) -> frozenset[str] | None:
+    """Return the names of the arguments that a function takes; None: any."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return frozenset({"**"})
-    return frozenset(
-        "**" if each.kind is inspect.Parameter.VAR_KEYWORD else each.name
-        for each in parameters
-    )
+        return None
+    kinds = {each.kind for each in parameters.values()}
+    return None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(parameters)
 
 
 def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,11 +129,7 @@ def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def found_by(response: object) -> SearchMemoryResponse:
-    """Return a search result as vecall's own types, for any service.
-
-    Raises:
-        VecallError: The response is not a search result.
-    """
+    """Return a search result of any service as vecall's own types."""
     if isinstance(response, SearchMemoryResponse):
         return response
     memories = get_field(response, "memories")
@@ -182,14 +173,174 @@ def _time_in_seconds(given: object) -> float | None:
     return None
 
 
+# The arguments of all tools. Their schemas, checks, defaults and signatures follow.
+
+
+_LONGEST_NUMBER = 64  # characters
+_MOST_WHOLE = 2**53 - 1  # that every JSON parser reads exactly
+_JSON_TYPES: dict[object, str] = {float: "number", int: "integer", list[str]: "array"}
+
+DEFAULT_LIMIT = 5
+"""The most memories of a search whose query asks for no list."""
+
+_TIME_FORMS = '"2025-06-18" or "2025-06-18T10:00:00+02:00"; without an offset it is UTC'
+
+
+class Argument(NamedTuple):
+    """An argument that a model may give.
+
+    The kind is `str`, `float`, `int`, `list[str]`, `Time` or a `Literal` of texts; with
+    bounds, an `Annotated` as in `vecall.limits`. {low} and {high} in the words stand
+    for the bounds. The default is the value in a call without the argument.
+    """
+
+    kind: Any
+    says: str
+    default: Any = None
+
+    @property
+    def type(self) -> Any:
+        """The type without bounds and choices, as in a signature."""
+        kind = get_args(self.kind)[0] if self._bounds else self.kind
+        return kind if kind in _JSON_TYPES else str
+
+    @property
+    def _bounds(self) -> Within | None:
+        is_bounded = get_origin(self.kind) is Annotated
+        return self.kind.__metadata__[0] if is_bounded else None
+
+    @property
+    def _choices(self) -> list[str]:
+        is_choice = get_origin(self.kind) is Literal
+        return list(get_args(self.kind)) if is_choice else []
+
+    def schema(self, *, clamps: bool) -> dict[str, Any]:
+        """Return the JSON Schema, without what a tool that clamps does not refuse."""
+        kind, bounds, choices = self.type, self._bounds, self._choices
+        schema: dict[str, Any] = {"type": _JSON_TYPES.get(kind, "string")}
+        if kind == list[str]:
+            schema["items"] = {"type": "string"}
+        if choices:
+            schema["enum"] = choices
+        says = self.says
+        if bounds is not None:
+            says = says.format(low=bounds.low, high=bounds.high)
+        if clamps and self.default is not None:
+            schema["type"] = "number"
+            says = f"{says} (default: {self.default})"
+        elif not clamps:
+            if bounds is not None:
+                schema |= {"minimum": bounds.low, "maximum": bounds.high}
+            if self.default is not None:
+                schema["default"] = self.default
+        return {**schema, "description": says}
+
+    def read(self, value: object, name: str, *, clamps: bool) -> Any:
+        """Return a value as the type says; the service checks the range of a float."""
+        kind, bounds, choices = self.type, self._bounds, self._choices
+        if self.kind == Time:
+            return utc_seconds(value, name)
+        if choices and value not in choices:
+            msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
+            raise InvalidArgumentError(msg)
+        if kind is str and not isinstance(value, str):
+            msg = f"{name}: expected a string"
+            raise InvalidTypeError(msg)
+        if kind not in (float, int):
+            return value
+        is_whole = kind is int and not clamps
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
+            msg = f"{name}: expected a {'whole ' * is_whole}number"
+            raise InvalidTypeError(msg)
+        number: Any = value
+        if kind is float or bounds is None:
+            return number
+        low, high = bounds.low, bounds.high
+        if clamps:
+            return int(max(low, min(high, number)))
+        if not low <= number <= high:
+            msg = f"{name}: must be from {low} to {high}"
+            raise InvalidArgumentError(msg)
+        return int(number)
+
+    def from_text(self, text: str) -> object:
+        """Return what a text stands for: a number, an array as JSON, a choice."""
+        if self.type in (float, int) and len(text) <= _LONGEST_NUMBER:
+            with suppress(ValueError):
+                return float(text)
+        elif self.type == list[str]:
+            with suppress(ValueError, RecursionError):
+                listed = json.loads(text)
+                return listed if isinstance(listed, list) else text
+        elif (choice := text.strip().lower()) in self._choices:
+            return choice
+        return text
+
+
+_Turns = Annotated[int, Within(0, 10)]
+
+ARGUMENTS: dict[str, Argument] = {
+    "query": Argument(str, "What to search for"),
+    "load_memory.query": Argument(str, "What to look for"),
+    "forget_memory.query": Argument(str, "What to forget"),
+    "recall_memory.limit": Argument(float, f"Max results (default: {DEFAULT_LIMIT})"),
+    "search_memory.limit": Argument(
+        Annotated[int, Within(1, 50)],
+        f"The most memories to return (default: {DEFAULT_LIMIT}, more for a list)",
+    ),
+    "search_memory.kind": Argument(
+        str, 'Only of this kind, such as "fact" or "preference"'
+    ),
+    "search_memory.after": Argument(
+        Time, f"Only from this time on: {_TIME_FORMS}; a date is its beginning"
+    ),
+    "search_memory.before": Argument(
+        Time, 'Only before this time, in the forms of "after"'
+    ),
+    "id": Argument(str, "The id of the memory"),
+    "begin": Argument(
+        Annotated[int, Within(0, _MOST_WHOLE)],
+        "The character of its text to begin at",
+        0,
+    ),
+    "turns_before": Argument(_Turns, "Turns before it, {low} to {high}", 2),
+    "turns_after": Argument(_Turns, "Turns after it, {low} to {high}", 2),
+    "list_memories.limit": Argument(
+        Annotated[int, Within(1, 200)], "The most memories of a page", 50
+    ),
+    "list_memories.after": Argument(
+        str, 'The "next" of the page before; without it, the first page'
+    ),
+    "list_memories.state": Argument(
+        Literal["live", "archived"],
+        "Archived memories are stored, but not searched",
+        "live",
+    ),
+    "text": Argument(str, "What to remember, as a sentence that is clear by itself"),
+    "update_memory.text": Argument(
+        str, "What it should say, as a sentence that is clear by itself"
+    ),
+    "kind": Argument(str, 'What it is: "fact", "preference" or "decision"'),
+    "importance": Argument(Share, "How much it matters, from {low} to {high}"),
+    "supersedes": Argument(list[str], "The ids of memories that it replaces"),
+    "timestamp": Argument(
+        Time, f"When it was said, if not now, as for old notes: {_TIME_FORMS}"
+    ),
+    "token": Argument(str, "The token of the first call, to confirm it"),
+    "ids": Argument(
+        list[str],
+        "With the token: the ids of the memories to forget; without ids all that were "
+        "shown go",
+    ),
+}
+"""The arguments by name; after a tool and a dot, those of the tool alone."""
+
+
 OnMissing = Literal["error", "empty"]
-Schema = Mapping[str, Mapping[str, Any]]
-"""The JSON Schema of each argument, by name."""
 Answer = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
-_LONGEST_NUMBER = 64  # characters
-_TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 
 
 class MemoryTool(ABC):
@@ -228,9 +379,9 @@ class MemoryTool(ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    _properties: ClassVar[Schema]
+    _takes: ClassVar[tuple[str, ...]]  # names of ARGUMENTS
     _required: ClassVar[tuple[str, ...]] = ()
-    _times: ClassVar[tuple[str, ...]] = ()  # arguments that are times
+    _clamps: ClassVar[bool] = False  # whole numbers into their bounds
     _without_memory: ClassVar[Answer]
     _needs: ClassVar[tuple[str, ...]] = ("search_memory",)
 
@@ -262,12 +413,21 @@ class MemoryTool(ABC):
         return memory is None or can(memory, *cls._needs)
 
     @property
+    def _arguments(self) -> dict[str, Argument]:
+        return {
+            name: ARGUMENTS.get(f"{self.name}.{name}") or ARGUMENTS[name]
+            for name in self._takes
+        }
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        properties = {name: dict(each) for name, each in self._properties.items()}
         return {
             "type": "object",
-            "properties": properties,
+            "properties": {
+                name: argument.schema(clamps=self._clamps)
+                for name, argument in self._arguments.items()
+            },
             "required": list(self._required),
         }
 
@@ -322,26 +482,18 @@ class MemoryTool(ABC):
             raise ConfigError(msg) from None
 
     def _converted(self, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Return the arguments of the schema that are there or have a default.
-
-        Raises:
-            InvalidArgumentError: One is not as the schema says.
-        """
+        """Return the arguments that are there, checked, or that have a default."""
         given: dict[str, Any] = {}
-        for name, schema in self._properties.items():
+        for name, argument in self._arguments.items():
             value = arguments.get(name)
             if isinstance(value, str):
-                value = as_schema_says(value, schema)
+                value = argument.from_text(value)
             is_absent = value is None or (isinstance(value, str) and not value)
-            if is_absent and name not in self._required:
+            if not is_absent or name in self._required:
+                given[name] = argument.read(value, name, clamps=self._clamps)
+            elif argument.default is not None:
                 # "": from models that must give each argument
-                if "default" in schema:
-                    given[name] = schema["default"]
-                continue
-            if name in self._times:
-                given[name] = utc_seconds(value, name)
-            else:
-                given[name] = checked_by_schema(value, name, schema)
+                given[name] = argument.default
         return given
 
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
@@ -349,12 +501,10 @@ class MemoryTool(ABC):
 
         The function has the name, docstring, signature and annotations of the tool.
         """
-        names = tuple(self._properties)
 
         async def function(*values: Any, **arguments: Any) -> dict[str, Any]:
-            return await self.call(
-                {**dict(zip(names, values, strict=False)), **arguments}
-            )
+            by_place = zip(self._takes, values, strict=False)
+            return await self.call({**dict(by_place), **arguments})
 
         signature = self._make_signature()
         types = {each.name: each.annotation for each in signature.parameters.values()}
@@ -366,8 +516,8 @@ class MemoryTool(ABC):
 
     def _make_signature(self) -> inspect.Signature:
         parameters = []
-        for name, schema in self._properties.items():
-            kind: Any = _TYPES[schema["type"]]
+        for name, argument in self._arguments.items():
+            kind: Any = float if argument.type is int else argument.type
             required = name in self._required
             parameters.append(
                 inspect.Parameter(
@@ -381,9 +531,9 @@ class MemoryTool(ABC):
 
     def _make_docstring(self) -> str:
         lines = [self.description]
-        if self._properties:
+        if self._takes:
             lines += ["", "Args:"]
-        for name, schema in self._properties.items():
+        for name, schema in self.parameters["properties"].items():
             lines.append(f"    {name}: {schema['description']}")
         return "\n".join(lines)
 
@@ -394,61 +544,8 @@ class MemoryTool(ABC):
         """Answer a call; `given` has arguments that are as the schema says."""
 
 
-def as_schema_says(text: str, schema: Mapping[str, Any]) -> object:
-    """Return a text as the type of its schema, if it can be read as that."""
-    kind = schema["type"]
-    if kind in ("number", "integer") and len(text) <= _LONGEST_NUMBER:
-        with suppress(ValueError):
-            return float(text)
-    elif kind == "array":
-        with suppress(ValueError, RecursionError):
-            listed = json.loads(text)
-            return listed if isinstance(listed, list) else text
-    elif "enum" in schema and text.strip().lower() in schema["enum"]:
-        return text.strip().lower()
-    return text
-
-
-def checked_by_schema(value: object, name: str, schema: Mapping[str, Any]) -> Any:
-    """Return an argument if it is as its schema says.
-
-    The range is checked here for an "integer" alone: a "number" the tool clamps, or the
-    service checks.
-
-    Raises:
-        InvalidTypeError: It has another type.
-        InvalidArgumentError: It is outside the range, or none of the choices.
-    """
-    kind, choices = schema["type"], schema.get("enum")
-    if choices is not None and value not in choices:
-        msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
-        raise InvalidArgumentError(msg)
-    if kind == "string" and not isinstance(value, str):
-        msg = f"{name}: expected a string"
-        raise InvalidTypeError(msg)
-    if kind not in ("number", "integer"):
-        return value
-    is_whole = kind == "integer"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
-        msg = f"{name}: expected a {'whole ' * is_whole}number"
-        raise InvalidTypeError(msg)
-    if not is_whole:
-        return value
-    low, high = schema["minimum"], schema["maximum"]
-    if not low <= value <= high:
-        msg = f"{name}: must be from {low} to {high}"
-        raise InvalidArgumentError(msg)
-    return int(value)  # type: ignore[call-overload]
-
-
 def at_least_one(value: object, name: str) -> int:
-    """Return `value` if it is a valid number of memories.
-
-    Raises:
-        InvalidTypeError: `value` is not an integer.
-        InvalidArgumentError: `value` is below 1.
-    """
+    """Return a number of memories, which must be an integer of at least 1."""
     if type(value) is not int:
         msg = f"{name}: expected an integer"
         raise InvalidTypeError(msg)
@@ -456,9 +553,6 @@ def at_least_one(value: object, name: str) -> int:
         msg = f"{name}: must be at least 1"
         raise InvalidArgumentError(msg)
     return value
-
-
-# The app and the user of a run, where a function says them.
 
 
 C = TypeVar("C")
@@ -511,9 +605,6 @@ class RunOwner(Generic[C]):
         return owner["app_name"], owner["user_id"]
 
 
-# A search that falls back to words if the embedder fails.
-
-
 async def search_with_fallback(
     memory: Any, **arguments: Any
 ) -> tuple[SearchMemoryResponse, bool]:
@@ -548,9 +639,6 @@ async def search_with_fallback(
     return await memory.search_memory(**known, ranking=words), True
 
 
-# Inserts a block of recalled memories into the messages of a request.
-
-
 Placement = Literal["user", "system"]
 Message = dict[str, Any]
 
@@ -560,11 +648,8 @@ def insert_block(
 ) -> list[Message]:
     """Return messages with the block inserted; the arguments are not changed.
 
-    Args:
-        messages: Dicts with "role" and "content": a text or a list of parts.
-        block: The text; "" changes nothing.
-        placement: "user" appends the block as a separate user message. "system" appends
-            it to the system text, or adds a system message if there is none.
+    "user" appends it as a separate user message. "system" appends it to the system
+    text, or adds a system message if there is none.
     """
     given = list(messages)
     if not block:
@@ -573,15 +658,11 @@ def insert_block(
         return [*given, {"role": "user", "content": block}]
     for at, message in enumerate(given):
         if is_instruction(message.get("role")):
-            given[at] = {
-                **message,
-                "content": _content_with_block(message.get("content"), block),
-            }
+            content = message.get("content")
+            if isinstance(content, list):
+                content = [*content, {"type": "text", "text": block}]
+            else:
+                content = f"{content}\n\n{block}" if content else block
+            given[at] = {**message, "content": content}
             return given
     return [{"role": "system", "content": block}, *given]
-
-
-def _content_with_block(content: Any, block: str) -> Any:
-    if isinstance(content, list):
-        return [*content, {"type": "text", "text": block}]
-    return f"{content}\n\n{block}" if content else block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
@@ -18,7 +19,6 @@ from vecall.tools.base import (
     MemoryTool,
     Message,
     Placement,
-    Schema,
     at_least_one,
     checked_filter,
     insert_block,
@@ -44,9 +44,6 @@ from vecall.types import (
 )
 
 _LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
-
-# Decides which memories come into a model's context without being asked for.
-
 
 UnaskedFloor = float | Unset | None
 """The `min_confidence` of what recalls memories by itself, such as `PreloadMemory`.
@@ -101,19 +98,16 @@ async def search_unasked(
 def worth_telling(
     memory: object, query: str, found: SearchMemoryResponse, floor: UnaskedFloor
 ) -> list[MemoryEntry]:
-    """Return what passes of memories that were found for a text that did not ask.
-
-    Args:
-        memory: The memory service.
-        query: The text.
-        found: What the search found.
-        floor: The floor, as in `search_unasked`.
-    """
+    """Return what passes of memories that were found for a text that did not ask."""
     least = floor_of(memory, floor)
     if isinstance(floor, Unset) and least is None:
-        relevance = found.relevance
-        if relevance is not None:
-            return _worth_showing(found) if relevance >= UNASKED_RELEVANCE else []
+        if found.relevance is not None:
+            if found.relevance < UNASKED_RELEVANCE:
+                return []
+            best = max((each.score or 0.0 for each in found), default=0.0)
+            # Those that are not far below the best one; all with a reranker's scores.
+            below = _LEAST_SHARE * best if best > 0.0 else -math.inf
+            return [each for each in found if (each.score or 0.0) >= below]
         if asking(query).nothing:
             return []
         least = UNASKED_RELEVANCE
@@ -122,14 +116,6 @@ def worth_telling(
         for each in found.memories
         if least is None or each.confidence is None or each.confidence >= least
     ]
-
-
-def _worth_showing(found: SearchMemoryResponse) -> list[MemoryEntry]:
-    """Return the memories that are not far below the best one."""
-    best = max((each.score or 0.0 for each in found), default=0.0)
-    if best <= 0.0:  # the scores of a reranker
-        return found.memories
-    return [each for each in found if (each.score or 0.0) >= _LEAST_SHARE * best]
 
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
@@ -190,7 +176,7 @@ class PreloadMemory(MemoryTool):
 
     name = "preload_memory"
     description = "Recalls past conversations before every turn, without being called."
-    _properties: ClassVar[Schema] = {}
+    _takes = ()
     _without_memory: ClassVar[Answer] = {"status": "passive_only"}
 
     def __init__(
