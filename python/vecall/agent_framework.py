@@ -34,13 +34,11 @@ __all__ = ["Name", "VecallContextProvider", "VecallHistoryProvider"]
 
 # Whose memories a run reads and writes.
 
-
 Name = str | Callable[[str | None], str]
 """A name, or a function from the id of a session to a name."""
 
 
 # VecallContextProvider: recall before a run, and what is remembered after it.
-
 
 Breadth = Literal["user", "session"]
 
@@ -232,7 +230,6 @@ def _author_of(message: Any) -> str:
 
 # VecallHistoryProvider: the messages of sessions, durable in the service's file.
 
-
 _PLACE = "agent-framework"
 _INLINE = 100  # messages; more are made on another thread
 
@@ -359,12 +356,7 @@ def _messages_of(values: Sequence[Any]) -> list[Message]:
 
 
 def _new_messages_start(stored: Sequence[Any], given: Sequence[Any]) -> int:
-    """Return where the given messages go on after those that repeat stored ones.
-
-    Args:
-        stored: The last stored messages; all of them, if they are not more than given.
-        given: The messages to store.
-    """
+    """Return where the given messages go on after those that repeat stored ones."""
     ends = [_message_identity(message) for message in stored]
     starts = [_message_identity(message) for message in given]
     size = len(ends)

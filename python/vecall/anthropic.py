@@ -32,7 +32,6 @@ __all__ = ["AsyncVecallMemoryTool", "VecallMemoryTool"]
 # A directory exists as long as there is a file below it. The answers are those that
 # Anthropic's own implementation of the tool gives, because models know them.
 
-
 T = TypeVar("T")
 
 ROOT = "/memories"
@@ -72,13 +71,7 @@ def _check_text(text: str) -> None:
 
 
 class Files:
-    """The files of one (app, user).
-
-    Args:
-        items: The items of a service.
-        app_name: The app.
-        user_id: The user.
-    """
+    """The files of one (app, user)."""
 
     def __init__(self, items: SyncItems, app_name: str, user_id: str) -> None:
         """Use the items of a user."""
@@ -86,12 +79,7 @@ class Files:
         self._whose: Owner = {"app_name": app_name, "user_id": user_id}
 
     def run(self, command: Any) -> str:
-        """Run a command of the tool and return its answer.
-
-        Raises:
-            FileError: It cannot be done; nothing was changed.
-            VecallError: The file cannot be read or written, or a text is too large.
-        """
+        """Run a command of the tool and return its answer."""
         name = command.command
         if name not in _TEXTS:
             msg = "Unknown command."

@@ -285,11 +285,7 @@ async def _await_cancellable_work(
 
 
 def _text_of(content: MemoryContent) -> tuple[str, str]:
-    """Return the text to store, and the MIME type.
-
-    Raises:
-        InvalidTypeError: Neither a text, Markdown nor a JSON object.
-    """
+    """Return the text to store, and the MIME type."""
     given = content.mime_type
     mime_type = given.value if isinstance(given, MemoryMimeType) else str(given)
     if mime_type in _TEXTS and isinstance(content.content, str):

@@ -39,7 +39,6 @@ __all__ = ["VecallStorage", "install"]
 
 # CrewAI's records as items.
 
-
 T = TypeVar("T")
 
 RECORDS = ("crewai", "records")  # and the names of the scope
@@ -53,12 +52,7 @@ HAS_VECTOR = {"embedding": {"$exists": True}}
 
 
 class Condition:
-    """A condition on categories and metadata.
-
-    Attributes:
-        where: The part of it that `Items.find` can decide.
-        is_exact: Whether that is all of it.
-    """
+    """A condition on categories and metadata; `where` is what `Items.find` can do."""
 
     def __init__(
         self, categories: Sequence[str] | None, metadata: dict[str, Any] | None
@@ -140,12 +134,7 @@ def embedding_of(item: Item) -> list[float] | None:
 
 
 def record_of(item: Item, touched: Item | None) -> MemoryRecord:
-    """Return a stored record.
-
-    Args:
-        item: Its item.
-        touched: The item with the time of its last access, if it was set later.
-    """
+    """Return a stored record."""
     value = item.value
     last = value["last_accessed"] if touched is None else touched.value
     return MemoryRecord(
@@ -164,7 +153,6 @@ def record_of(item: Item, touched: Item | None) -> MemoryRecord:
 
 
 # The storage backend of CrewAI's memory.
-
 
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _ATTEMPTS = 50  # of a write that meets writes of the same records

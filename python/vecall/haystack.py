@@ -49,7 +49,6 @@ __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriev
 
 # Scores documents by the words that they share with a query.
 
-
 _K1, _B, _DELTA = 1.5, 0.75, 0.5  # the defaults of Haystack's own store
 
 
@@ -81,7 +80,6 @@ def bm25_scores(query: str, texts: Sequence[str]) -> list[float]:
 
 # Haystack's filters: which part of them the items can decide.
 
-
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")  # texts of one time are equal
 _LOGIC = {"operator", "conditions"}
 
@@ -90,9 +88,6 @@ def check_filters(filters: object) -> None:
     """Check that filters are comparisons and logic conditions.
 
     Haystack checks operators and values.
-
-    Raises:
-        FilterError: They are not.
     """
     keys = set(filters) if isinstance(filters, Mapping) else set()
     if not ({"field", "operator", "value"} <= keys or keys >= _LOGIC):
@@ -145,7 +140,6 @@ def _is_plain(value: Any) -> bool:
 
 
 # Questions about the metadata of a document store.
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -289,7 +283,6 @@ def _common_field_type(types: set[str]) -> str:
 
 
 # VecallDocumentStore: Haystack's document store over items.
-
 
 _ATTEMPTS = 20  # of a write that meets other writes of the same documents
 
@@ -571,12 +564,7 @@ class VecallDocumentStore(MetadataQueries):
 
 
 def _checked_secret_path(path: Secret) -> str:
-    """Return the path of a secret.
-
-    Raises:
-        ValueError: Its environment variable is not set.
-        ConfigError: It is no path of a file and no URL of a database.
-    """
+    """Return the path of a secret."""
     text = path.resolve_value()
     check_storage_path(text)
     return str(text)

@@ -131,12 +131,7 @@ class ItemCollection(LazyItems):
         self._items.delete(self._namespace, **self._whose)
 
     def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
-        """Return the documents that meet conditions, in the order of their writes.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-        """
+        """Return the documents that meet both conditions, in the order of their writes."""
         found = self._items.find_all(self._namespace, where=where, **self._whose)
         if test is not None:
             found = [item for item in found if test(item)]
@@ -149,17 +144,7 @@ class ItemCollection(LazyItems):
         where: Mapping[str, Any] | None,
         test: Test | None,
     ) -> list[tuple[Item, float]]:
-        """Return the documents next to an embedding with their cosines, best first.
-
-        Args:
-            vector: Numbers (dim,).
-            limit: Maximum number of documents.
-            where: Conditions for `Items.find`.
-            test: A further condition.
-
-        Raises:
-            DimensionError: The documents have embeddings of another dimension.
-        """
+        """Return the documents next to an embedding with their cosines, best first."""
         if limit < 1 or not np.any(vector):
             return []
         size = min(_PAGE, limit if test is None else 4 * limit + 50)
@@ -209,11 +194,6 @@ class ItemCollection(LazyItems):
         """Change the documents that meet conditions; return their number.
 
         A document that is written meanwhile is read again.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-            changed: Returns the change of a document, with its version.
         """
         done: set[str] = set()
         for _ in range(_ATTEMPTS - 1):
@@ -252,7 +232,6 @@ def embedding_of(item: Item) -> list[float] | None:
 
 
 # A list of JSON values in items, such as the messages of a conversation.
-
 
 T = TypeVar("T")
 Call = Callable[[Any], Any]  # of a method of `Items` or of its blocking twin

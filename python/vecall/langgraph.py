@@ -127,7 +127,6 @@ def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
 
 # The embedding function of a store: what `index["embed"]` may be.
 
-
 _KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
 _DISTANCES = ("cosine", "inner_product", "l2")
 _NORM_ERROR = 1e-3  # of a vector of length 1, also in half precision
@@ -157,11 +156,7 @@ class StoreEmbedding:
     """Embeds the texts of values and queries, as an IndexConfig says."""
 
     def __init__(self, index: dict[str, Any]) -> None:
-        """Check a configuration; the embedding function is not called.
-
-        Raises:
-            ConfigError: The configuration is unusable.
-        """
+        """Check a configuration; the embedding function is not called."""
         unknown = set(index) - _KNOWN
         if unknown:
             msg = f"index: expected keys of {sorted(_KNOWN)}"
@@ -199,12 +194,7 @@ class StoreEmbedding:
         ]
 
     def checked(self, found: Any, count: int) -> list[Any]:
-        """Return the embedding function's vectors; None for one that is zero.
-
-        Raises:
-            EmbedderError: Another number of vectors, or of another length; or a norm
-                that is not 1, where the distance needs it.
-        """
+        """Return the embedding function's vectors; None for one that is zero."""
         matrix = np.asarray(found, np.float32)
         dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
         if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
@@ -236,17 +226,11 @@ def distinct(texts: Sequence[str]) -> list[str]:
 
 # Checks and matches LangGraph's namespaces.
 
-
 Labels = tuple[str, ...]
 
 
 def check_operation(op: Any) -> None:
-    """Check the labels of an operation.
-
-    Raises:
-        InvalidNamespaceError: A label is empty, is no string, or has "." or NUL.
-        ValueError: Not one of LangGraph's operations.
-    """
+    """Check the labels of an operation."""
     if isinstance(op, GetOp | PutOp):
         check_item_namespace(op.namespace)
     elif isinstance(op, SearchOp):
@@ -263,11 +247,7 @@ def check_operation(op: Any) -> None:
 
 
 def check_item_namespace(labels: Sequence[Any]) -> None:
-    """Check the namespace of an item.
-
-    Raises:
-        InvalidNamespaceError: It has no label, or one that LangGraph does not allow.
-    """
+    """Check the namespace of an item."""
     _check_labels(labels)
     if not labels:
         msg = "namespace: must have a label"
@@ -318,7 +298,6 @@ def _is_matching_namespace(name: Labels, conditions: Iterable[Any]) -> bool:
 
 # Keys and values that LangGraph's own stores take and items do not.
 
-
 _MARK = "\x1bkey:"
 """The beginning of a stored key that is JSON."""
 
@@ -360,12 +339,7 @@ def shown_key(key: str) -> str:
 def plain(value: Any, most: float = _MOST) -> Any:
     """Return a value with dates, times and UUIDs as texts; itself if it has none.
 
-    Args:
-        value: The value. What else JSON does not have stays, and items refuse it.
-        most: How many values inside to look at.
-
-    Raises:
-        ManyValuesError: There are more.
+    It looks at so many values inside. What else JSON does not have stays.
     """
     try:
         return _Texts(most).of(value)
@@ -402,17 +376,12 @@ class _Texts:
 
 # Checks the filters of LangGraph's searches.
 
-
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
 
 
 def where_of(op: SearchOp) -> Any:
-    """Return the conditions of a search for `Items.find`; None for none.
-
-    Raises:
-        InvalidArgumentError: A key that LangGraph does not allow.
-    """
+    """Return the conditions of a search for `Items.find`; None for none."""
     for key in op.filter or ():
         if key not in _WHOLE and not (
             isinstance(key, str) and _FILTER_KEY.fullmatch(key)
@@ -451,7 +420,6 @@ def _item_fields(item: StoredItem) -> dict[str, Any]:
 
 
 # VecallStore: LangGraph's `BaseStore` over items.
-
 
 _log = logging.getLogger("vecall")
 _MINUTE_S = 60.0

@@ -53,7 +53,6 @@ __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
 
 # LlamaIndex's metadata filters on stored nodes.
 
-
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
@@ -62,10 +61,6 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
 
     A missing or null field meets `!=`, `nin` and `is_empty` only. Values that have no
     order do not meet an order comparison.
-
-    Raises:
-        InvalidArgumentError: An unknown condition or operator, or an operand of a wrong
-            type.
     """
     if not filters.filters:
         return True
@@ -152,7 +147,6 @@ _TESTS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
 
 # VecallMemoryBlock: long-term memory of one user for LlamaIndex's `Memory`.
 
-
 _BULLET = re.compile(r"\n(?=- )")
 
 
@@ -227,11 +221,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         return ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        """Store the texts of user and assistant messages as turns of their session.
-
-        Raises:
-            VecallError: The turns could not be stored.
-        """
+        """Store the texts of user and assistant messages as turns of their session."""
         now = time.time()
         by_session: dict[str | None, list[Event]] = {}
         for at, message in enumerate(messages):
@@ -274,7 +264,6 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
 
 
 # VecallVectorStore: LlamaIndex's vector store over items.
-
 
 _MMR_CANDIDATES = 4  # for each wanted result
 

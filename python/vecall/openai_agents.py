@@ -41,7 +41,6 @@ __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
 
 # A durable session of the SDK in the file of a memory service.
 
-
 _PLACE = "openai-agents"
 
 
@@ -132,7 +131,6 @@ def _limit_of(settings: Any) -> int | None:
 
 # The text of conversation items, and the names of a run.
 
-
 Name = str | Callable[[Any], str]
 """A name, or a function of an object whose `context` is the context of the run."""
 
@@ -160,7 +158,6 @@ def text_of(item: Any) -> str:
 
 
 # A session that also stores what users and agents say as memories.
-
 
 _log = logging.getLogger("vecall")
 
@@ -395,13 +392,7 @@ def memory_tools(
 def _function_tool(
     tool: MemoryTool, bound: Callable[[Any], MemoryTool], needs_approval: bool
 ) -> FunctionTool:
-    """Return a function tool.
-
-    Args:
-        tool: The tool, for its name and schema.
-        bound: Returns the tool of a run's user.
-        needs_approval: As for `memory_tools`.
-    """
+    """Return a function tool."""
 
     async def invoke(context: Any, arguments: str) -> str:
         try:

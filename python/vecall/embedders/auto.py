@@ -88,20 +88,11 @@ def automatic(
 
 # Checks whether a text is written in the scripts that a model supports.
 
-
 _LOOKED_AT = 512  # leading characters that are checked
 
 
 def scripts_of(embedder: object) -> frozenset[str] | None:
-    """Return an embedder's optional attribute `scripts`, validated.
-
-    Returns:
-        Names of scripts, or None: the embedder has no such attribute, so every query is
-        embedded.
-
-    Raises:
-        ConfigError: The attribute is not a collection of lower-case names.
-    """
+    """Return an embedder's attribute `scripts`, checked; None: it has none."""
     given: object = getattr(embedder, "scripts", None)
     if given is None:
         return None
@@ -122,11 +113,7 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
 def are_known(scripts: frozenset[str] | None, text: str) -> bool:
     """Return whether at least half of a text's letters belong to these scripts.
 
-    Only the first 512 characters are checked.
-
-    Args:
-        scripts: Names of scripts, as in `Embedder`; None means all scripts.
-        text: Any text. The result is True for a text without letters.
+    Only the first 512 characters are checked. None means all scripts.
     """
     if scripts is None or (text.isascii() and "latin" in scripts):
         return True

@@ -73,9 +73,6 @@ class WrappedEmbedder:
     """Has every attribute of another embedder that it does not define itself.
 
     `scripts` and `probe`, which it may lack, are None then.
-
-    Args:
-        embedder: The other embedder.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -128,7 +125,6 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
 
 
 # Makes an embedder from a function.
-
 
 _PROBE = "dimensions"
 
@@ -204,7 +200,6 @@ class FunctionEmbedder:
 
 # Stands in for an embedder where the caller computes all vectors.
 
-
 _MAX_DIMENSIONS = 65_536
 
 
@@ -258,7 +253,6 @@ def can_embed(embedder: object) -> bool:
 
 # Objects that a forked child must not share with its parent process.
 
-
 T = TypeVar("T")
 
 
@@ -267,10 +261,6 @@ class PerProcess(Generic[T]):
 
     A child process keeps the inherited object but never uses it: freeing a client would
     close the parent's connections.
-
-    Args:
-        make: Creates the object. Called in the constructor, and at the first use in
-            each child process.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

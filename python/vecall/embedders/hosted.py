@@ -183,7 +183,6 @@ def _openai_key(api_key: str | None, *, optional: bool) -> str:
 # the wait time that the API returns, so they stay off. This module retries with
 # tenacity, a dependency of the SDK.
 
-
 _GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _GEMINI_NATIVE = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
 _GEMINI_MOST_TEXTS = 100

@@ -81,7 +81,6 @@ class _Model:
 # Reading the weights takes 0.5 s of CPU, most of it to decompress them. What comes of
 # it is kept in a file of the user's cache, which all processes map.
 
-
 _MAGIC = b"vecallE1"
 _HEAD = 64  # magic, digest of what it was made of, sizes of both parts
 _PAGE = 4096  # the table begins at a multiple
@@ -128,12 +127,7 @@ def _cache_file(key: bytes) -> Path | None:
 
 
 def _map_encoder(path: Path, key: bytes) -> Encoder:
-    """Map a kept encoder.
-
-    Raises:
-        OSError: It is not there.
-        ValueError, VecallError: It is not what was written.
-    """
+    """Map a kept encoder."""
     with os.fdopen(open_to_read(path, follow=False), "rb") as file:
         about = os.fstat(file.fileno())
         head = file.read(_HEAD)

@@ -170,23 +170,12 @@ async def _await_vectors(vectors: list[Any]) -> list[Any]:
 # blocking client is not bound to an event loop, so any number of event loops can use
 # it. vecall calls embedders on a thread of its own.
 
-
 Send = Callable[[list[str]], Any]
 """Sends one request; returns one vector for each text, in order."""
 
 
 class Remote:
-    """Sends texts in batches, several at once, and returns the vectors in order.
-
-    Args:
-        name: The prefix of error messages.
-        dimensions: Length of every vector.
-        batch_size: Maximum number of texts in one request.
-        batch_bytes: Maximum UTF-8 bytes in one request. A single text may exceed it.
-        max_text_bytes: Longer texts are truncated to this number of UTF-8 bytes.
-        max_concurrency: Maximum number of requests in progress at once, over all
-            threads.
-    """
+    """Sends texts in batches, several at once, and returns the vectors in order."""
 
     def __init__(
         self,
@@ -198,11 +187,7 @@ class Remote:
         max_text_bytes: int,
         max_concurrency: int,
     ) -> None:
-        """Check the limits.
-
-        Raises:
-            ConfigError: A limit is not a positive integer.
-        """
+        """Check the limits."""
         self._name = name
         self._dimensions = positive("dimensions", dimensions)
         self._batch_size = positive("batch_size", batch_size)
@@ -212,11 +197,7 @@ class Remote:
         self._slots = PerProcess(lambda: BoundedSemaphore(max_concurrency))
 
     def embed(self, texts: Sequence[str], send: Send) -> Vectors:
-        """Return float32 (len(texts), dimensions).
-
-        Raises:
-            EmbedderError: A request failed, or its response is invalid.
-        """
+        """Return float32 (len(texts), dimensions)."""
         batches = list(self._batches(texts))
         if not batches:
             return np.empty((0, self._dimensions), np.float32)
@@ -266,11 +247,7 @@ def _error_description(error: Exception) -> str:
 
 
 def positive(name: str, value: int) -> int:
-    """Return `value` if it is a positive integer.
-
-    Raises:
-        ConfigError: It is not a positive integer.
-    """
+    """Return `value` if it is a positive integer."""
     if type(value) is not int or value < 1:
         msg = f"{name}: expected a positive integer"
         raise ConfigError(msg)
@@ -278,11 +255,7 @@ def positive(name: str, value: int) -> int:
 
 
 def checked_retries(max_retries: int) -> int:
-    """Return `max_retries` if it is valid.
-
-    Raises:
-        ConfigError: It is not an integer of at least 0.
-    """
+    """Return `max_retries` if it is valid."""
     if type(max_retries) is not int or max_retries < 0:
         msg = "max_retries: expected an integer of at least 0"
         raise ConfigError(msg)
@@ -290,11 +263,7 @@ def checked_retries(max_retries: int) -> int:
 
 
 def checked_timeout(timeout: float) -> float:
-    """Return `timeout` in seconds if it is valid.
-
-    Raises:
-        ConfigError: It is not a positive finite number.
-    """
+    """Return `timeout` in seconds if it is valid."""
     if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
         msg = "timeout: expected a positive number of seconds"
         raise ConfigError(msg)

@@ -34,7 +34,6 @@ __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
 
 # VecallChatMessageHistory: LangChain's chat messages in the service's file.
 
-
 _PLACE = ("langchain", "history")
 _INLINE = 100  # messages; more are made on another thread
 

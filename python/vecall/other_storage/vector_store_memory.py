@@ -92,15 +92,7 @@ _FIELDS = (
 def to_metadata(
     app: str, user: str, draft: Draft, wall: float, now: float
 ) -> dict[str, Any]:
-    """Return a memory as strings and numbers, the types that most stores accept.
-
-    Args:
-        app: The app.
-        user: The user.
-        draft: The memory.
-        wall: Seconds since 1970 by the system clock.
-        now: Seconds since 1970 by the expiry clock.
-    """
+    """Return a memory as strings and numbers; `now` is of the expiry clock."""
     found = {name: getattr(draft, name) for name in _FIELDS}
     found |= {"session_id": draft.session, "timestamp": draft.ts}
     found["expires_at"] = None if draft.ttl is None else now + draft.ttl
@@ -111,13 +103,7 @@ def to_metadata(
 def from_hit(
     hit: VectorSearchResult, now: float, confidence: float | None
 ) -> MemoryEntry:
-    """Return the memory of a row, with its scores.
-
-    Args:
-        hit: The row, as `checked_results` returns it.
-        now: Seconds since 1970, for the importance.
-        confidence: The probability that the memory is relevant, in (0, 1).
-    """
+    """Return the memory of a row, with its scores."""
     known = hit.metadata
     values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
     row = Row(
@@ -144,11 +130,7 @@ def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
 def scope_of_filter(
     app: str, user: str, condition: Filter, store: object
 ) -> VectorStoreFilter:
-    """Return the filter of a store's search, for one user.
-
-    Raises:
-        InvalidArgumentError: The store does not support a condition.
-    """
+    """Return the filter of a store's search, for one user."""
     if condition.not_id is not None:
         msg = "filter.not_id: a vector store cannot leave out rows by their ids"
         raise InvalidArgumentError(msg)
@@ -175,7 +157,6 @@ def scope_of_filter(
 
 # Checks what a vector store returns, before it becomes memories.
 
-
 _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 
@@ -187,14 +168,6 @@ def checked_results(
 
     A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score stay
     in the store's order.
-
-    Args:
-        given: The result of `VectorStore.search`.
-        scope: The filter of the search, with the app and the user.
-
-    Raises:
-        InvalidMemoryError: A row is not a memory, is another user's, or has a score
-            that is no cosine.
     """
     if not isinstance(given, list | tuple):
         _refuse_store_result(
@@ -331,12 +304,7 @@ class VectorStoreMemory:
     async def add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
-        """Embed and store; return the ids. `close` waits for calls in progress.
-
-        Raises:
-            ConfigError: A draft has a `ttl`, and the store cannot delete.
-            EmbedderError: The embedder failed; nothing was stored.
-        """
+        """Embed and store; return the ids. `close` waits for calls in progress."""
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
@@ -459,15 +427,6 @@ class VectorStoreMemory:
         A store cannot say how many passages a turn has. With the first one go the
         others, also if some of them were deleted by themselves before, up to four in
         a row.
-
-        Args:
-            app: The app.
-            user: The user.
-            ids: The ids of the memories.
-            who: The calling method, for the error message.
-
-        Raises:
-            ConfigError: The store cannot delete.
         """
         delete = needed_method(self.store, "delete", who)
         self._embedding.forget_texts(app, user)
@@ -491,11 +450,7 @@ class VectorStoreMemory:
     async def delete_all(
         self, app: str, user: str, session_id: str | None, who: str
     ) -> int:
-        """Delete the memories of a session or a user; return the number deleted.
-
-        Raises:
-            ConfigError: The store lacks the method that the deletion needs.
-        """
+        """Delete the memories of a session or a user; return the number deleted."""
         delete_many = needed_method(self.store, "delete_many", who)
         self._embedding.forget_texts(app, user)
         if session_id is None:
@@ -574,7 +529,6 @@ class VectorStoreMemory:
 # Forgetting in two steps over a vector store: propose, then confirm.
 #
 # Proposals are in RAM. Their number is limited.
-
 
 _SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
 _MAX_USER_PROPOSALS = 20

@@ -59,19 +59,10 @@ def search_files(
     max_chars: int,
     max_file_chars: int,
 ) -> MemorySearchResult:
-    """Return the files that have words of a query, best first.
+    """Return the files that have words of a query, best first; see the store.
 
     The score is the number of occurrences of the words, without regard to case; those
     in the name count twice.
-
-    Args:
-        prefix: What the paths in the result have before a name.
-        files: The contents by name.
-        query: Words.
-        limit: Maximum number of files in the result.
-        max_files: Number of files that are searched, in the order of their names.
-        max_chars: Maximum number of characters of all names and snippets.
-        max_file_chars: Number of characters of each file that are searched.
     """
     words = query.lower().split()
     names = sorted(files)

@@ -153,7 +153,6 @@ class DeletingVectorStore(VectorStore, Protocol):
 
 # Checks of a vector store's arguments, for any store.
 
-
 Key = tuple[str, str]
 """(app_name, user_id)."""
 
@@ -188,17 +187,7 @@ class Described:
 
 
 def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
-    """Return the names of an app and a user.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        where: The prefix of their names in a message, such as "filter.".
-        limits: The maximum length of a name.
-
-    Raises:
-        InvalidArgumentError: A name is missing or invalid.
-    """
+    """Return the names of an app and a user; messages have `where` before them."""
     for value, name in ((app_name, "app_name"), (user_id, "user_id")):
         if value is None:
             msg = f"{where}{name}: required; no call reaches across users"
@@ -210,11 +199,7 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
 
 
 def check_scope(wanted: object, limits: Limits) -> PartitionScope:
-    """Return a checked filter.
-
-    Raises:
-        InvalidArgumentError: The app or the user is missing, or a value is invalid.
-    """
+    """Return a checked filter."""
     if wanted is None:
         wanted = VectorStoreFilter()
     if not isinstance(wanted, VectorStoreFilter):
@@ -246,13 +231,7 @@ def _checked_where(given: object, limits: Limits) -> Filter:
 
 
 def check_metadata(given: object, limits: Limits) -> Described:
-    """Return metadata as JSON, with the fields that filters read.
-
-    Raises:
-        InvalidArgumentError: No app or user, an invalid session or time, or not JSON.
-        LimitExceededError: Longer than `max_text_bytes` or deeper than
-            `max_metadata_depth`.
-    """
+    """Return metadata as JSON, with the fields that filters read."""
     if not isinstance(given, Mapping):
         msg = "metadata: expected a mapping"
         raise InvalidTypeError(msg)
@@ -309,10 +288,6 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
     """Return an embedding as a new float32 vector of norm 1.
 
     Scaling uses float64, so length and magnitude do not affect the direction.
-
-    Raises:
-        InvalidTypeError: Not a vector of real numbers.
-        InvalidArgumentError: Empty, too long, zero, or with NaN or Inf.
     """
     try:
         given = np.asarray(embedding)
@@ -372,7 +347,6 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
 
 
 # The rows of one user: vectors in the engine, other fields in dicts.
-
 
 _NEVER = np.iinfo(np.int64).max
 _NO_SESSION = 0
@@ -507,7 +481,6 @@ class Partition:
 
 
 # The summary of a session, as stored with its vector.
-
 
 _LIMITS = Limits()
 _REQUIRED = ("session_id", "user_id", "app_name", "summary", "timestamp")

@@ -30,16 +30,11 @@ if TYPE_CHECKING:
 
 # Connections to a database with pgvector for a vector store, and their errors.
 
-
 _UNUSED = ("writers", "readers", "keeper_url")
 
 
 def require_psycopg() -> None:
-    """Check that the package is installed.
-
-    Raises:
-        ImportError: It is not.
-    """
+    """Check that the package is installed."""
     try:
         import vecall.store.postgres.connections  # noqa: F401
     except ImportError as error:
@@ -53,13 +48,7 @@ class PgConnections:
     def __init__(
         self, url: DatabaseUrl, connections: int, on_error: Callable[[], None]
     ) -> None:
-        """Connect to nothing yet.
-
-        Args:
-            url: The database.
-            connections: Maximum number of connections.
-            on_error: Called when a statement has failed.
-        """
+        """Connect to nothing yet."""
         from vecall.store.postgres.connections import Connector, Pool
 
         self._connector = Connector(url, durable=True)
@@ -93,15 +82,7 @@ class PgConnections:
 
 
 def parsed(url: str, schema: str) -> DatabaseUrl:
-    """Return the parts of a URL.
-
-    Args:
-        url: The URL of the database.
-        schema: The schema of a URL that names none.
-
-    Raises:
-        ConfigError: The URL is invalid, or has options of other users of a database.
-    """
+    """Return the parts of a URL."""
     from vecall.store.postgres.url import is_url, parse_url
 
     if not is_url(url):
@@ -251,12 +232,7 @@ class PgVectorStore(RemoteVectorStore):
         )
 
     def _length(self, connection: BoundedConnection) -> int | None:
-        """Return the length that the table's column has; None without a table.
-
-        Raises:
-            ConfigError: The schema has the tables of a memory service, which accepts
-                no table beside its own.
-        """
+        """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
         length, is_of_service = self._execute_statement(connection, _STATE, values)[0]

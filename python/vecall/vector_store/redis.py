@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 
 def require_redis() -> None:
-    """Check that the package is installed.
-
-    Raises:
-        ImportError: It is not.
-    """
+    """Check that the package is installed."""
     try:
         import redis.backoff
         import redis.retry  # noqa: F401
@@ -52,15 +48,7 @@ def require_redis() -> None:
 
 
 def open_client(url: str, timeout: float) -> Redis:
-    """Return a client, which connects at its first command.
-
-    Args:
-        url: The URL of the server.
-        timeout: Seconds that it waits for a connection, and for each answer.
-
-    Raises:
-        ConfigError: The URL is invalid.
-    """
+    """Return a client, which connects at its first command."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -116,7 +104,6 @@ def typed_error(error: Exception) -> VecallError:  # noqa: PLR0911 -- one a kind
 
 # Rows of a vector store as a vector set of Redis holds them.
 
-
 _SECOND = 1_000_000
 # The language of FILTER has neither integers above 2^53 nor negative numbers, so a time
 # is two numbers: seconds since the year -1199, and microseconds.
@@ -136,11 +123,7 @@ def attributes_of(row: StoredRow) -> bytes:
 
 
 def row_of(id: bytes, attributes: bytes) -> StoredRow:
-    """Return the row of an id with its attributes.
-
-    Raises:
-        CorruptFileError: Something else wrote it.
-    """
+    """Return the row of an id with its attributes."""
     try:
         fields = json.loads(attributes)
         session = bytes.fromhex(fields["session"]).decode() or None

@@ -222,18 +222,7 @@ class RemoteVectorStore(ABC):
     def _require_length(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
-        """Check a vector against the length of the stored ones.
-
-        Args:
-            vector: The vector.
-            read: Reads the length from the server; None if it is not known there.
-
-        Returns:
-            Whether the server knows the length.
-
-        Raises:
-            DimensionError: It has another length.
-        """
+        """Check a vector's length; return whether `read` knows that of the stored."""
         if self._dimensions != vector.size:
             self._dimensions = read()
         for expected in (self._wanted, self._dimensions):
@@ -282,17 +271,7 @@ def closed_error() -> ClosedError:
 def checked_name_part(
     given: object, name: str, allowed: re.Pattern[str], of: str
 ) -> str:
-    """Return an option that becomes part of the names on the server.
-
-    Args:
-        given: Its value.
-        name: The option's name.
-        allowed: What its value matches.
-        of: What it may have, for the message.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """Return an option that becomes part of the names on the server."""
     if not isinstance(given, str) or not allowed.fullmatch(given):
         msg = f"{name}: expected {of}"
         raise ConfigError(msg)
