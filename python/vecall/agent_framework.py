@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from agent_framework import ContextProvider, HistoryProvider, Message
 
+from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError
 from vecall.ingest.parts import is_spoken, is_user
@@ -296,7 +297,7 @@ class VecallHistoryProvider(HistoryProvider):
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
         log = self._log_of(session_id)
-        values = await log.run(log.read())
+        values = await run_async(log.read())
         if len(values) > _INLINE:
             messages = await asyncio.to_thread(_messages_of, values)
         else:
@@ -331,7 +332,7 @@ class VecallHistoryProvider(HistoryProvider):
         del state, kwargs
         log = self._log_of(session_id)
         values = [message.to_dict() for message in messages]
-        await log.run(
+        await run_async(
             log.extend(
                 values,
                 new=lambda stored: values[_new_messages_start(stored, values) :],
@@ -342,7 +343,7 @@ class VecallHistoryProvider(HistoryProvider):
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
         log = self._log_of(session_id)
-        await log.run(log.clear())
+        await run_async(log.clear())
 
     def _log_of(self, session_id: str | None) -> ItemLog:
         place: tuple[str, ...] = (_PLACE, self.source_id)

@@ -25,6 +25,7 @@ from typing import Any
 from agents import FunctionTool, Tool
 from agents.run import CallModelData, ModelInputData
 
+from vecall.concurrency.join import run_async
 from vecall.content import get_field
 from vecall.errors import ConfigError
 from vecall.ingest.parts import is_spoken, is_user
@@ -87,7 +88,7 @@ class VecallSession:
                 of `session_settings`.
         """
         most = _limit_of(self.session_settings) if limit is None else limit
-        return await self._log.run(self._log.read(most))
+        return await run_async(self._log.read(most))
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end, all or none but what is too large.
@@ -97,15 +98,15 @@ class VecallSession:
             LimitExceededError: An item is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        await self._log.run(self._log.extend(items))
+        await run_async(self._log.extend(items))
 
     async def pop_item(self) -> Any:
         """Remove the last item and return it; None if there is none."""
-        return await self._log.run(self._log.pop())
+        return await run_async(self._log.pop())
 
     async def clear_session(self) -> None:
         """Remove all items."""
-        await self._log.run(self._log.clear())
+        await run_async(self._log.clear())
 
 
 def _checked_settings(given: Any) -> Any:

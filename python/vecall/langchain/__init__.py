@@ -23,6 +23,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from langchain_core.vectorstores import VectorStore
 
+from vecall.concurrency.join import run_async, run_sync
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.item_collections import ItemLog
 from vecall.service.memory_service import MemoryService
@@ -66,11 +67,11 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, in order; reading it blocks."""
-        return _messages_of(self._log.block(self._log.read()))
+        return _messages_of(run_sync(self._log.read()))
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
-        values = await self._log.run(self._log.read())
+        values = await run_async(self._log.read())
         if len(values) > _INLINE:
             return await asyncio.to_thread(_messages_of, values)
         return _messages_of(values)
@@ -84,19 +85,19 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
             LimitExceededError: A message is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        self._log.block(self._log.extend(_values_of(messages)))
+        run_sync(self._log.extend(_values_of(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end; see `add_messages`."""
-        await self._log.run(self._log.extend(_values_of(messages)))
+        await run_async(self._log.extend(_values_of(messages)))
 
     def clear(self) -> None:
         """Remove all messages."""
-        self._log.block(self._log.clear())
+        run_sync(self._log.clear())
 
     async def aclear(self) -> None:
         """Remove all messages."""
-        await self._log.run(self._log.clear())
+        await run_async(self._log.clear())
 
 
 def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
