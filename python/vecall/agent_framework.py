@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-try:
-    import agent_framework  # noqa: F401
-except ImportError as error:
-    msg = (
-        "vecall.agent_framework needs agent-framework-core: "
-        'pip install "vecall[agent-framework]"'
-    )
-    raise ImportError(msg) from error
-
 import asyncio
 import logging
 import time
@@ -18,17 +9,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
-from agent_framework import ContextProvider, HistoryProvider, Message
-
 from vecall.concurrency.join import run_async
 from vecall.content import turn_id
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import check_name
+
+with needs_extra(__name__, "agent-framework-core", "agent-framework"):
+    from agent_framework import ContextProvider, HistoryProvider, Message
 
 __all__ = ["Name", "VecallContextProvider", "VecallHistoryProvider"]
 

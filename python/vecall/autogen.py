@@ -10,7 +10,17 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-try:
+from vecall.embedders.resolve import AUTO, EmbedderLike
+from vecall.errors import ConfigError, InvalidTypeError, needs_extra
+from vecall.item_collections import opened
+from vecall.prompts.render import counter, render
+from vecall.service.memory_service import MemoryService
+from vecall.tools.base import at_least_one
+from vecall.tools.output import marked, pieces_of
+from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
+from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
+
+with needs_extra(__name__, "autogen-core", "autogen"):
     from autogen_core import CancellationToken, Component
     from autogen_core.memory import (
         Memory,
@@ -22,19 +32,6 @@ try:
     from autogen_core.model_context import ChatCompletionContext
     from autogen_core.models import SystemMessage, UserMessage
     from pydantic import BaseModel
-except ImportError as error:
-    msg = 'vecall.autogen needs autogen-core: pip install "vecall[autogen]"'
-    raise ImportError(msg) from error
-
-from vecall.embedders.resolve import AUTO, EmbedderLike
-from vecall.errors import ConfigError, InvalidTypeError
-from vecall.prompts.render import counter, render
-from vecall.service.memory_service import MemoryService
-from vecall.tools.base import at_least_one
-from vecall.tools.output import marked, pieces_of
-from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
-from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
-from vecall.validation import checked_owner
 
 __all__ = ["VecallMemory", "VecallMemoryConfig"]
 
@@ -113,11 +110,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         self._min_confidence = checked_floor(min_confidence)
         self._path = None if isinstance(memory, MemoryService) else str(memory)
         self._embedder = embedder
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            self._memory = MemoryService(memory, embedder=embedder)
+        self._memory, _ = opened(memory, app_name, user_id, embedder=embedder)
         self._user = self._memory.user(app_name, user_id)
 
     @property

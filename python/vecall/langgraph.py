@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-try:
-    import langgraph.store.base  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.langgraph needs langgraph-checkpoint: pip install "vecall[langgraph]"'
-    raise ImportError(msg) from error
-
 import asyncio
 import json
 import logging
@@ -32,23 +26,17 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    InvalidNamespaceError,
-    Item,
-    ListNamespacesOp,
-    PutOp,
-    SearchItem,
-    SearchOp,
-    ensure_embeddings,
-    get_text_at_path,
-    tokenize_path,
-)
 
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.embedders import LocalEmbedder
-from vecall.errors import ClosedError, ConfigError, EmbedderError, InvalidArgumentError
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    EmbedderError,
+    InvalidArgumentError,
+    needs_extra,
+)
+from vecall.item_collections import opened
 from vecall.operations.options import StorageOptions
 from vecall.service._items_sync import SyncItems
 from vecall.service.items import Items
@@ -56,7 +44,21 @@ from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
 from vecall.types import Drop, Put
 from vecall.types import Item as StoredItem
-from vecall.validation import checked_owner
+
+with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        InvalidNamespaceError,
+        Item,
+        ListNamespacesOp,
+        PutOp,
+        SearchItem,
+        SearchOp,
+        ensure_embeddings,
+        get_text_at_path,
+        tokenize_path,
+    )
 
 __all__ = ["VecallStore"]
 
@@ -470,17 +472,13 @@ class VecallStore(BaseStore, ClosesOnExit):
         durability: Durability = "full",
     ) -> None:
         """Open the file, or use a service."""
-        self._owns = not isinstance(memory, MemoryService)
         self._embedding = None if index is None else StoreEmbedding(dict(index))
         self.index_config = None if index is None else dict(index)
         self.ttl_config: Any = None if ttl is None else dict(ttl)
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            options = StorageOptions(durability=durability)
-            self._memory = MemoryService(memory, embedder=None, storage=options)
-        self._memory.user(app_name, user_id)  # checks the names
+        options = StorageOptions(durability=durability)
+        self._memory, self._owns = opened(
+            memory, app_name, user_id, embedder=None, storage=options
+        )
         self._owner = {"app_name": app_name, "user_id": user_id}
         self._sweeper: threading.Thread | None = None
         self._stopping = threading.Event()

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-try:
-    import llama_index.core  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.llama_index needs llama-index-core: pip install "vecall[llama-index]"'
-    raise ImportError(msg) from error
-
-import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
-from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
-from llama_index.core.memory.memory import BaseMemoryBlock
-from llama_index.core.schema import BaseNode
-from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryMode,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.utils import (
-    metadata_dict_to_node,
-    node_to_metadata_dict,
-)
-
+from vecall.concurrency.join import on_thread
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
     InvalidTypeError,
     VecallError,
+    needs_extra,
 )
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemCollection, embedding_of
@@ -47,6 +22,27 @@ from vecall.prompts.render import estimate_tokens
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Item
+
+with needs_extra(__name__, "llama-index-core", "llama-index"):
+    from llama_index.core.base.llms.types import ChatMessage, TextBlock
+    from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
+    from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
+    from llama_index.core.memory.memory import BaseMemoryBlock
+    from llama_index.core.schema import BaseNode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import (
+        metadata_dict_to_node,
+        node_to_metadata_dict,
+    )
 
 __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
 
@@ -479,40 +475,12 @@ class VecallVectorStore(BasePydanticVectorStore):
             ids=[item.key for item, _ in found],
         )
 
-    async def aget_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-    ) -> list[BaseNode]:
-        """As `get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
-
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """As `add`."""
-        return await asyncio.to_thread(self.add, nodes, **kwargs)
-
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """As `delete`."""
-        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
-
-    async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
-    ) -> None:
-        """As `delete_nodes`."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
-
-    async def aclear(self) -> None:
-        """As `clear`."""
-        await asyncio.to_thread(self.clear)
-
-    async def aquery(
-        self, query: VectorStoreQuery, **kwargs: Any
-    ) -> VectorStoreQueryResult:
-        """As `query`."""
-        return await asyncio.to_thread(self.query, query, **kwargs)
+    aget_nodes = on_thread(get_nodes, "a{}")
+    async_add = on_thread(add, "async_{}")  # type: ignore[arg-type]
+    adelete = on_thread(delete, "a{}")  # type: ignore[arg-type]
+    adelete_nodes = on_thread(delete_nodes, "a{}")  # type: ignore[arg-type]
+    aclear = on_thread(clear, "a{}")
+    aquery = on_thread(query, "a{}")  # type: ignore[arg-type]
 
 
 def _test_of(

@@ -5,14 +5,6 @@ Needs vecall[openai-agents].
 
 from __future__ import annotations
 
-try:
-    import agents  # noqa: F401
-except ImportError as error:
-    msg = (
-        'vecall.openai_agents needs openai-agents: pip install "vecall[openai-agents]"'
-    )
-    raise ImportError(msg) from error
-
 import inspect
 import json
 import logging
@@ -22,12 +14,9 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from agents import FunctionTool, Tool
-from agents.run import CallModelData, ModelInputData
-
 from vecall.concurrency.join import run_async
 from vecall.content import get_field
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
@@ -36,6 +25,10 @@ from vecall.tools import ForgetMemory, MemoryTool, PreloadMemory, RunOwner
 from vecall.tools import memory_tools as plain_tools
 from vecall.types import Event, Filter
 from vecall.validation import check_name
+
+with needs_extra(__name__, "openai-agents", "openai-agents"):
+    from agents import FunctionTool, Tool
+    from agents.run import CallModelData, ModelInputData
 
 __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
 

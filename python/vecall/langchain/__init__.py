@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import langchain_core  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.langchain needs langchain-core: pip install "vecall[langchain]"'
-    raise ImportError(msg) from error
-
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-from langchain_core.vectorstores import VectorStore
 
 from vecall.concurrency.join import run_async, run_sync
-from vecall.errors import EmbedderError, InvalidArgumentError
-from vecall.item_collections import ItemLog
+from vecall.errors import EmbedderError, InvalidArgumentError, needs_extra
+from vecall.item_collections import ItemLog, opened
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
-from vecall.validation import check_name, checked_owner
+from vecall.validation import check_name
+
+with needs_extra(__name__, "langchain-core", "langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.documents import Document
+    from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+    from langchain_core.vectorstores import VectorStore
 
 __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
 
@@ -139,14 +135,8 @@ class VecallVectorStore(VectorStore):
     ) -> None:
         """Open the file, or use a service."""
         self._embedding = embedding
-        self._owns = not isinstance(memory, MemoryService)
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            self._memory = MemoryService(memory, embedder=None)
+        self._memory, self._owns = opened(memory, app_name, user_id, embedder=None)
         self._items = self._memory.items.sync
-        self._memory.user(app_name, user_id)  # checks the names
         self._owner: Any = {"app_name": app_name, "user_id": user_id}
         self._namespace = (collection,)
 

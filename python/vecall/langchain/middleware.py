@@ -13,23 +13,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-try:
-    from langchain.agents.middleware import AgentMiddleware
-except ImportError as error:
-    msg = (
-        "vecall.langchain.middleware needs langchain: "
-        'pip install "vecall[langchain-agents]"'
-    )
-    raise ImportError(msg) from error
-
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-
 from vecall.content import turn_id
+from vecall.errors import needs_extra
 from vecall.ingest.drafts import memory_ids
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Filter
 from vecall.validation import MOST_IDS
+
+with needs_extra(__name__, "langchain", "langchain-agents"):
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 __all__ = ["Name", "VecallMemoryMiddleware"]
 

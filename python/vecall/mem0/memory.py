@@ -12,6 +12,7 @@ from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, ConflictError, NotFoundError
+from vecall.item_collections import opened
 from vecall.mem0 import entries
 from vecall.mem0.entries import (
     Extract,
@@ -34,7 +35,6 @@ from vecall.mem0.entries import (
 from vecall.service.items import in_pages
 from vecall.service.memory_service import MemoryService
 from vecall.types import UNSET, Filter, MemoryEntry, Page, Unset
-from vecall.validation import checked_owner
 
 # `AsyncMemory`: mem0's asynchronous interface.
 
@@ -73,16 +73,10 @@ class AsyncMemory(ClosesOnExit):
     ) -> None:
         """Open the file, if a path is given."""
         check_extract(extract)
-        limits = memory.limits if isinstance(memory, MemoryService) else None
-        checked_owner(app_name, "anyone", limits)
-        self._owned = not isinstance(memory, MemoryService)
-        self._memory = (
-            memory
-            if isinstance(memory, MemoryService)
-            else MemoryService(memory, embedder=embedder)
+        self._memory, self._owned = opened(
+            memory, app_name, "anyone", embedder=embedder
         )
         self._app = app_name
-        self._whole_app: Any = {"app_name": app_name, "confirm": True, "forget": True}
         self._extract = extract
 
     @classmethod

@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import pydantic_ai  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.pydantic_ai needs pydantic-ai: pip install "vecall[pydantic-ai]"'
-    raise ImportError(msg) from error
-
 import asyncio
 import logging
 import time
@@ -18,10 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import FunctionToolset, RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
-
+from vecall.errors import needs_extra
 from vecall.service.memory_service import MemoryService
 from vecall.tools import (
     PreloadMemory,
@@ -31,6 +22,11 @@ from vecall.tools import (
     memory_tools,
 )
 from vecall.types import UNSET, Event, Filter
+
+with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):
+    from pydantic_ai import FunctionToolset, RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 __all__ = ["Name", "VecallMemory"]
 

@@ -5,22 +5,6 @@ Needs vecall[pydantic-ai-harness].
 
 from __future__ import annotations
 
-try:
-    from pydantic_ai_harness.memory import (
-        MemoryConflictError,
-        MemoryFile,
-        MemoryMutation,
-        MemoryOperation,
-        MemoryOperationConflictError,
-        MemorySearchResult,
-    )
-except ImportError as error:
-    msg = (
-        "vecall.pydantic_ai.harness_store needs pydantic-ai-harness: "
-        'pip install "vecall[pydantic-ai-harness]"'
-    )
-    raise ImportError(msg) from error
-
 import asyncio
 import hashlib
 import json
@@ -30,17 +14,27 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_ai_harness.memory import MemorySearchMatch, MemorySearchResult
-
 from vecall.errors import (
     ConflictError,
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
+    needs_extra,
 )
 from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
+
+with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
+    from pydantic_ai_harness.memory import (
+        MemoryConflictError,
+        MemoryFile,
+        MemoryMutation,
+        MemoryOperation,
+        MemoryOperationConflictError,
+        MemorySearchMatch,
+        MemorySearchResult,
+    )
 
 # Searches files for words, as the stores of pydantic-ai-harness do.
 
