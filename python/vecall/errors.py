@@ -38,7 +38,7 @@ except that a `StorageError` leaves the outcome of that call unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import abc
 from contextlib import contextmanager
 from typing import Literal
 
@@ -183,7 +183,7 @@ class ClosedError(VecallError):
 
 
 @contextmanager
-def needs_extra(who: str, package: str, extra: str) -> Iterator[None]:
+def needs_extra(who: str, package: str, extra: str) -> abc.Iterator[None]:
     """Import in the block what an extra installs.
 
     Args:

@@ -24,7 +24,7 @@ from vecall import _core
 from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
-from vecall.errors import ConfigError, EmbedderError, VecallError
+from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
 from vecall.scalars import model_repr
 from vecall.system import (
     at_fork,
@@ -367,14 +367,8 @@ class FastEmbedEmbedder:
 
 
 def _fastembed_model(name: str, options: dict[str, Any]) -> Any:
-    try:
+    with needs_extra("FastEmbedEmbedder", "the package fastembed", "fastembed"):
         from fastembed import TextEmbedding
-    except ImportError as error:
-        msg = (
-            "FastEmbedEmbedder needs the package fastembed: "
-            'pip install "vecall[fastembed]"'
-        )
-        raise ImportError(msg) from error
     known = {model["model"].lower() for model in TextEmbedding.list_supported_models()}
     if name.lower() not in known:
         msg = (
@@ -473,16 +467,11 @@ class SentenceTransformerEmbedder:
 def _sentence_transformers_model(
     name: str, device: str | None, options: dict[str, Any]
 ) -> Any:
-    try:
+    package = "sentence-transformers"
+    with needs_extra("SentenceTransformerEmbedder", f"the package {package}", package):
         from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        msg = (
-            "SentenceTransformerEmbedder needs the package sentence-transformers: "
-            'pip install "vecall[sentence-transformers]"'
-        )
-        raise ImportError(msg) from error
     try:
         return SentenceTransformer(name, device=device, **options)
     except Exception as error:
-        msg = f"sentence-transformers could not load the model: {type(error).__name__}"
+        msg = f"{package} could not load the model: {type(error).__name__}"
         raise EmbedderError(msg) from error

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.embedders.base import PerProcess
-from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
-from vecall.vector_store.base import Key, PartitionScope
-from vecall.vector_store.remote import (
+from vecall.vector_store.base import (
     Hit,
+    Key,
+    PartitionScope,
     RemoteVectorStore,
     StoredRow,
     checked_name_part,
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 # Connections to a database with pgvector for a vector store, and their errors.
 
 _UNUSED = ("writers", "readers", "keeper_url")
-
-
-def require_psycopg() -> None:
-    """Check that the package is installed."""
-    try:
-        import vecall.store.postgres.connections  # noqa: F401
-    except ImportError as error:
-        msg = 'PgVectorStore needs psycopg: pip install "vecall[pgvector]"'
-        raise ImportError(msg) from error
 
 
 class PgConnections:
@@ -175,7 +167,8 @@ class PgVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
-        require_psycopg()
+        with needs_extra("PgVectorStore", "psycopg", "pgvector"):
+            import vecall.store.postgres.connections  # noqa: F401
         self._url = parsed(url, _SCHEMA)
         super().__init__(
             dimensions,
@@ -198,10 +191,8 @@ class PgVectorStore(RemoteVectorStore):
     def _forget_length(self) -> None:
         self._dimensions = None  # the table may have been dropped
 
-    def _upsert(
-        self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
-    ) -> None:
-        with self._connections.lent(left) as connection:
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+        with self._connections.lent(self._seconds_left()) as connection:
             is_known = self._require_length(vector, lambda: self._length(connection))
             values = [*key, *row, _text(vector)]
             if is_known:
@@ -249,9 +240,8 @@ class PgVectorStore(RemoteVectorStore):
         vector: NDArray[np.float32],
         count: int,
         scope: PartitionScope,
-        left: float,
     ) -> list[Hit]:
-        with self._connections.lent(left) as connection:
+        with self._connections.lent(self._seconds_left()) as connection:
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
             where, values = _scope_conditions(scope)
@@ -263,8 +253,8 @@ class PgVectorStore(RemoteVectorStore):
             )
         return [Hit.of(-distance, StoredRow(*row)) for distance, *row in found]
 
-    def _delete(self, key: Key, id: str, left: float) -> bool:
-        with self._connections.lent(left) as connection:
+    def _delete(self, key: Key, id: str) -> bool:
+        with self._connections.lent(self._seconds_left()) as connection:
             if self._length(connection) is None:
                 return False
             return bool(
@@ -276,9 +266,9 @@ class PgVectorStore(RemoteVectorStore):
                 )
             )
 
-    def _delete_many(self, scope: PartitionScope, left: float) -> int:
+    def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
-        with self._connections.lent(left) as connection:
+        with self._connections.lent(self._seconds_left()) as connection:
             if self._length(connection) is None:
                 return 0
             with connection.transaction():

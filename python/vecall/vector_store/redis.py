@@ -19,11 +19,13 @@ from vecall.errors import (
     StorageError,
     StorageFullError,
     VecallError,
+    needs_extra,
 )
 from vecall.limits import Limits
-from vecall.vector_store.base import Key, PartitionScope
-from vecall.vector_store.remote import (
+from vecall.vector_store.base import (
     Hit,
+    Key,
+    PartitionScope,
     RemoteVectorStore,
     StoredRow,
     checked_name_part,
@@ -35,16 +37,6 @@ if TYPE_CHECKING:
 
 
 # The client of a Redis server for a vector store, and its errors.
-
-
-def require_redis() -> None:
-    """Check that the package is installed."""
-    try:
-        import redis.backoff
-        import redis.retry  # noqa: F401
-    except ImportError as error:
-        msg = 'RedisVectorStore needs redis: pip install "vecall[redis]"'
-        raise ImportError(msg) from error
 
 
 def open_client(url: str, timeout: float) -> Redis:
@@ -230,7 +222,9 @@ class RedisVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[redis]` is not installed.
         """
-        require_redis()
+        with needs_extra("RedisVectorStore", "redis", "redis"):
+            import redis.backoff
+            import redis.retry  # noqa: F401
         super().__init__(
             dimensions,
             limits,
@@ -244,10 +238,7 @@ class RedisVectorStore(RemoteVectorStore):
         self._length_key = f"{prefix}:length".encode()
         self._client = open_client(url, timeout)
 
-    def _upsert(
-        self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
-    ) -> None:
-        del left  # the client bounds each wait
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         self._require_length(vector, self._length)
         answer = self._run(
             "EVAL",
@@ -272,9 +263,7 @@ class RedisVectorStore(RemoteVectorStore):
         vector: NDArray[np.float32],
         count: int,
         scope: PartitionScope,
-        left: float,
     ) -> list[Hit]:
-        del left
         if not self._require_length(vector, self._length):
             return []
         terms = filter_terms(scope)
@@ -293,12 +282,10 @@ class RedisVectorStore(RemoteVectorStore):
             for id, score, attributes in _grouped_values(answer, 3)
         ]
 
-    def _delete(self, key: Key, id: str, left: float) -> bool:
-        del left
+    def _delete(self, key: Key, id: str) -> bool:
         return bool(self._run("VREM", self._key(key), id.encode()))
 
-    def _delete_many(self, scope: PartitionScope, left: float) -> int:
-        del left
+    def _delete_many(self, scope: PartitionScope) -> int:
         key = self._key(scope.key)
         if scope == PartitionScope(scope.key):
             return int(self._run("EVAL", _DELETE_ALL, 1, key))
@@ -338,8 +325,7 @@ class RedisVectorStore(RemoteVectorStore):
         """Raise vecall's errors instead of the client's."""
         import redis
 
-        if self._is_closed():
-            raise closed_error()
+        self._check_open()
         try:
             yield
         except redis.RedisError as error:
