@@ -432,30 +432,6 @@ Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[st
 """A function from chat messages to the facts in them, such as a call of a model."""
 
 
-def check_extract(extract: object) -> None:
-    """Check a function that extracts facts."""
-    if extract is not None and not callable(extract):
-        msg = "extract: expected a function from messages to facts"
-        raise ConfigError(msg)
-
-
-def check_infer(extract: Extract | None) -> None:
-    """Check that there is a function that extracts facts."""
-    if extract is None:
-        msg = (
-            "infer: needs a model; give extract=, a function from messages to "
-            "facts, or infer=False to store the messages"
-        )
-        raise ConfigError(msg)
-
-
-def check_update(text: object, metadata: object, set_expiry: bool) -> None:
-    """Check that an update changes something."""
-    if text is None and metadata is None and not set_expiry:
-        msg = "update: expected text, metadata or expiration_date"
-        raise InvalidArgumentError(msg)
-
-
 def checked_facts(found: object) -> list[str]:
     """Return what a function extracted."""
     if isinstance(found, str) or not isinstance(found, Sequence):
@@ -474,13 +450,6 @@ def checked_config(config: object) -> dict[str, Any]:
         msg = f"config: keys are {', '.join(known)}; mem0's have no meaning here"
         raise ConfigError(msg)
     return dict(config)
-
-
-def check_query(query: object) -> None:
-    """Check a query."""
-    if not isinstance(query, str) or not query.strip():
-        msg = "query: must not be blank"
-        raise InvalidArgumentError(msg)
 
 
 def checked_count(top_k: object) -> int:
