@@ -25,13 +25,9 @@ with needs_extra(__name__, "agent-framework-core", "agent-framework"):
 __all__ = ["Name", "VecallContextProvider", "VecallHistoryProvider"]
 
 
-# Whose memories a run reads and writes.
-
 Name = str | Callable[[str | None], str]
 """A name, or a function from the id of a session to a name."""
 
-
-# VecallContextProvider: recall before a run, and what is remembered after it.
 
 Breadth = Literal["user", "session"]
 
@@ -220,8 +216,6 @@ def _author_of(message: Any) -> str:
     name = message.author_name
     return str(message.role) if is_user(message.role) else name or str(message.role)
 
-
-# VecallHistoryProvider: the messages of sessions, durable in the service's file.
 
 _PLACE = "agent-framework"
 _INLINE = 100  # messages; more are made on another thread

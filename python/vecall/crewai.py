@@ -30,8 +30,6 @@ with needs_extra(__name__, "crewai 1.15.30 or newer", "crewai"):
 __all__ = ["VecallStorage", "install"]
 
 
-# CrewAI's records as items.
-
 T = TypeVar("T")
 
 RECORDS = ("crewai", "records")  # and the names of the scope
@@ -128,8 +126,6 @@ def record_of(item: Item, touched: Item | None) -> MemoryRecord:
         private=value["private"],
     )
 
-
-# The storage backend of CrewAI's memory.
 
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
 _ATTEMPTS = 50  # of a write that meets writes of the same records

@@ -41,8 +41,6 @@ with needs_extra(__name__, "haystack-ai", "haystack"):
 __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]
 
 
-# Scores documents by the words that they share with a query.
-
 _K1, _B, _DELTA = 1.5, 0.75, 0.5  # the defaults of Haystack's own store
 
 
@@ -71,8 +69,6 @@ def bm25_scores(query: str, texts: Sequence[str]) -> list[float]:
 
     return list(map(score, counts, sizes))
 
-
-# Haystack's filters: which part of them the items can decide.
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")  # texts of one time are equal
 _LOGIC = {"operator", "conditions"}
@@ -162,8 +158,6 @@ def _common_field_type(types: set[str]) -> str:
         return next(iter(types))
     return "float" if types == {"int", "float"} else "keyword"
 
-
-# VecallDocumentStore: Haystack's document store over items.
 
 _ATTEMPTS = 20  # of a write that meets other writes of the same documents
 
@@ -258,9 +252,7 @@ class VecallDocumentStore:
         return [document_of(item) for item in found]
 
     def write_documents(
-        self,
-        documents: list[Document],
-        policy: DuplicatePolicy = DuplicatePolicy.NONE,
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
         """Store documents; return the number of those that were written.
 
@@ -385,10 +377,7 @@ class VecallDocumentStore:
         return [document_of(item, score, return_embedding) for item, score in found]
 
     def bm25_retrieval(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10
     ) -> list[Document]:
         """Return the documents that share words with a query, best first.
 
@@ -598,9 +587,6 @@ def _with_times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -
             for n, each in enumerate(value)
         ]
     return value
-
-
-# The retrievers: components of Haystack's pipelines.
 
 
 class _Retriever:

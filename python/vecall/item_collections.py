@@ -52,9 +52,6 @@ def repeated(work: Callable[[], T], attempts: int) -> T:
     return work()
 
 
-# Documents with embeddings as items, for the adapters of document stores.
-
-
 Test = Callable[[Item], bool]
 
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
@@ -250,8 +247,6 @@ def embedding_of(item: Item, kind: str = "<f8") -> list[float] | None:
     numbers: list[float] = np.frombuffer(base64.b64decode(text), kind).tolist()
     return numbers
 
-
-# A list of JSON values in items, such as the messages of a conversation.
 
 _STATE = "state"
 _MOST = 9_000  # operations of one transaction

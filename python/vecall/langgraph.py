@@ -63,9 +63,6 @@ with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
 __all__ = ["VecallStore"]
 
 
-# Calls items and the embedding function, blocking or awaiting.
-
-
 class Blocking:
     """Calls items and the embedding function, and blocks."""
 
@@ -126,8 +123,6 @@ def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
     msg = "embed: an asynchronous function needs the asynchronous methods of the store"
     raise ConfigError(msg)
 
-
-# The embedding function of a store: what `index["embed"]` may be.
 
 _KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
 _DISTANCES = ("cosine", "inner_product", "l2")
@@ -225,8 +220,6 @@ def distinct(texts: Sequence[str]) -> list[str]:
     """Return each text once, in order."""
     return list(dict.fromkeys(texts))
 
-
-# Checks and matches LangGraph's namespaces.
 
 Labels = tuple[str, ...]
 
@@ -376,8 +369,6 @@ class _Texts:
         return str(value) if isinstance(value, UUID) else value
 
 
-# Checks the filters of LangGraph's searches.
-
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
 
@@ -391,9 +382,6 @@ def where_of(op: SearchOp) -> Any:
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
             raise InvalidArgumentError(msg)
     return plain(op.filter, math.inf) if op.filter else None
-
-
-# Converts items to those of LangGraph.
 
 
 def to_item(item: StoredItem) -> Item:
@@ -420,8 +408,6 @@ def _item_fields(item: StoredItem) -> dict[str, Any]:
         "updated_at": updated_at,
     }
 
-
-# VecallStore: LangGraph's `BaseStore` over items.
 
 _log = logging.getLogger("vecall")
 _MINUTE_S = 60.0
@@ -522,11 +508,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         """Do nothing: the file is ready when the store is."""
 
     def get(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        *,
-        refresh_ttl: bool | None = None,
+        self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None
     ) -> Any:
         """Return an item, as `BaseStore.get`; not by a batch of one."""
         check_item_namespace(namespace)

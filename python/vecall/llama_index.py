@@ -47,8 +47,6 @@ with needs_extra(__name__, "llama-index-core", "llama-index"):
 __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
 
 
-# LlamaIndex's metadata filters on stored nodes.
-
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
@@ -140,8 +138,6 @@ _TESTS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
     ),
 }
 
-
-# VecallMemoryBlock: long-term memory of one user for LlamaIndex's `Memory`.
 
 _BULLET = re.compile(r"\n(?=- )")
 
@@ -259,8 +255,6 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         return None
 
 
-# VecallVectorStore: LlamaIndex's vector store over items.
-
 _MMR_CANDIDATES = 4  # for each wanted result
 
 
@@ -375,10 +369,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         puts = []
         for node in nodes:
             metadata = node_to_metadata_dict(node, flat_metadata=False)
-            document = {
-                "metadata": metadata,
-                "ref_doc_id": node.ref_doc_id,
-            }
+            document = {"metadata": metadata, "ref_doc_id": node.ref_doc_id}
             puts.append(
                 self._documents.put_of(node.node_id, document, node.get_embedding())
             )
@@ -386,9 +377,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def get_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return the nodes with some ids, or all, that meet filters."""
         return [_node(item) for item in self._chosen_items(node_ids, filters)]

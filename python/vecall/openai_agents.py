@@ -33,8 +33,6 @@ with needs_extra(__name__, "openai-agents", "openai-agents"):
 __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
 
 
-# A durable session of the SDK in the file of a memory service.
-
 _PLACE = "openai-agents"
 
 
@@ -123,8 +121,6 @@ def _limit_of(settings: Any) -> int | None:
     return limit
 
 
-# The text of conversation items, and the names of a run.
-
 Name = str | Callable[[Any], str]
 """A name, or a function of an object whose `context` is the context of the run."""
 
@@ -150,8 +146,6 @@ def text_of(item: Any) -> str:
     ]
     return "\n".join(text for text in texts if isinstance(text, str))
 
-
-# A session that also stores what users and agents say as memories.
 
 _log = logging.getLogger("vecall")
 
@@ -261,9 +255,6 @@ def _id_of(item: Any) -> str | None:
     return id_ if isinstance(id_, str) and id_ and not id_.startswith("__") else None
 
 
-# Recalls memories before each call of the model.
-
-
 def recall_filter(
     memory: MemoryProtocol,
     app_name: Name,
@@ -330,9 +321,6 @@ def recall_filter(
         return ModelInputData(input=items, instructions=given.instructions)
 
     return insert
-
-
-# Memory tools as function tools of the SDK.
 
 
 def memory_tools(

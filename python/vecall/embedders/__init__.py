@@ -20,13 +20,7 @@ from vecall.embedders.base import (
     checked_vectors,
     from_provider,
 )
-from vecall.embedders.resolve import (
-    AUTO,
-    automatic,
-    has_local,
-    resolve,
-    why_words_only,
-)
+from vecall.embedders.resolve import AUTO, automatic, has_local, resolve, why_words_only
 
 if TYPE_CHECKING:
     from vecall.embedders.cached import CachedEmbedder

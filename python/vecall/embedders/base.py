@@ -125,8 +125,6 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
     return vectors
 
 
-# Makes an embedder from a function.
-
 _PROBE = "dimensions"
 
 
@@ -199,8 +197,6 @@ class FunctionEmbedder:
         return probe
 
 
-# Stands in for an embedder where the caller computes all vectors.
-
 MAX_DIMENSIONS = 65_536
 
 
@@ -251,8 +247,6 @@ def can_embed(embedder: object) -> bool:
     """Whether an embedder computes vectors, unlike `CallerVectors`."""
     return getattr(embedder, "embeds", True) is not False
 
-
-# Objects that a forked child must not share with its parent process.
 
 T = TypeVar("T")
 

@@ -249,10 +249,7 @@ class OpenAIEmbedder(_Hosted):
             from openai import OpenAI
         self._client = PerProcess(
             lambda: OpenAI(
-                api_key=key,
-                base_url=base_url,
-                timeout=timeout,
-                max_retries=max_retries,
+                api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries
             )
         )
 
@@ -292,10 +289,7 @@ _DOCUMENT = "RETRIEVAL_DOCUMENT"
 _QUERY = "RETRIEVAL_QUERY"
 # Models of this family reject task types: a prefix of the text names the task.
 _TASK_AS_PREFIX = "gemini-embedding-2"
-_WORDS = {
-    _DOCUMENT: "title: none | text: ",
-    _QUERY: "task: search result | query: ",
-}
+_WORDS = {_DOCUMENT: "title: none | text: ", _QUERY: "task: search result | query: "}
 
 
 class GeminiEmbedder(_Hosted):
@@ -424,8 +418,7 @@ class GeminiEmbedder(_Hosted):
             for text in texts
         ]
         config = types.EmbedContentConfig(
-            task_type=None if in_words else task,
-            output_dimensionality=self._shortened,
+            task_type=None if in_words else task, output_dimensionality=self._shortened
         )
         answer = self._retrying()(
             self._client().models.embed_content,

@@ -180,8 +180,6 @@ def automatic(
     return None
 
 
-# Checks whether a text is written in the scripts that a model supports.
-
 _LOOKED_AT = 512  # leading characters that are checked
 
 

@@ -29,8 +29,6 @@ with needs_extra(__name__, "langchain-core", "langchain"):
 __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
 
 
-# VecallChatMessageHistory: LangChain's chat messages in the service's file.
-
 _PLACE = ("langchain", "history")
 _INLINE = 100  # messages; more are made on another thread
 
@@ -103,9 +101,6 @@ def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
 def _messages_of(values: list[Any]) -> list[BaseMessage]:
     messages: list[BaseMessage] = messages_from_dict(values)
     return messages
-
-
-# VecallVectorStore: LangChain's `VectorStore` over items.
 
 
 class VecallVectorStore(VectorStore):

@@ -389,9 +389,6 @@ class AsyncMemory(ClosesOnExit):
         return [entries.Message(role, fact) for fact in found]
 
 
-# `Memory`: mem0's blocking interface.
-
-
 class _Blocking(AsyncMemory):
     """Calls the service's blocking methods, so that no method ever waits."""
 

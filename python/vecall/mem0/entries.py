@@ -313,8 +313,6 @@ def _iso_time(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
 
 
-# Turns mem0's filters into vecall's conditions on metadata.
-
 _OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
 _OWN = {"actor_id": ACTOR, "role": ROLE, "expiration_date": EXPIRES}
 _TIMES = {"created_at": "$timestamp", "updated_at": "$updated_at"}
@@ -425,8 +423,6 @@ def _condition_in_seconds(condition: Any, key: str) -> Any:
         return [utc_seconds(each, name) for each in condition]
     return utc_seconds(condition, name)
 
-
-# Checks arguments that mem0 has and vecall has not, or has otherwise.
 
 Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[str]]]
 """A function from chat messages to the facts in them, such as a call of a model."""

@@ -309,9 +309,6 @@ class InMemoryMemoryService(_InMemoryService):
         super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
 
 
-# Memory services that search by vectors only, under their usual names.
-
-
 class VectorMemoryService(_InMemoryService):
     """Embedding retrieval in memory; each memory is embedded once, at ingest.
 

@@ -431,8 +431,6 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         self._abandoned.detach()
 
 
-# The configuration of a memory service as one value.
-
 _FIELDS = {
     "path": "vector_store",
     "store": "vector_store",

@@ -80,9 +80,6 @@ from vecall.vector_store import (
     needed_method,
 )
 
-# Memories as rows of a vector store, and back.
-
-
 _FIELDS = (
     "author event kind source trust text content meta importance valid_until supersedes"
 ).split()
@@ -154,8 +151,6 @@ def scope_of_filter(
         where=where if given else None,
     )
 
-
-# Checks what a vector store returns, before it becomes memories.
 
 _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
@@ -289,11 +284,7 @@ class VectorStoreMemory:
         return aligned(turns.given, Written(ids, {}))
 
     async def add_entries(
-        self,
-        app: str,
-        user: str,
-        entries: list[Any],
-        metadata: GivenMetadata,
+        self, app: str, user: str, entries: list[Any], metadata: GivenMetadata
     ) -> AddedIds:
         """Store explicit memories."""
         scope = call_metadata(metadata, app, user)

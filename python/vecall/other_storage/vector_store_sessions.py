@@ -512,9 +512,6 @@ def _event_to_buffer(each: Draft | SessionSummary) -> dict[str, Any]:
     return event_of(each) if isinstance(each, Draft) else compaction_event(each)
 
 
-# Operations on a vector store, its buffered turns and its forget proposals.
-
-
 class VectorStoreOperations:
     """Checks arguments, and keeps store, buffered turns and proposals consistent."""
 
@@ -546,11 +543,7 @@ class VectorStoreOperations:
         return await memory.add_turns(app_name, user_id, turns, session_id, scope)
 
     async def add_entries(
-        self,
-        app_name: str,
-        user_id: str,
-        memories: object,
-        metadata: GivenMetadata,
+        self, app_name: str, user_id: str, memories: object, metadata: GivenMetadata
     ) -> AddedIds:
         """Store explicit memories."""
         self.memory.check(app_name, user_id)

@@ -31,8 +31,6 @@ with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):
 __all__ = ["Name", "VecallMemory"]
 
 
-# VecallMemory: recall, tools and what is remembered, as a capability.
-
 _log = logging.getLogger("vecall")
 _INSTRUCTIONS = (
     "You have a long-term memory of this user. Use its tools when earlier "

@@ -36,8 +36,6 @@ with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
         MemorySearchResult,
     )
 
-# Searches files for words, as the stores of pydantic-ai-harness do.
-
 
 NO_RESULT = MemorySearchResult(matches=[], scanned=0, truncated=False)
 _DOTS = "..."

@@ -315,9 +315,6 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
     return values.astype(np.float32)
 
 
-# Conditions on the labels and metadata of memories in a vector store.
-
-
 class _Labels(NamedTuple):
     author: Any
     kind: Any
@@ -617,8 +614,6 @@ def checked_name_part(
     return given
 
 
-# The summary of a session, as stored with its vector.
-
 _LIMITS = Limits()
 _REQUIRED = ("session_id", "user_id", "app_name", "summary", "timestamp")
 _OPTIONAL = ("topics", "key_facts", "event_count")
@@ -723,9 +718,6 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
             return texts
     msg = f"{name}: expected a list of texts"
     raise InvalidTypeError(msg)
-
-
-# Checks for the optional methods of a vector store.
 
 
 def has_method(store: object, name: str) -> bool:

@@ -36,8 +36,6 @@ _RESULT_COST = 1 << 15  # of returning a row
 _TRIES = 3  # before a search locks writers out
 
 
-# The rows of one user: vectors in the engine, other fields in dicts.
-
 _NEVER = np.iinfo(np.int64).max
 _NO_SESSION = 0
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from vecall.store.postgres.url import DatabaseUrl
 
 
-# Connections to a database with pgvector for a vector store, and their errors.
-
 _UNUSED = ("writers", "readers", "keeper_url")
 
 
@@ -236,10 +234,7 @@ class PgVectorStore(RemoteVectorStore):
         return length
 
     def _nearest(
-        self,
-        vector: NDArray[np.float32],
-        count: int,
-        scope: PartitionScope,
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[Hit]:
         with self._connections.lent(self._seconds_left()) as connection:
             if not self._require_length(vector, lambda: self._length(connection)):

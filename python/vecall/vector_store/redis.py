@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from redis import Redis
 
 
-# The client of a Redis server for a vector store, and its errors.
-
-
 def open_client(url: str, timeout: float) -> Redis:
     """Return a client, which connects at its first command."""
     import redis
@@ -259,10 +256,7 @@ class RedisVectorStore(RemoteVectorStore):
         return None if found is None else int(found)
 
     def _nearest(
-        self,
-        vector: NDArray[np.float32],
-        count: int,
-        scope: PartitionScope,
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[Hit]:
         if not self._require_length(vector, self._length):
             return []
