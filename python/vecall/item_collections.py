@@ -31,7 +31,7 @@ def opened(
 ) -> tuple[MemoryService, bool]:
     """Check the names; return the service, and whether it was opened, of a path."""
     if isinstance(memory, MemoryService):
-        checked_owner(app_name, user_id, memory.limits)
+        memory.user(app_name, user_id)  # checks the names
         return memory, False
     checked_owner(app_name, user_id)
     return MemoryService(memory, **options), True

@@ -20,7 +20,7 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date, datetime, time, timezone
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -38,7 +38,6 @@ from vecall.errors import (
 )
 from vecall.item_collections import opened
 from vecall.operations.options import StorageOptions
-from vecall.service._items_sync import SyncItems
 from vecall.service.items import Items
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
@@ -63,52 +62,40 @@ with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
 __all__ = ["VecallStore"]
 
 
-class Blocking:
-    """Calls items and the embedding function, and blocks."""
+class Calls:
+    """Calls items and the embedding function; blocks, or awaits them."""
 
     def __init__(
-        self, items: SyncItems | Items, owner: dict[str, str], embeddings: Any
+        self, items: Items, owner: dict[str, str], embeddings: Any, *, awaits: bool
     ) -> None:
         """Call the items of an owner."""
-        self._items = items
-        self._embeddings = embeddings
+        self._items = items if awaits else items.sync
         self._owner = owner
+        self._embeddings = embeddings
+        self._awaits = awaits
 
     async def items(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the items."""
-        return getattr(self._items, method)(*args, **named, **self._owner)
+        found = getattr(self._items, method)(*args, **named, **self._owner)
+        return await found if self._awaits else found
 
     async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that takes long."""
+        if self._awaits:
+            return await asyncio.to_thread(function, *args)
         return function(*args)
 
     async def embed_documents(self, texts: list[str]) -> Any:
         """Call the embedding function."""
+        if self._awaits:
+            return await self._embeddings.aembed_documents(texts)
         return self._embeddings.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Any:
         """Call the embedding function."""
+        if self._awaits:
+            return await self._embeddings.aembed_query(text)
         return self._embeddings.embed_query(text)
-
-
-class Awaiting(Blocking):
-    """Calls items and the embedding function, and awaits them."""
-
-    async def items(self, method: str, *args: Any, **named: Any) -> Any:
-        """Call a method of the items."""
-        return await getattr(self._items, method)(*args, **named, **self._owner)
-
-    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function that takes long, on another thread."""
-        return await asyncio.to_thread(function, *args)
-
-    async def embed_documents(self, texts: list[str]) -> Any:
-        """Call the embedding function."""
-        return await self._embeddings.aembed_documents(texts)
-
-    async def embed_query(self, text: str) -> Any:
-        """Call the embedding function."""
-        return await self._embeddings.aembed_query(text)
 
 
 def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
@@ -214,11 +201,6 @@ class StoreEmbedding:
 
 def _path_tokens(path: str) -> Any:
     return path if path == "$" else tokenize_path(path)
-
-
-def distinct(texts: Sequence[str]) -> list[str]:
-    """Return each text once, in order."""
-    return list(dict.fromkeys(texts))
 
 
 Labels = tuple[str, ...]
@@ -492,11 +474,11 @@ class VecallStore(BaseStore, ClosesOnExit):
         """Open a store for an `async with` block; see `from_conn_string`."""
         opening = asyncio.ensure_future(asyncio.to_thread(cls, conn_string, **options))
         try:
-            opened = await asyncio.shield(opening)
+            store = await asyncio.shield(opening)
         except asyncio.CancelledError:
             async with await opening:  # which closes it
                 raise
-        async with opened as store:
+        async with store:
             yield store
 
     @property
@@ -530,20 +512,17 @@ class VecallStore(BaseStore, ClosesOnExit):
             InvalidArgumentError: Another invalid argument. Nothing was written.
             EmbedderError: The embedding function failed. Nothing was written.
         """
-        return finished(
-            self._execute_operations(
-                list(ops),
-                Blocking(self._memory.items.sync, self._owner, self.embeddings),
-            )
-        )
+        return finished(self._execute_operations(list(ops), self._calls(awaits=False)))
 
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations without blocking the event loop; as `batch`."""
-        return await self._execute_operations(
-            list(ops), Awaiting(self._memory.items, self._owner, self.embeddings)
-        )
+        return await self._execute_operations(list(ops), self._calls(awaits=True))
 
-    async def _execute_operations(self, ops: list[Any], through: Any) -> list[Any]:
+    def _calls(self, *, awaits: bool) -> Calls:
+        items = self._memory.items
+        return Calls(items, self._owner, self.embeddings, awaits=awaits)
+
+    async def _execute_operations(self, ops: list[Any], through: Calls) -> list[Any]:
         for op in ops:
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
@@ -552,8 +531,8 @@ class VecallStore(BaseStore, ClosesOnExit):
             await _stored(op, through) if isinstance(op, PutOp) else op for op in ops
         ]
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
-        vectors = await self._vectors(ops, through)
-        puts = self._puts(ops, vectors)
+        last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        puts = await self._puts(last.values(), through)
         queries = await self._embed_queries(ops, through)
         results: list[Any] = [None] * len(ops)
         gets: dict[bool, list[int]] = {True: [], False: []}
@@ -578,7 +557,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             await through.items("write", puts, embedder=name)
         return results
 
-    async def _read(self, op: Any, through: Any) -> Any:
+    async def _read(self, op: Any, through: Calls) -> Any:
         """Execute an operation that writes nothing."""
         if isinstance(op, GetOp):
             keys = [(op.namespace, stored_key(op.key))]
@@ -593,7 +572,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         return await self._search(op, where, vectors.get(op.query or ""), through)
 
     async def _search(
-        self, op: SearchOp, where: Any, vector: Any, through: Any
+        self, op: SearchOp, where: Any, vector: Any, through: Calls
     ) -> list[SearchItem]:
         if op.limit <= 0:
             return []
@@ -610,52 +589,39 @@ class VecallStore(BaseStore, ClosesOnExit):
         )
         return [to_search_item(item, self._embedding) for item in found]
 
-    async def _vectors(self, ops: list[Any], through: Any) -> dict[str, Any]:
-        """Embed the texts of all values in one call."""
-        if self._embedding is None:
-            return {}
-        wanted = {
-            (op.namespace, op.key): op for op in ops if isinstance(op, PutOp)
-        }.values()
-        texts = distinct(
-            [
-                text
-                for op in wanted
-                if op.value is not None
-                for text in self._embedding.texts_of(op.value, op.index)
-            ]
-        )
-        if not texts:
-            return {}
-        found = await through.embed_documents(texts)
-        checked = self._embedding.checked(found, len(texts))
-        return dict(zip(texts, checked, strict=True))
-
-    async def _embed_queries(self, ops: list[Any], through: Any) -> dict[str, Any]:
+    async def _embed_queries(self, ops: list[Any], through: Calls) -> dict[str, Any]:
         if self._embedding is None:
             return {}
         asked = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
         found = {}
-        for query in distinct(asked):
+        for query in dict.fromkeys(asked):
             vector = np.asarray(await through.embed_query(query), np.float32)
             found[query] = self._embedding.checked(vector[None], 1)[0]
         return found
 
-    def _puts(self, ops: list[Any], vectors: Mapping[str, Any]) -> list[Put | Drop]:
-        last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+    async def _puts(self, ops: Iterable[PutOp], through: Calls) -> list[Put | Drop]:
+        """Return the writes; the texts of all values are embedded in one call."""
+        texts_of: dict[int, list[str]] = {
+            id(op): self._embedding.texts_of(op.value, op.index)
+            for op in ops
+            if self._embedding is not None and op.value is not None
+        }
+        vectors: dict[str, Any] = {}
+        texts = list(dict.fromkeys(chain.from_iterable(texts_of.values())))
+        if self._embedding is not None and texts:
+            found = await through.embed_documents(texts)
+            checked = self._embedding.checked(found, len(texts))
+            vectors = dict(zip(texts, checked, strict=True))
         puts: list[Put | Drop] = []
-        for (namespace, key), op in last.items():
+        for op in ops:
             if op.value is None:
-                puts.append(Drop(namespace, key))
+                puts.append(Drop(op.namespace, op.key))
                 continue
-            texts = []
-            if self._embedding is not None:
-                texts = self._embedding.texts_of(op.value, op.index)
-            found = [vectors[text] for text in texts]
-            rows = [vector for vector in found if vector is not None]
+            own = [vectors[text] for text in texts_of.get(id(op), ())]
+            rows = [vector for vector in own if vector is not None]
             ttl = None if op.ttl is None else op.ttl * _MINUTE_S
             matrix = np.stack(rows) if rows else None
-            puts.append(Put(namespace, key, op.value, matrix, ttl))
+            puts.append(Put(op.namespace, op.key, op.value, matrix, ttl))
         return puts
 
     def sweep_ttl(self) -> int:
@@ -737,7 +703,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             self._memory.close()
 
 
-async def _stored(op: PutOp, through: Any) -> PutOp:
+async def _stored(op: PutOp, through: Calls) -> PutOp:
     """Return a write with a key and a value that items take."""
     try:
         value = plain(op.value)
