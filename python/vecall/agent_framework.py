@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
@@ -15,7 +14,7 @@ from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
+from vecall.tools import RunMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import check_name
 
@@ -86,18 +85,17 @@ class VecallContextProvider(ContextProvider):
             if given is not None and given not in get_args(Breadth):
                 msg = f'{name}: must be "user", "session" or None'
                 raise ConfigError(msg)
-        self._memory = memory
-        self._owner = RunOwner[str | None](memory, app_name, user_id)
+        self._run = RunMemory[str | None](
+            memory,
+            app_name,
+            user_id,
+            max_entries=max_entries,
+            max_tokens=max_tokens,
+            min_confidence=min_confidence,
+        )
         self._search = search
         self._store = store
-        self._options: dict[str, Any] = {
-            "max_entries": max_entries,
-            "max_tokens": max_tokens,
-            "min_confidence": min_confidence,
-            "format": "secure",
-        }
         self._stored: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()
-        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
 
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
@@ -135,13 +133,9 @@ class VecallContextProvider(ContextProvider):
                 for message in _own(context.input_messages)
                 if is_user(message.role)
             ]
-            preload = PreloadMemory(
-                self._memory,
-                *self._owner.of(context.session_id),
-                filter=self._recall_filter(agent, context),
-                **self._options,
-            )
-            block = await preload.block("\n".join(texts))
+            others = self._recall_filter(agent, context)
+            text = "\n".join(texts)
+            block = await self._run.block(context.session_id, text, others)
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
             return
@@ -154,30 +148,22 @@ class VecallContextProvider(ContextProvider):
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
-        try:
-            said = [
-                message
-                for message in _own(messages)
-                if is_spoken(message.role) and message.text.strip()
-            ]
-            now = time.time()
-            events = [
-                Event(
-                    message.text,
-                    author=_author_of(message),
-                    timestamp=now + at / 1e6,
-                    id=turn_id(str(message.role), message.message_id, message.text),
-                )
-                for at, message in enumerate(said)
-            ]
-            if events:
-                owner = self._memory.user(*self._owner.of(context.session_id))
-                is_session = self._store == "session"
-                await owner.add_events(
-                    events, session_id=context.session_id if is_session else None
-                )
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+        said = [
+            message
+            for message in _own(messages)
+            if is_spoken(message.role) and message.text.strip()
+        ]
+        turns = (
+            Event(
+                message.text,
+                author=_author_of(message),
+                id=turn_id(str(message.role), message.message_id, message.text),
+            )
+            for message in said
+        )
+        session_id = context.session_id
+        place = session_id if self._store == "session" else None
+        if not await self._run.remember(session_id, turns, place):
             return set()
         return {_key_of(message) for message in said}
 

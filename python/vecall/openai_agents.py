@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from functools import partial
@@ -21,7 +19,7 @@ from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.tools import ForgetMemory, MemoryTool, PreloadMemory, RunOwner
+from vecall.tools import ForgetMemory, MemoryTool, PreloadMemory, RunMemory, RunOwner
 from vecall.tools import memory_tools as plain_tools
 from vecall.types import Event, Filter
 from vecall.validation import check_name
@@ -147,9 +145,6 @@ def text_of(item: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-_log = logging.getLogger("vecall")
-
-
 def _of_inner(name: str) -> Any:
     """Return a property that is an attribute of the other session, or None."""
     return property(
@@ -188,7 +183,7 @@ class IngestingSession:
     ) -> None:
         """Bind the session to one user."""
         self._inner = inner
-        self._user = memory.user(app_name, user_id)
+        self._memory = RunMemory[None](memory, app_name, user_id)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -213,23 +208,12 @@ class IngestingSession:
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Add items to the other session, then store their texts as memories."""
         await _call_session_method(self._inner.add_items, items, wrapper=wrapper)
-        now = time.time()
-        events = [
-            Event(
-                text_of(item),
-                author=role_of(item),
-                timestamp=now + at / 1e6,
-                id=_id_of(item),
-            )
-            for at, item in enumerate(items)
+        turns = (
+            Event(text_of(item), author=role_of(item), id=_id_of(item))
+            for item in items
             if is_spoken(role_of(item)) and text_of(item).strip()
-        ]
-        if not events:
-            return
-        try:
-            await self._user.add_events(events, session_id=self.session_id)
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+        )
+        await self._memory.remember(None, turns, self.session_id)
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove the last item of the other session and return it."""
