@@ -171,7 +171,13 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             msg = "query: arguments are top_k, min_confidence and filter"
             raise InvalidTypeError(msg)
         text = query if isinstance(query, str) else _text_of(query)[0]
-        search = self._search(text, top_k, min_confidence, filter)
+        least = self._min_confidence if min_confidence is None else min_confidence
+        search = self._user.search(
+            text,
+            top_k=self._top_k if top_k is None else top_k,
+            min_confidence=None if isinstance(least, Unset) else least,
+            filter=filter,
+        )
         found = await _await_cancellable_work(search, cancellation_token)
         return MemoryQueryResult(results=[_content_of(each) for each in found])
 
@@ -220,24 +226,6 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         """Close the file, if this object opened it."""
         if self._path is not None:
             await asyncio.to_thread(self._memory.close)
-
-    async def _search(
-        self,
-        text: str,
-        top_k: int | None,
-        min_confidence: float | None,
-        filter: FilterLike | None,
-    ) -> list[MemoryEntry]:
-        least = self._min_confidence if min_confidence is None else min_confidence
-        if isinstance(least, Unset):
-            least = None
-        found = await self._user.search(
-            text,
-            top_k=self._top_k if top_k is None else top_k,
-            min_confidence=least,
-            filter=filter,
-        )
-        return found.memories
 
     @classmethod
     def _from_config(cls, config: VecallMemoryConfig) -> VecallMemory:

@@ -129,10 +129,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and not _DATE.match(value)
 
 
-def _name(field: str) -> str:
-    return field.removeprefix("meta.")
-
-
 def _different_field_values(
     documents: list[Document], name: str
 ) -> dict[tuple[str, str], Any]:
@@ -145,18 +141,12 @@ def _different_field_values(
     }
 
 
-def _metadata_value_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "int" if isinstance(value, int) else "float"
-    return "keyword"
-
-
-def _common_field_type(types: set[str]) -> str:
-    if len(types) == 1:
-        return next(iter(types))
-    return "float" if types == {"int", "float"} else "keyword"
+def _type_of_values(values: list[Any]) -> str:
+    """Return one type for a field: what has several is a keyword, numbers a float."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float}:
+        return "int" if kinds == {int} else "float"
+    return "boolean" if kinds == {bool} else "keyword"
 
 
 _ATTEMPTS = 20  # of a write that meets other writes of the same documents
@@ -427,7 +417,7 @@ class VecallDocumentStore:
         documents = self.filter_documents(filters)
         return {
             name: len(_different_field_values(documents, name))
-            for name in map(_name, metadata_fields)
+            for name in (each.removeprefix("meta.") for each in metadata_fields)
         }
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
@@ -436,21 +426,19 @@ class VecallDocumentStore:
         A field with values of several types is a keyword; one with integers and other
         numbers is a float.
         """
-        types: dict[str, set[str]] = {}
+        values: dict[str, list[Any]] = {}
         for document in self.filter_documents():
             for name, value in document.meta.items():
                 if value is not None:
-                    types.setdefault(name, set()).add(_metadata_value_type(value))
-        return {
-            name: {"type": _common_field_type(found)} for name, found in types.items()
-        }
+                    values.setdefault(name, []).append(value)
+        return {name: {"type": _type_of_values(all_)} for name, all_ in values.items()}
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """Return the least and the greatest value of a field.
 
         Both are None if no document has it, or if its values have no order.
         """
-        name = _name(metadata_field)
+        name = metadata_field.removeprefix("meta.")
         values = [
             document.meta[name]
             for document in self.filter_documents()
@@ -479,7 +467,7 @@ class VecallDocumentStore:
             filters: Only documents that match these filters.
         """
         values = _different_field_values(
-            self.filter_documents(filters), _name(metadata_field)
+            self.filter_documents(filters), metadata_field.removeprefix("meta.")
         )
         if search_term:
             part = search_term.lower()

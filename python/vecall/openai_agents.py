@@ -76,8 +76,9 @@ class VecallSession:
             limit: Only the last ones, at most so many; below 0 all. None is the limit
                 of `session_settings`.
         """
-        most = _limit_of(self.session_settings) if limit is None else limit
-        return await run_async(self._log.read(most))
+        if limit is None:
+            limit = getattr(self.session_settings, "limit", None)
+        return await run_async(self._log.read(limit))
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end, all or none but what is too large.
@@ -112,11 +113,6 @@ def _checked_settings(given: Any) -> Any:
         msg = f"Unknown session settings: {', '.join(sorted(map(str, unknown)))}"
         raise TypeError(msg)
     return SessionSettings(**given)
-
-
-def _limit_of(settings: Any) -> int | None:
-    limit: int | None = getattr(settings, "limit", None)
-    return limit
 
 
 Name = str | Callable[[Any], str]

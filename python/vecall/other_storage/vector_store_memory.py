@@ -153,6 +153,7 @@ def scope_of_filter(
 
 
 _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
+_NO_ROWS = "what is not a memory: expected a list of VectorSearchResult"
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 
 
@@ -165,9 +166,7 @@ def checked_results(
     in the store's order.
     """
     if not isinstance(given, list | tuple):
-        _refuse_store_result(
-            "what is not a memory: expected a list of VectorSearchResult"
-        )
+        _refuse_store_result(_NO_ROWS)
     found: dict[str, VectorSearchResult] = {}
     for hit in given:
         checked = _checked_hit(hit, scope)
@@ -179,18 +178,14 @@ def checked_results(
 
 def _checked_hit(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
     if not isinstance(hit, VectorSearchResult):
-        _refuse_store_result(
-            "what is not a memory: expected a list of VectorSearchResult"
-        )
+        _refuse_store_result(_NO_ROWS)
     name, metadata, score = cast(
         "tuple[object, ...]", (hit.id, hit.metadata, hit.score)
     )
     if not isinstance(name, str) or not name or not isinstance(metadata, dict):
         _refuse_store_result("a row that is not a memory: expected an id and metadata")
-    if (metadata.get("app_name"), metadata.get("user_id")) != (
-        scope.app_name,
-        scope.user_id,
-    ):
+    owner = metadata.get("app_name"), metadata.get("user_id")
+    if owner != (scope.app_name, scope.user_id):
         _refuse_store_result("a row whose metadata has another user's or app's name")
     if not isinstance(metadata.get("text"), str) or "created_at" not in metadata:
         _refuse_store_result(
@@ -554,9 +549,8 @@ class VectorStoreForgetting:
         scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
         found = await memory.near(scope, query, max(count, _SAMPLE))
         near = near_best(matches(query, found))
-        meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
-            :count
-        ]
+        meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
+        del meant[count:]
         expires_at = memory.expiry_clock.now() + LASTS_S
         if not meant:
             return ForgetProposal("", [], expires_at)
@@ -604,11 +598,8 @@ class VectorStoreForgetting:
         now = self._memory.expiry_clock.now()
         with self._lock:
             proposal = self._proposals.get(token)
-            if (
-                proposal is None
-                or proposal.owner != owner
-                or proposal.expires_at <= now
-            ):
+            is_own = proposal is not None and proposal.owner == owner
+            if proposal is None or not is_own or proposal.expires_at <= now:
                 msg = "token: confirms nothing, or no longer; propose it again"
                 raise NotFoundError(msg)
             if chosen is not None and not proposal.shown.keys() >= set(chosen):
@@ -619,15 +610,11 @@ class VectorStoreForgetting:
     def _drop_old(self) -> None:
         now = self._memory.expiry_clock.now()
         _, newest = next(reversed(self._proposals.items()))
-        for token in [
-            token for token, each in self._proposals.items() if each.expires_at <= now
-        ]:
-            del self._proposals[token]
-        own = [
-            token
-            for token, each in self._proposals.items()
-            if each.owner == newest.owner
-        ]
+        for token, each in list(self._proposals.items()):
+            if each.expires_at <= now:
+                del self._proposals[token]
+        known = self._proposals.items()
+        own = [token for token, each in known if each.owner == newest.owner]
         for token in own[:-_MAX_USER_PROPOSALS]:
             del self._proposals[token]
         while len(self._proposals) > _MAX_PROPOSALS:

@@ -37,7 +37,6 @@ with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
     )
 
 
-NO_RESULT = MemorySearchResult(matches=[], scanned=0, truncated=False)
 _DOTS = "..."
 
 
@@ -277,7 +276,7 @@ class VecallMemoryStore:
         """
         found = await self._starting_with(prefix)
         if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
-            return NO_RESULT
+            return MemorySearchResult(matches=[], scanned=0, truncated=False)
         names = {
             path.removeprefix(prefix): item.value["content"]
             for path, item in found.items()
@@ -308,7 +307,9 @@ class VecallMemoryStore:
         if done is not None:
             return done
         file = found[0]
-        _require_version(file, expected)
+        if (None if file is None else file.value["version"]) != expected:
+            msg = "the file is not in the expected version"
+            raise ChangedError(msg)
         before = 0 if file is None else file.version
         version = None if value is None else value["version"]
         changes: list[Put | Drop] = []
@@ -403,12 +404,6 @@ def _replayed_mutation(
         replayed=True,
         existed=receipt.value["existed"],
     )
-
-
-def _require_version(file: Item | None, expected: str | None) -> None:
-    if (None if file is None else file.value["version"]) != expected:
-        msg = "the file is not in the expected version"
-        raise ChangedError(msg)
 
 
 def _check_positive(number: int, name: str) -> None:

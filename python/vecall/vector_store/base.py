@@ -680,10 +680,8 @@ class MemorySummary:
         The id is the row's id.
         """
         metadata: dict[str, Any] = {name: getattr(self, name) for name in _REQUIRED}
-        if self.topics:
-            metadata["topics"] = list(self.topics)
-        if self.key_facts:
-            metadata["key_facts"] = list(self.key_facts)
+        lists = {"topics": list(self.topics), "key_facts": list(self.key_facts)}
+        metadata |= {name: found for name, found in lists.items() if found}
         if self.event_count is not None:
             metadata["event_count"] = self.event_count
         return metadata
