@@ -171,7 +171,10 @@ class VecallStorage(LazyItems):
             TypeError: The metadata are not JSON.
         """
         new = {record.id: record for record in records}
-        self._check_dimensions(new.values())
+        dims = [len(each.embedding) for each in new.values() if each.embedding]
+        for dim in dims:
+            if dim != dims[0]:
+                raise EmbeddingDimensionMismatchError(dims[0], dim)
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
         for batch in in_batches(rows, _BATCH):
             self._repeat_on_conflict(partial(self._replace, rows, batch), new.values())
@@ -216,12 +219,6 @@ class VecallStorage(LazyItems):
         stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1, **self._whose)
         dim = len(embedding_of(stored[0], "<f4") or ()) if stored else 0
         return EmbeddingDimensionMismatchError(dim, new)
-
-    def _check_dimensions(self, records: Iterable[MemoryRecord]) -> None:
-        dims = [len(each.embedding) for each in records if each.embedding]
-        for dim in dims:
-            if dim != dims[0]:
-                raise EmbeddingDimensionMismatchError(dims[0], dim)
 
     def search(
         self,

@@ -19,7 +19,7 @@ from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.tools import ForgetMemory, MemoryTool, PreloadMemory, RunMemory, RunOwner
+from vecall.tools import ForgetMemory, MemoryTool, RunMemory, RunOwner
 from vecall.tools import memory_tools as plain_tools
 from vecall.types import Event, Filter
 from vecall.validation import check_name
@@ -269,24 +269,10 @@ def recall_filter(
     if session_id is not None and options.get("filter") is not None:
         msg = "filter: not together with session_id; use its not_session_id"
         raise ConfigError(msg)
-    owner = RunOwner[Any](memory, app_name, user_id)
-    options = {"max_tokens": max_tokens, "format": "secure", **options}
-
-    def bound(app: str, user: str, session: str | None) -> PreloadMemory:
-        if session is not None:
-            own = {**options, "filter": Filter(not_session_id=session)}
-            return PreloadMemory(memory, app, user, **own)
-        return PreloadMemory(memory, app, user, **options)
-
-    is_fixed = owner.is_fixed and not callable(session_id)
-    fixed = None if callable(session_id) else session_id
-    known = bound(*(owner.of(None) if owner.is_fixed else ("app", "user")), fixed)
-
-    def of_run(data: Any) -> PreloadMemory:
-        if is_fixed:
-            return known
-        session = session_id(data) if callable(session_id) else session_id
-        return bound(*owner.of(data), session)
+    options["max_tokens"] = max_tokens
+    if session_id is not None and not callable(session_id):
+        options["filter"] = Filter(not_session_id=session_id)
+    run = RunMemory[Any](memory, app_name, user_id, **options)
 
     async def insert(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
@@ -294,7 +280,9 @@ def recall_filter(
         users = [at for at, item in enumerate(items) if is_user(role_of(item))]
         if not users:
             return given
-        block = await of_run(data).block(text_of(items[users[-1]]))
+        session = session_id(data) if callable(session_id) else None
+        others = None if session is None else Filter(not_session_id=session)
+        block = await run.block(data, text_of(items[users[-1]]), others)
         if not block:
             return given
         items.insert(users[-1], {"role": "user", "content": block})

@@ -162,7 +162,6 @@ def _key(given: str | None, variables: Sequence[str], *, optional: bool = False)
 # errors (HTTP status 408, 409, 429 or 5xx, a timeout, a broken connection). It waits as
 # `Retry-After` says, else with exponential backoff and jitter.
 
-
 _FIXED = {"text-embedding-ada-002"}
 
 

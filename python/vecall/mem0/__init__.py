@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -333,7 +334,7 @@ class AsyncMemory(ClosesOnExit):
 
     async def reset(self) -> None:
         """Delete all memories of the app permanently."""
-        await self._delete_app()
+        await self._call("admin.delete_app", confirm=True, forget=True)
 
     def close(self) -> None:
         """Close the file, if this object opened it."""
@@ -341,12 +342,7 @@ class AsyncMemory(ClosesOnExit):
             self._memory.close()
 
     async def _call(self, method: str, **arguments: Any) -> Any:
-        return await getattr(self._memory, method)(app_name=self._app, **arguments)
-
-    async def _delete_app(self) -> None:
-        await self._memory.admin.delete_app(
-            app_name=self._app, confirm=True, forget=True
-        )
+        return await attrgetter(method)(self._memory)(app_name=self._app, **arguments)
 
     async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         extract = cast("Extract", self._extract)
@@ -393,12 +389,7 @@ class _Blocking(AsyncMemory):
     """Calls the service's blocking methods, so that no method ever waits."""
 
     async def _call(self, method: str, **arguments: Any) -> Any:
-        return getattr(self._memory.sync, method)(app_name=self._app, **arguments)
-
-    async def _delete_app(self) -> None:
-        self._memory.sync.admin.delete_app(
-            app_name=self._app, confirm=True, forget=True
-        )
+        return attrgetter(method)(self._memory.sync)(app_name=self._app, **arguments)
 
     async def _extract_facts(self, messages: list[dict[str, Any]]) -> object:
         found = cast("Extract", self._extract)(messages)

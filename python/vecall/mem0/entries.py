@@ -23,7 +23,6 @@ from vecall.types import Filter, MemoryEntry, Revision
 # mem0's ids are unique in a whole store; those of vecall are unique for one user. So an
 # id here has three parts: the kind of the owner, its name and vecall's id.
 
-
 KINDS = ("user_id", "agent_id", "run_id")
 """The names that an owner may have; the first one that is given owns the memory."""
 

@@ -45,7 +45,6 @@ from vecall.validation import check_name
 # that observing a session again is cheap. It evicts those ids by session, the least
 # recently observed session first.
 
-
 MAX_USER_TURNS = 10_000
 MAX_USER_BYTES = 16 << 20
 MAX_TURNS = 100_000

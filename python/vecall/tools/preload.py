@@ -382,8 +382,10 @@ class RunMemory(RunOwner[C]):
         self, context: C, text: object, filter: FilterLike | None = None
     ) -> str:
         """Return the memories for a user's message; see `PreloadMemory.block`."""
-        owner = self.of(context)
-        preload = PreloadMemory(self._memory, *owner, filter=filter, **self._options)
+        options = (
+            self._options if filter is None else {**self._options, "filter": filter}
+        )
+        preload = PreloadMemory(self._memory, *self.of(context), **options)
         return await preload.block(text)
 
     async def remember(
