@@ -53,12 +53,11 @@ if TYPE_CHECKING:
     )
     from vecall.operations.consolidation import ConsolidationPlan
     from vecall.operations.options import StorageOptions, WritePolicy
-    from vecall.other_storage.config import MemoryConfig
     from vecall.other_storage.in_memory import (
         InMemoryMemoryService,
         VectorMemoryService,
     )
-    from vecall.other_storage.vector_store import VectorStoreMemoryService
+    from vecall.other_storage.vector_store import MemoryConfig, VectorStoreMemoryService
     from vecall.prompts.render import fit_budget, render
     from vecall.prompts.scored import ScoredMemory
     from vecall.protocols import BaseMemoryService, MemoryProtocol
@@ -242,9 +241,8 @@ service.admin: MemoryAdmin
 service.items: Items
 service.memory_service: MemoryService
 service.user: UserMemory
-other_storage.config: MemoryConfig
 other_storage.in_memory: InMemoryMemoryService VectorMemoryService
-other_storage.vector_store: VectorStoreMemoryService
+other_storage.vector_store: MemoryConfig VectorStoreMemoryService
 summaries: CompactionAwareSummaryProvider LlmSummaryProvider SessionSummary
 summaries: SummaryProvider
 telemetry: RawTurnsWarning

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-try:
-    import agent_framework  # noqa: F401
-except ImportError as error:
-    msg = (
-        "vecall.agent_framework needs agent-framework-core: "
-        'pip install "vecall[agent-framework]"'
-    )
-    raise ImportError(msg) from error
-
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
-from agent_framework import ContextProvider, HistoryProvider, Message
-
+from vecall.concurrency.join import run_async
 from vecall.content import turn_id
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
+from vecall.tools import RunMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
 from vecall.validation import check_name
+
+with needs_extra(__name__, "agent-framework-core", "agent-framework"):
+    from agent_framework import ContextProvider, HistoryProvider, Message
 
 __all__ = ["Name", "VecallContextProvider", "VecallHistoryProvider"]
 
 
-# Whose memories a run reads and writes.
-
-
 Name = str | Callable[[str | None], str]
 """A name, or a function from the id of a session to a name."""
-
-
-# VecallContextProvider: recall before a run, and what is remembered after it.
 
 
 Breadth = Literal["user", "session"]
@@ -99,18 +85,17 @@ class VecallContextProvider(ContextProvider):
             if given is not None and given not in get_args(Breadth):
                 msg = f'{name}: must be "user", "session" or None'
                 raise ConfigError(msg)
-        self._memory = memory
-        self._owner = RunOwner[str | None](memory, app_name, user_id)
+        self._run = RunMemory[str | None](
+            memory,
+            app_name,
+            user_id,
+            max_entries=max_entries,
+            max_tokens=max_tokens,
+            min_confidence=min_confidence,
+        )
         self._search = search
         self._store = store
-        self._options: dict[str, Any] = {
-            "max_entries": max_entries,
-            "max_tokens": max_tokens,
-            "min_confidence": min_confidence,
-            "format": "secure",
-        }
         self._stored: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()
-        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
 
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
@@ -148,13 +133,9 @@ class VecallContextProvider(ContextProvider):
                 for message in _own(context.input_messages)
                 if is_user(message.role)
             ]
-            preload = PreloadMemory(
-                self._memory,
-                *self._owner.of(context.session_id),
-                filter=self._recall_filter(agent, context),
-                **self._options,
-            )
-            block = await preload.block("\n".join(texts))
+            others = self._recall_filter(agent, context)
+            text = "\n".join(texts)
+            block = await self._run.block(context.session_id, text, others)
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
             return
@@ -167,30 +148,22 @@ class VecallContextProvider(ContextProvider):
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
-        try:
-            said = [
-                message
-                for message in _own(messages)
-                if is_spoken(message.role) and message.text.strip()
-            ]
-            now = time.time()
-            events = [
-                Event(
-                    message.text,
-                    author=_author_of(message),
-                    timestamp=now + at / 1e6,
-                    id=turn_id(str(message.role), message.message_id, message.text),
-                )
-                for at, message in enumerate(said)
-            ]
-            if events:
-                owner = self._memory.user(*self._owner.of(context.session_id))
-                is_session = self._store == "session"
-                await owner.add_events(
-                    events, session_id=context.session_id if is_session else None
-                )
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+        said = [
+            message
+            for message in _own(messages)
+            if is_spoken(message.role) and message.text.strip()
+        ]
+        turns = (
+            Event(
+                message.text,
+                author=_author_of(message),
+                id=turn_id(str(message.role), message.message_id, message.text),
+            )
+            for message in said
+        )
+        session_id = context.session_id
+        place = session_id if self._store == "session" else None
+        if not await self._run.remember(session_id, turns, place):
             return set()
         return {_key_of(message) for message in said}
 
@@ -228,9 +201,6 @@ def _has_history(agent: Any, context: Any) -> bool:
 def _author_of(message: Any) -> str:
     name = message.author_name
     return str(message.role) if is_user(message.role) else name or str(message.role)
-
-
-# VecallHistoryProvider: the messages of sessions, durable in the service's file.
 
 
 _PLACE = "agent-framework"
@@ -299,7 +269,7 @@ class VecallHistoryProvider(HistoryProvider):
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
         log = self._log_of(session_id)
-        values = await log.run(log.read())
+        values = await run_async(log.read())
         if len(values) > _INLINE:
             messages = await asyncio.to_thread(_messages_of, values)
         else:
@@ -334,7 +304,7 @@ class VecallHistoryProvider(HistoryProvider):
         del state, kwargs
         log = self._log_of(session_id)
         values = [message.to_dict() for message in messages]
-        await log.run(
+        await run_async(
             log.extend(
                 values,
                 new=lambda stored: values[_new_messages_start(stored, values) :],
@@ -345,7 +315,7 @@ class VecallHistoryProvider(HistoryProvider):
     async def clear(self, session_id: str | None) -> None:
         """Delete the messages of a session."""
         log = self._log_of(session_id)
-        await log.run(log.clear())
+        await run_async(log.clear())
 
     def _log_of(self, session_id: str | None) -> ItemLog:
         place: tuple[str, ...] = (_PLACE, self.source_id)
@@ -359,12 +329,7 @@ def _messages_of(values: Sequence[Any]) -> list[Message]:
 
 
 def _new_messages_start(stored: Sequence[Any], given: Sequence[Any]) -> int:
-    """Return where the given messages go on after those that repeat stored ones.
-
-    Args:
-        stored: The last stored messages; all of them, if they are not more than given.
-        given: The messages to store.
-    """
+    """Return where the given messages go on after those that repeat stored ones."""
     ends = [_message_identity(message) for message in stored]
     starts = [_message_identity(message) for message in given]
     size = len(ends)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-try:
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vecall.concurrency.join import on_thread
+from vecall.errors import VecallError, needs_extra
+from vecall.item_collections import opened, repeated
+from vecall.limits import Owner
+from vecall.service._items_sync import SyncItems
+from vecall.service.memory_service import MemoryService
+from vecall.types import Drop, Item, Put
+
+with needs_extra(__name__, "anthropic 2.12", "anthropic"):
     from anthropic.lib.tools import (
         BetaAbstractMemoryTool,
         BetaAsyncAbstractMemoryTool,
         ToolError,
     )
-except ImportError as error:
-    msg = 'vecall.anthropic needs anthropic 2.12: pip install "vecall[anthropic]"'
-    raise ImportError(msg) from error
-
-import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
-
-from vecall.errors import ConflictError, VecallError
-from vecall.limits import Owner
-from vecall.service._items_sync import SyncItems
-from vecall.service.memory_service import MemoryService
-from vecall.types import Drop, Item, Put
-from vecall.validation import checked_owner
 
 __all__ = ["AsyncVecallMemoryTool", "VecallMemoryTool"]
 
@@ -31,9 +29,6 @@ __all__ = ["AsyncVecallMemoryTool", "VecallMemoryTool"]
 #
 # A directory exists as long as there is a file below it. The answers are those that
 # Anthropic's own implementation of the tool gives, because models know them.
-
-
-T = TypeVar("T")
 
 ROOT = "/memories"
 _FILES = ("anthropic", "files")  # and the names of the directories
@@ -72,26 +67,22 @@ def _check_text(text: str) -> None:
 
 
 class Files:
-    """The files of one (app, user).
-
-    Args:
-        items: The items of a service.
-        app_name: The app.
-        user_id: The user.
-    """
+    """The files of one (app, user)."""
 
     def __init__(self, items: SyncItems, app_name: str, user_id: str) -> None:
         """Use the items of a user."""
         self._items = items
         self._whose: Owner = {"app_name": app_name, "user_id": user_id}
+        self._commands: dict[str, Callable[..., str]] = {
+            "create": self._create_file,
+            "str_replace": self._replace,
+            "insert": self._insert,
+            "delete": self._delete,
+            "rename": self._rename,
+        }
 
     def run(self, command: Any) -> str:
-        """Run a command of the tool and return its answer.
-
-        Raises:
-            FileError: It cannot be done; nothing was changed.
-            VecallError: The file cannot be read or written, or a text is too large.
-        """
+        """Run a command of the tool and return its answer."""
         name = command.command
         if name not in _TEXTS:
             msg = "Unknown command."
@@ -99,34 +90,15 @@ class Files:
         _check_fields(command)
         if name == "view":
             return self._view_path(command.path, command.view_range)
-        if name == "create":
-            return self._repeat_on_conflict(
-                self._create_file, command.path, command.file_text
-            )
-        if name == "str_replace":
-            old, new = command.old_str, command.new_str
-            return self._repeat_on_conflict(self._replace, command.path, old, new)
+        given = [getattr(command, field) for field in _TEXTS[name]]
         if name == "insert":
-            line, text = command.insert_line, command.insert_text
-            return self._repeat_on_conflict(self._insert, command.path, line, text)
-        if name == "delete":
-            return self._repeat_on_conflict(self._delete, command.path)
-        return self._repeat_on_conflict(
-            self._rename, command.old_path, command.new_path
-        )
+            given.insert(1, command.insert_line)
+        return repeated(partial(self._commands[name], *given), _ATTEMPTS)
 
     def clear(self) -> str:
         """Delete all files."""
         self._items.delete(_FILES, **self._whose)
         return "All memory cleared"
-
-    def _repeat_on_conflict(self, work: Callable[..., T], *arguments: Any) -> T:
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return work(*arguments)
-            except ConflictError:  # of a command at the same time
-                continue
-        return work(*arguments)
 
     def _view_path(self, path: str, lines: Sequence[int] | None) -> str:
         names = _names(path)
@@ -429,19 +401,13 @@ class VecallMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
     ) -> None:
         """Open the file, if a path is given."""
         super().__init__(cache_control=cache_control)
-        self._owned: MemoryService | None = None
-        if isinstance(memory, MemoryService):
-            service = memory
-            service.user(app_name, user_id)  # checks the names
-        else:
-            checked_owner(app_name, user_id)
-            service = self._owned = MemoryService(memory, embedder=None)
-        self._files = Files(service.items.sync, app_name, user_id)
+        self._memory, self._owned = opened(memory, app_name, user_id, embedder=None)
+        self._files = Files(self._memory.items.sync, app_name, user_id)
 
     def close(self) -> None:
         """Close the file, if this object opened it."""
-        if self._owned is not None:
-            self._owned.sync.close()
+        if self._owned:
+            self._memory.close()
 
     def view(self, command: Any) -> str:
         """Return the lines of a file, or the files of a directory."""
@@ -497,37 +463,14 @@ class AsyncVecallMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
         super().__init__(cache_control=cache_control)
         self._tool = VecallMemoryTool(memory, app_name=app_name, user_id=user_id)
 
-    async def aclose(self) -> None:
-        """Close the file, if this object opened it."""
-        await asyncio.to_thread(self._tool.close)
-
-    async def view(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.view, command)
-
-    async def create(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.create, command)
-
-    async def str_replace(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.str_replace, command)
-
-    async def insert(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.insert, command)
-
-    async def delete(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.delete, command)
-
-    async def rename(self, command: Any) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.rename, command)
-
-    async def clear_all_memory(self) -> str:
-        """As in `VecallMemoryTool`."""
-        return await asyncio.to_thread(self._tool.clear_all_memory)
+    aclose = on_thread(VecallMemoryTool.close, "a{}", "_tool")
+    view = on_thread(VecallMemoryTool.view, "{}", "_tool")
+    create = on_thread(VecallMemoryTool.create, "{}", "_tool")
+    str_replace = on_thread(VecallMemoryTool.str_replace, "{}", "_tool")
+    insert = on_thread(VecallMemoryTool.insert, "{}", "_tool")
+    delete = on_thread(VecallMemoryTool.delete, "{}", "_tool")
+    rename = on_thread(VecallMemoryTool.rename, "{}", "_tool")
+    clear_all_memory = on_thread(VecallMemoryTool.clear_all_memory, "{}", "_tool")
 
 
 def _run(files: Files, command: Any) -> str:

@@ -10,7 +10,17 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-try:
+from vecall.embedders.resolve import AUTO, EmbedderLike
+from vecall.errors import ConfigError, InvalidTypeError, needs_extra
+from vecall.item_collections import opened
+from vecall.prompts.render import counter, render
+from vecall.service.memory_service import MemoryService
+from vecall.tools.base import at_least_one
+from vecall.tools.output import marked, pieces_of
+from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
+from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
+
+with needs_extra(__name__, "autogen-core", "autogen"):
     from autogen_core import CancellationToken, Component
     from autogen_core.memory import (
         Memory,
@@ -22,19 +32,6 @@ try:
     from autogen_core.model_context import ChatCompletionContext
     from autogen_core.models import SystemMessage, UserMessage
     from pydantic import BaseModel
-except ImportError as error:
-    msg = 'vecall.autogen needs autogen-core: pip install "vecall[autogen]"'
-    raise ImportError(msg) from error
-
-from vecall.embedders.resolve import AUTO, EmbedderLike
-from vecall.errors import ConfigError, InvalidTypeError
-from vecall.prompts.render import counter, render
-from vecall.service.memory_service import MemoryService
-from vecall.tools.base import at_least_one
-from vecall.tools.output import marked, pieces_of
-from vecall.tools.preload import UnaskedFloor, checked_floor, search_unasked
-from vecall.types import UNSET, FilterLike, MemoryEntry, Unset
-from vecall.validation import checked_owner
 
 __all__ = ["VecallMemory", "VecallMemoryConfig"]
 
@@ -113,11 +110,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         self._min_confidence = checked_floor(min_confidence)
         self._path = None if isinstance(memory, MemoryService) else str(memory)
         self._embedder = embedder
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            self._memory = MemoryService(memory, embedder=embedder)
+        self._memory, _ = opened(memory, app_name, user_id, embedder=embedder)
         self._user = self._memory.user(app_name, user_id)
 
     @property
@@ -178,7 +171,13 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
             msg = "query: arguments are top_k, min_confidence and filter"
             raise InvalidTypeError(msg)
         text = query if isinstance(query, str) else _text_of(query)[0]
-        search = self._search(text, top_k, min_confidence, filter)
+        least = self._min_confidence if min_confidence is None else min_confidence
+        search = self._user.search(
+            text,
+            top_k=self._top_k if top_k is None else top_k,
+            min_confidence=None if isinstance(least, Unset) else least,
+            filter=filter,
+        )
         found = await _await_cancellable_work(search, cancellation_token)
         return MemoryQueryResult(results=[_content_of(each) for each in found])
 
@@ -228,24 +227,6 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         if self._path is not None:
             await asyncio.to_thread(self._memory.close)
 
-    async def _search(
-        self,
-        text: str,
-        top_k: int | None,
-        min_confidence: float | None,
-        filter: FilterLike | None,
-    ) -> list[MemoryEntry]:
-        least = self._min_confidence if min_confidence is None else min_confidence
-        if isinstance(least, Unset):
-            least = None
-        found = await self._user.search(
-            text,
-            top_k=self._top_k if top_k is None else top_k,
-            min_confidence=least,
-            filter=filter,
-        )
-        return found.memories
-
     @classmethod
     def _from_config(cls, config: VecallMemoryConfig) -> VecallMemory:
         given = config.model_dump(exclude_none=True)
@@ -285,11 +266,7 @@ async def _await_cancellable_work(
 
 
 def _text_of(content: MemoryContent) -> tuple[str, str]:
-    """Return the text to store, and the MIME type.
-
-    Raises:
-        InvalidTypeError: Neither a text, Markdown nor a JSON object.
-    """
+    """Return the text to store, and the MIME type."""
     given = content.mime_type
     mime_type = given.value if isinstance(given, MemoryMimeType) else str(given)
     if mime_type in _TEXTS and isinstance(content.content, str):

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-try:
-    from crewai.memory.storage.backend import (
-        EmbeddingDimensionMismatchError,
-    )
-    from crewai.memory.storage.factory import set_memory_storage_factory
-except ImportError as error:
-    msg = 'vecall.crewai needs crewai 1.15.30 or newer: pip install "vecall[crewai]"'
-    raise ImportError(msg) from error
-
-import asyncio
 import base64
 import hashlib
 import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
-from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from vecall.errors import ConflictError, DimensionError, InvalidTypeError
-from vecall.item_collections import LazyItems
+from vecall.concurrency.join import on_thread
+from vecall.errors import ConflictError, DimensionError, InvalidTypeError, needs_extra
+from vecall.item_collections import LazyItems, embedding_of, in_batches
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
+with needs_extra(__name__, "crewai 1.15.30 or newer", "crewai"):
+    from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
+    from crewai.memory.storage.factory import set_memory_storage_factory
+    from crewai.memory.types import MemoryRecord, ScopeInfo
+
 __all__ = ["VecallStorage", "install"]
-
-
-# CrewAI's records as items.
 
 
 T = TypeVar("T")
@@ -53,12 +43,7 @@ HAS_VECTOR = {"embedding": {"$exists": True}}
 
 
 class Condition:
-    """A condition on categories and metadata.
-
-    Attributes:
-        where: The part of it that `Items.find` can decide.
-        is_exact: Whether that is all of it.
-    """
+    """A condition on categories and metadata; `where` is what `Items.find` can do."""
 
     def __init__(
         self, categories: Sequence[str] | None, metadata: dict[str, Any] | None
@@ -89,13 +74,6 @@ class Condition:
 def _category_tag(category: str) -> str:
     """Return a name for a category without dots, which would separate keys."""
     return hashlib.sha256(category.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def in_batches(values: Iterable[T]) -> Iterator[list[T]]:
-    """Yield values in lists, each for one transaction."""
-    rest = iter(values)
-    while batch := list(islice(rest, _BATCH)):
-        yield batch
 
 
 def labels_of(scope: str | None) -> list[str]:
@@ -130,22 +108,8 @@ def put_of(record: MemoryRecord) -> Put:
     return Put((*RECORDS, *labels_of(record.scope)), record.id, value, vector)
 
 
-def embedding_of(item: Item) -> list[float] | None:
-    """Return the embedding of a stored record, if it has one."""
-    text = item.value.get("embedding")
-    if text is None:
-        return None
-    numbers: list[float] = np.frombuffer(base64.b64decode(text), "<f4").tolist()
-    return numbers
-
-
 def record_of(item: Item, touched: Item | None) -> MemoryRecord:
-    """Return a stored record.
-
-    Args:
-        item: Its item.
-        touched: The item with the time of its last access, if it was set later.
-    """
+    """Return a stored record."""
     value = item.value
     last = value["last_accessed"] if touched is None else touched.value
     return MemoryRecord(
@@ -157,13 +121,10 @@ def record_of(item: Item, touched: Item | None) -> MemoryRecord:
         importance=value["importance"],
         created_at=datetime.fromisoformat(value["created_at"]),
         last_accessed=datetime.fromisoformat(last),
-        embedding=embedding_of(item),
+        embedding=embedding_of(item, "<f4"),
         source=value["source"],
         private=value["private"],
     )
-
-
-# The storage backend of CrewAI's memory.
 
 
 _PAGE = 10_000  # items of one call of `find`, and its maximum offset
@@ -210,9 +171,12 @@ class VecallStorage(LazyItems):
             TypeError: The metadata are not JSON.
         """
         new = {record.id: record for record in records}
-        self._check_dimensions(new.values())
+        dims = [len(each.embedding) for each in new.values() if each.embedding]
+        for dim in dims:
+            if dim != dims[0]:
+                raise EmbeddingDimensionMismatchError(dims[0], dim)
         rows = {each: (labels_of(new[each].scope), put_of(new[each])) for each in new}
-        for batch in in_batches(rows):
+        for batch in in_batches(rows, _BATCH):
             self._repeat_on_conflict(partial(self._replace, rows, batch), new.values())
 
     def update(self, record: MemoryRecord) -> None:
@@ -253,14 +217,8 @@ class VecallStorage(LazyItems):
 
     def _dimension_mismatch(self, new: int) -> EmbeddingDimensionMismatchError:
         stored = self._items.find(RECORDS, where=HAS_VECTOR, limit=1, **self._whose)
-        dim = len(embedding_of(stored[0]) or ()) if stored else 0
+        dim = len(embedding_of(stored[0], "<f4") or ()) if stored else 0
         return EmbeddingDimensionMismatchError(dim, new)
-
-    def _check_dimensions(self, records: Iterable[MemoryRecord]) -> None:
-        dims = [len(each.embedding) for each in records if each.embedding]
-        for dim in dims:
-            if dim != dims[0]:
-                raise EmbeddingDimensionMismatchError(dims[0], dim)
 
     def search(
         self,
@@ -397,7 +355,7 @@ class VecallStorage(LazyItems):
                 and item.value["created"] < before
             )
 
-        batches = in_batches(filter(is_meant, found))
+        batches = in_batches(filter(is_meant, found), _BATCH)
         return sum(self._drop(batch, is_meant) for batch in batches)
 
     def _drop(self, items: Sequence[Item], is_meant: Callable[[Item], bool]) -> int:
@@ -430,34 +388,22 @@ class VecallStorage(LazyItems):
     def touch_records(self, record_ids: Sequence[str]) -> None:
         """Set the time of the last access of records to now; others are ignored."""
         now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
-        for batch in in_batches(dict.fromkeys(record_ids)):
+        for batch in in_batches(dict.fromkeys(record_ids), _BATCH):
             there = [item.key for item in self._get(SCOPES, batch) if item is not None]
             self._items.write(
                 [Put(TOUCHED, each, now) for each in there], **self._whose
             )
 
-    async def asave(self, records: Sequence[MemoryRecord]) -> None:
-        """As `save`."""
-        await asyncio.to_thread(self.save, records)
-
-    async def asearch(
-        self, query_embedding: Sequence[float], *conditions: Any, **more: Any
-    ) -> list[tuple[MemoryRecord, float]]:
-        """As `search`."""
-        return await asyncio.to_thread(
-            self.search, query_embedding, *conditions, **more
-        )
-
-    async def adelete(self, *conditions: Any, **more: Any) -> int:
-        """As `delete`."""
-        return await asyncio.to_thread(self.delete, *conditions, **more)
+    asave = on_thread(save, "a{}")
+    asearch = on_thread(search, "a{}")
+    adelete = on_thread(delete, "a{}")
 
     def _get(self, namespace: Sequence[str], keys: Sequence[str]) -> list[Item | None]:
         return self._items.get([(namespace, key) for key in keys], **self._whose)
 
     def _by_id(self, ids: Sequence[str]) -> list[Item]:
         found: list[Item] = []
-        for batch in in_batches(dict.fromkeys(ids)):
+        for batch in in_batches(dict.fromkeys(ids), _BATCH):
             keys, seen = batch, set[tuple[str, int]]()
             while keys:
                 scopes = [item for item in self._get(SCOPES, keys) if item is not None]
@@ -481,7 +427,7 @@ class VecallStorage(LazyItems):
 
     def _records_of_items(self, items: Sequence[Item]) -> list[MemoryRecord]:
         touched: list[Item | None] = []
-        for batch in in_batches([item.key for item in items]):
+        for batch in in_batches([item.key for item in items], _BATCH):
             touched += self._get(TOUCHED, batch)
         return [record_of(*each) for each in zip(items, touched, strict=True)]
 

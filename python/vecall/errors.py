@@ -38,6 +38,8 @@ except that a `StorageError` leaves the outcome of that call unknown.
 
 from __future__ import annotations
 
+from collections import abc
+from contextlib import contextmanager
 from typing import Literal
 
 
@@ -178,3 +180,22 @@ class InvalidMemoryError(VecallError, ValueError):
 
 class ClosedError(VecallError):
     """The service was closed."""
+
+
+@contextmanager
+def needs_extra(who: str, package: str, extra: str) -> abc.Iterator[None]:
+    """Import in the block what an extra installs.
+
+    Args:
+        who: What needs it, such as "vecall.adk".
+        package: Its name.
+        extra: The extra of vecall.
+
+    Raises:
+        ImportError: It is not installed; the message has the command that installs it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        msg = f'{who} needs {package}: pip install "vecall[{extra}]"'
+        raise ImportError(msg) from error

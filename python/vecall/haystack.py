@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-try:
-    import haystack  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.haystack needs haystack-ai: pip install "vecall[haystack]"'
-    raise ImportError(msg) from error
-
-import asyncio
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from datetime import date, datetime
-from functools import partial, wraps
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Self
 
-from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
-from haystack.document_stores.types import (
-    DuplicatePolicy,
-    FilterPolicy,
-    apply_filter_policy,
-)
-from haystack.errors import FilterError
-from haystack.utils import Secret, deserialize_secrets_inplace
-from haystack.utils.filters import document_matches_filter
-
-from vecall.errors import ConflictError, InvalidTypeError, VecallError
-from vecall.item_collections import ItemCollection, embedding_of
+from vecall.concurrency.join import on_thread
+from vecall.errors import ConflictError, InvalidTypeError, VecallError, needs_extra
+from vecall.item_collections import ItemCollection, embedding_of, repeated
 from vecall.lexical import words
 from vecall.limits import Limits
 from vecall.types import Item, Put
 from vecall.validation import check_storage_path, check_top_k
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Self
+with needs_extra(__name__, "haystack-ai", "haystack"):
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.document_stores.errors import (
+        DocumentStoreError,
+        DuplicateDocumentError,
+    )
+    from haystack.document_stores.types import (
+        DuplicatePolicy,
+        FilterPolicy,
+        apply_filter_policy,
+    )
+    from haystack.errors import FilterError
+    from haystack.utils import Secret, deserialize_secrets_inplace
+    from haystack.utils.filters import document_matches_filter
 
 __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]
-
-
-# Scores documents by the words that they share with a query.
 
 
 _K1, _B, _DELTA = 1.5, 0.75, 0.5  # the defaults of Haystack's own store
@@ -79,9 +70,6 @@ def bm25_scores(query: str, texts: Sequence[str]) -> list[float]:
     return list(map(score, counts, sizes))
 
 
-# Haystack's filters: which part of them the items can decide.
-
-
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")  # texts of one time are equal
 _LOGIC = {"operator", "conditions"}
 
@@ -90,9 +78,6 @@ def check_filters(filters: object) -> None:
     """Check that filters are comparisons and logic conditions.
 
     Haystack checks operators and values.
-
-    Raises:
-        FilterError: They are not.
     """
     keys = set(filters) if isinstance(filters, Mapping) else set()
     if not ({"field", "operator", "value"} <= keys or keys >= _LOGIC):
@@ -144,124 +129,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and not _DATE.match(value)
 
 
-# Questions about the metadata of a document store.
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _on_thread(
-    method: Callable[Concatenate[Any, P], T],
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return the asynchronous method that calls another one, on a thread."""
-    name = method.__name__
-
-    @wraps(method)
-    async def on_thread(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
-        own: Callable[P, T] = getattr(self, name)
-        return await asyncio.to_thread(own, *args, **options)
-
-    on_thread.__name__ += "_async"
-    on_thread.__qualname__ += "_async"
-    on_thread.__doc__ = f"As `{name}`."
-    return on_thread
-
-
-class MetadataQueries:
-    """Answers questions about metadata from the documents that match filters.
-
-    Field names may begin with "meta.".
-    """
-
-    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """Return the documents that match filters."""
-        raise NotImplementedError
-
-    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
-        """Return the number of documents that match filters."""
-        return len(self.filter_documents(filters))
-
-    def count_unique_metadata_by_filter(
-        self, filters: dict[str, Any], metadata_fields: list[str]
-    ) -> dict[str, int]:
-        """Return the number of different values of fields, by field."""
-        documents = self.filter_documents(filters)
-        return {
-            name: len(_different_field_values(documents, name))
-            for name in map(_name, metadata_fields)
-        }
-
-    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
-        """Return the type of each field: boolean, int, float or keyword.
-
-        A field with values of several types is a keyword; one with integers and other
-        numbers is a float.
-        """
-        types: dict[str, set[str]] = {}
-        for document in self.filter_documents():
-            for name, value in document.meta.items():
-                if value is not None:
-                    types.setdefault(name, set()).add(_metadata_value_type(value))
-        return {
-            name: {"type": _common_field_type(found)} for name, found in types.items()
-        }
-
-    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
-        """Return the least and the greatest value of a field.
-
-        Both are None if no document has it, or if its values have no order.
-        """
-        name = _name(metadata_field)
-        values = [
-            document.meta[name]
-            for document in self.filter_documents()
-            if isinstance(document.meta.get(name), int | float | str | date)
-        ]
-        try:
-            return {"min": min(values), "max": max(values)}
-        except (TypeError, ValueError):
-            return {"min": None, "max": None}
-
-    def get_metadata_field_unique_values(
-        self,
-        metadata_field: str,
-        search_term: str | None = None,
-        from_: int = 0,
-        size: int = 10,
-        filters: dict[str, Any] | None = None,
-    ) -> tuple[list[Any], int]:
-        """Return different values of a field, sorted as texts, and their number.
-
-        Args:
-            metadata_field: The field.
-            search_term: Only values that contain this text in any case.
-            from_: Number of values to skip.
-            size: Maximum number of values.
-            filters: Only documents that match these filters.
-        """
-        values = _different_field_values(
-            self.filter_documents(filters), _name(metadata_field)
-        )
-        if search_term:
-            part = search_term.lower()
-            values = {k: v for k, v in values.items() if part in str(v).lower()}
-        keys = sorted(values, key=lambda key: (str(values[key]), key))
-        return [values[key] for key in keys[from_ : from_ + size]], len(keys)
-
-    count_documents_by_filter_async = _on_thread(count_documents_by_filter)
-    count_unique_metadata_by_filter_async = _on_thread(count_unique_metadata_by_filter)
-    get_metadata_fields_info_async = _on_thread(get_metadata_fields_info)
-    get_metadata_field_min_max_async = _on_thread(get_metadata_field_min_max)
-    get_metadata_field_unique_values_async = _on_thread(
-        get_metadata_field_unique_values
-    )
-
-
-def _name(field: str) -> str:
-    return field.removeprefix("meta.")
-
-
 def _different_field_values(
     documents: list[Document], name: str
 ) -> dict[tuple[str, str], Any]:
@@ -274,33 +141,24 @@ def _different_field_values(
     }
 
 
-def _metadata_value_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "int" if isinstance(value, int) else "float"
-    return "keyword"
-
-
-def _common_field_type(types: set[str]) -> str:
-    if len(types) == 1:
-        return next(iter(types))
-    return "float" if types == {"int", "float"} else "keyword"
-
-
-# VecallDocumentStore: Haystack's document store over items.
+def _type_of_values(values: list[Any]) -> str:
+    """Return one type for a field: what has several is a keyword, numbers a float."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float}:
+        return "int" if kinds == {int} else "float"
+    return "boolean" if kinds == {bool} else "keyword"
 
 
 _ATTEMPTS = 20  # of a write that meets other writes of the same documents
 
 
-class VecallDocumentStore(MetadataQueries):
+class VecallDocumentStore:
     """Documents with embeddings in one file. Similarities are cosines. Thread-safe.
 
     A document is an item under its id. Documents come in the order in which they were
     written. Filters have Haystack's meaning, which its own function decides. A write of
     up to 5,000 documents is one transaction. Methods that end in `_async` run in
-    threads.
+    threads. Names of metadata fields may begin with "meta.".
 
     Args:
         path: The path of the file, ":memory:", or the URL of a database; the first call
@@ -384,9 +242,7 @@ class VecallDocumentStore(MetadataQueries):
         return [document_of(item) for item in found]
 
     def write_documents(
-        self,
-        documents: list[Document],
-        policy: DuplicatePolicy = DuplicatePolicy.NONE,
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
         """Store documents; return the number of those that were written.
 
@@ -428,24 +284,18 @@ class VecallDocumentStore(MetadataQueries):
 
     def _write_new(self, documents: Sequence[Document]) -> int:
         unique = {each.id: each for each in reversed(documents)}
-        written = 0
-        for attempt in range(_ATTEMPTS):
+
+        def write() -> int:
             known = self._documents.get(unique)
             new = [
-                each
+                self._put_of_document(each, 0)
                 for each, stored in zip(unique.values(), known, strict=True)
                 if stored is None
             ]
-            new.reverse()
-            try:
-                self._documents.write([self._put_of_document(each, 0) for each in new])
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                written = len(new)
-                break
-        return written
+            self._documents.write(reversed(new))
+            return len(new)
+
+        return repeated(write, _ATTEMPTS)
 
     def _put_of_document(
         self, document: Document, if_version: int | None = None
@@ -517,10 +367,7 @@ class VecallDocumentStore(MetadataQueries):
         return [document_of(item, score, return_embedding) for item, score in found]
 
     def bm25_retrieval(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int = 10
     ) -> list[Document]:
         """Return the documents that share words with a query, best first.
 
@@ -559,24 +406,107 @@ class VecallDocumentStore(MetadataQueries):
         )
         return list(islice(found, max(0, top_k)))
 
-    count_documents_async = _on_thread(count_documents)
-    filter_documents_async = _on_thread(filter_documents)
-    write_documents_async = _on_thread(write_documents)
-    delete_documents_async = _on_thread(delete_documents)
-    delete_all_documents_async = _on_thread(delete_all_documents)
-    delete_by_filter_async = _on_thread(delete_by_filter)
-    update_by_filter_async = _on_thread(update_by_filter)
-    embedding_retrieval_async = _on_thread(embedding_retrieval)
-    bm25_retrieval_async = _on_thread(bm25_retrieval)
+    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
+        """Return the number of documents that match filters."""
+        return len(self.filter_documents(filters))
+
+    def count_unique_metadata_by_filter(
+        self, filters: dict[str, Any], metadata_fields: list[str]
+    ) -> dict[str, int]:
+        """Return the number of different values of fields, by field."""
+        documents = self.filter_documents(filters)
+        return {
+            name: len(_different_field_values(documents, name))
+            for name in (each.removeprefix("meta.") for each in metadata_fields)
+        }
+
+    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
+        """Return the type of each field: boolean, int, float or keyword.
+
+        A field with values of several types is a keyword; one with integers and other
+        numbers is a float.
+        """
+        values: dict[str, list[Any]] = {}
+        for document in self.filter_documents():
+            for name, value in document.meta.items():
+                if value is not None:
+                    values.setdefault(name, []).append(value)
+        return {name: {"type": _type_of_values(all_)} for name, all_ in values.items()}
+
+    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
+        """Return the least and the greatest value of a field.
+
+        Both are None if no document has it, or if its values have no order.
+        """
+        name = metadata_field.removeprefix("meta.")
+        values = [
+            document.meta[name]
+            for document in self.filter_documents()
+            if isinstance(document.meta.get(name), int | float | str | date)
+        ]
+        try:
+            return {"min": min(values), "max": max(values)}
+        except (TypeError, ValueError):
+            return {"min": None, "max": None}
+
+    def get_metadata_field_unique_values(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """Return different values of a field, sorted as texts, and their number.
+
+        Args:
+            metadata_field: The field.
+            search_term: Only values that contain this text in any case.
+            from_: Number of values to skip.
+            size: Maximum number of values.
+            filters: Only documents that match these filters.
+        """
+        values = _different_field_values(
+            self.filter_documents(filters), metadata_field.removeprefix("meta.")
+        )
+        if search_term:
+            part = search_term.lower()
+            values = {k: v for k, v in values.items() if part in str(v).lower()}
+        keys = sorted(values, key=lambda key: (str(values[key]), key))
+        return [values[key] for key in keys[from_ : from_ + size]], len(keys)
+
+    count_documents_async = on_thread(count_documents)
+    filter_documents_async = on_thread(filter_documents)
+    write_documents_async = on_thread(write_documents)
+    delete_documents_async = on_thread(delete_documents)
+    delete_all_documents_async = on_thread(
+        delete_all_documents, "delete_all_documents_async"
+    )
+    delete_by_filter_async = on_thread(delete_by_filter)
+    update_by_filter_async = on_thread(update_by_filter)
+    embedding_retrieval_async = on_thread(
+        embedding_retrieval, "embedding_retrieval_async"
+    )
+    bm25_retrieval_async = on_thread(bm25_retrieval)
+    count_documents_by_filter_async = on_thread(
+        count_documents_by_filter, "count_documents_by_filter_async"
+    )
+    count_unique_metadata_by_filter_async = on_thread(
+        count_unique_metadata_by_filter, "count_unique_metadata_by_filter_async"
+    )
+    get_metadata_fields_info_async = on_thread(
+        get_metadata_fields_info, "get_metadata_fields_info_async"
+    )
+    get_metadata_field_min_max_async = on_thread(
+        get_metadata_field_min_max, "get_metadata_field_min_max_async"
+    )
+    get_metadata_field_unique_values_async = on_thread(
+        get_metadata_field_unique_values, "get_metadata_field_unique_values_async"
+    )
 
 
 def _checked_secret_path(path: Secret) -> str:
-    """Return the path of a secret.
-
-    Raises:
-        ValueError: Its environment variable is not set.
-        ConfigError: It is no path of a file and no URL of a database.
-    """
+    """Return the path of a secret."""
     text = path.resolve_value()
     check_storage_path(text)
     return str(text)
@@ -645,9 +575,6 @@ def _with_times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -
             for n, each in enumerate(value)
         ]
     return value
-
-
-# The retrievers: components of Haystack's pipelines.
 
 
 class _Retriever:
@@ -735,18 +662,7 @@ class VecallEmbeddingRetriever(_Retriever):
         )
         return {"documents": documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        """As `run`."""
-        documents = await self.document_store.embedding_retrieval_async(
-            query_embedding, **self._limits(filters, top_k)
-        )
-        return {"documents": documents}
+    run_async = component.output_types(documents=list[Document])(on_thread(run))
 
 
 @component
@@ -775,15 +691,4 @@ class VecallBM25Retriever(_Retriever):
         )
         return {"documents": documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        """As `run`."""
-        documents = await self.document_store.bm25_retrieval_async(
-            query, **self._limits(filters, top_k)
-        )
-        return {"documents": documents}
+    run_async = component.output_types(documents=list[Document])(on_thread(run))

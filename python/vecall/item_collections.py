@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,7 +20,36 @@ from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 from vecall.validation import checked_owner
 
-# Documents with embeddings as items, for the adapters of document stores.
+T = TypeVar("T")
+
+
+def opened(
+    memory: MemoryService | str | Path | None,
+    app_name: str,
+    user_id: str,
+    **options: Any,
+) -> tuple[MemoryService, bool]:
+    """Check the names; return the service, and whether it was opened, of a path."""
+    if isinstance(memory, MemoryService):
+        memory.user(app_name, user_id)  # checks the names
+        return memory, False
+    checked_owner(app_name, user_id)
+    return MemoryService(memory, **options), True
+
+
+def in_batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield values in lists, each for one transaction."""
+    rest = iter(values)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def repeated(work: Callable[[], T], attempts: int) -> T:
+    """Do work again if it met another write."""
+    for _ in range(attempts - 1):
+        with suppress(ConflictError):
+            return work()
+    return work()
 
 
 Test = Callable[[Item], bool]
@@ -109,17 +140,16 @@ class ItemCollection(LazyItems):
             vector = exact.astype(np.float32) if exact.any() else None
         return Put(self._namespace, key, value, vector, if_version=if_version)
 
-    def write(self, puts: Sequence[Put]) -> None:
+    def write(self, puts: Iterable[Put | Drop]) -> None:
         """Write documents; up to 5,000 are one transaction."""
-        for start in range(0, len(puts), _BATCH):
-            self._items.write(puts[start : start + _BATCH], **self._whose)
+        for batch in in_batches(puts, _BATCH):
+            self._items.write(batch, **self._whose)
 
     def get(self, keys: Iterable[str]) -> list[Item | None]:
         """Return documents by key."""
-        places = [(self._namespace, key) for key in keys]
         found: list[Item | None] = []
-        for start in range(0, len(places), _BATCH):
-            found += self._items.get(places[start : start + _BATCH], **self._whose)
+        for batch in in_batches(((self._namespace, key) for key in keys), _BATCH):
+            found += self._items.get(batch, **self._whose)
         return found
 
     def count(self) -> int:
@@ -131,12 +161,7 @@ class ItemCollection(LazyItems):
         self._items.delete(self._namespace, **self._whose)
 
     def scan(self, where: Mapping[str, Any] | None, test: Test | None) -> list[Item]:
-        """Return the documents that meet conditions, in the order of their writes.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-        """
+        """Return the documents that meet both conditions, as they were written."""
         found = self._items.find_all(self._namespace, where=where, **self._whose)
         if test is not None:
             found = [item for item in found if test(item)]
@@ -149,17 +174,7 @@ class ItemCollection(LazyItems):
         where: Mapping[str, Any] | None,
         test: Test | None,
     ) -> list[tuple[Item, float]]:
-        """Return the documents next to an embedding with their cosines, best first.
-
-        Args:
-            vector: Numbers (dim,).
-            limit: Maximum number of documents.
-            where: Conditions for `Items.find`.
-            test: A further condition.
-
-        Raises:
-            DimensionError: The documents have embeddings of another dimension.
-        """
+        """Return the documents next to an embedding with their cosines, best first."""
         if limit < 1 or not np.any(vector):
             return []
         size = min(_PAGE, limit if test is None else 4 * limit + 50)
@@ -196,9 +211,7 @@ class ItemCollection(LazyItems):
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete documents by key; unknown keys are ignored."""
-        drops = [Drop(self._namespace, key) for key in keys]
-        for start in range(0, len(drops), _BATCH):
-            self._items.write(drops[start : start + _BATCH], **self._whose)
+        self.write(Drop(self._namespace, key) for key in keys)
 
     def change(
         self,
@@ -209,54 +222,31 @@ class ItemCollection(LazyItems):
         """Change the documents that meet conditions; return their number.
 
         A document that is written meanwhile is read again.
-
-        Args:
-            where: Conditions for `Items.find`.
-            test: A further condition.
-            changed: Returns the change of a document, with its version.
         """
         done: set[str] = set()
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return self._changed_once(where, test, changed, done)
-            except ConflictError:
-                continue
-        return self._changed_once(where, test, changed, done)
 
-    def _changed_once(
-        self,
-        where: Mapping[str, Any] | None,
-        test: Test | None,
-        changed: Callable[[Item], Put | Drop],
-        done: set[str],
-    ) -> int:
-        items = [item for item in self.scan(where, test) if item.key not in done]
-        for start in range(0, len(items), _BATCH):
-            batch = items[start : start + _BATCH]
-            self._items.write([changed(item) for item in batch], **self._whose)
-            done.update(item.key for item in batch)
-        return len(done)
+        def change() -> int:
+            items = [item for item in self.scan(where, test) if item.key not in done]
+            for batch in in_batches(items, _BATCH):
+                self._items.write([changed(item) for item in batch], **self._whose)
+                done.update(item.key for item in batch)
+            return len(done)
+
+        return repeated(change, _ATTEMPTS)
 
     def drop_of(self, item: Item) -> Drop:
         """Return the deletion of a document in the version that was read."""
         return Drop(self._namespace, item.key, if_version=item.version)
 
 
-def embedding_of(item: Item) -> list[float] | None:
+def embedding_of(item: Item, kind: str = "<f8") -> list[float] | None:
     """Return the embedding of a document, if it has one."""
     text = item.value.get("embedding")
     if text is None:
         return None
-    numbers: list[float] = np.frombuffer(base64.b64decode(text), "<f8").tolist()
+    numbers: list[float] = np.frombuffer(base64.b64decode(text), kind).tolist()
     return numbers
 
-
-# A list of JSON values in items, such as the messages of a conversation.
-
-
-T = TypeVar("T")
-Call = Callable[[Any], Any]  # of a method of `Items` or of its blocking twin
-Steps = Generator[Call, Any, T]
 
 _STATE = "state"
 _MOST = 9_000  # operations of one transaction
@@ -277,11 +267,10 @@ class _State(NamedTuple):
 class ItemLog:
     """A durable list of JSON values of one user. Several processes may use one list.
 
-    `read`, `extend`, `pop` and `clear` return steps. `run` awaits them, `block` runs
-    them without an event loop. Every call changes the list in one transaction, and
-    returns when it is durable. `clear` deletes the items of more than 9,000 values in
-    further transactions. If it is interrupted, the list is empty, and the next
-    `extend` or `clear` deletes the rest of the items.
+    `run_async` and `run_sync` run its methods. Every call changes the list in one
+    transaction, and returns when it is durable. `clear` deletes the items of more than
+    9,000 values in further transactions. If it is interrupted, the list is empty, and
+    the next `extend` or `clear` deletes the rest of the items.
 
     Args:
         memory: The memory service.
@@ -302,60 +291,30 @@ class ItemLog:
     ) -> None:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
-        self._items = memory.items
+        self._items = memory.items._items
         self._limits = memory.limits
-        self._owner = Owner(app_name=user.app_name, user_id=user.user_id)
+        self._owner = user.app_name, user.user_id
         self._place = namespace
 
-    async def run(self, steps: Steps[T]) -> T:
-        """Await steps."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    value = await call(self._items)
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(value)
-        except StopIteration as finished:
-            result: T = finished.value
-            return result
-
-    def block(self, steps: Steps[T]) -> T:
-        """Run steps; block the calling thread meanwhile."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    value = call(self._items.sync)
-                except Exception as error:
-                    call = steps.throw(error)
-                else:
-                    call = steps.send(value)
-        except StopIteration as finished:
-            result: T = finished.value
-            return result
-
-    def read(self, last: int | None = None) -> Steps[list[Any]]:
+    async def read(self, last: int | None = None) -> list[Any]:
         """Return the values in order.
 
         Args:
             last: Only the last ones, at most so many; None or below 0 is all.
         """
         while True:
-            state = yield from self._log_state()
-            found = yield from self._last_values(state, last)
+            state = await self._log_state()
+            found = await self._last_values(state, last)
             if found is not None:
                 return found
 
-    def extend(
+    async def extend(
         self,
         values: Sequence[Any],
         *,
         new: Callable[[list[Any]], Sequence[Any]] | None = None,
         window: int = 0,
-    ) -> Steps[None]:
+    ) -> None:
         """Add values at the end, all or none but those that are too large.
 
         Args:
@@ -370,13 +329,13 @@ class ItemLog:
         """
         failure: LimitExceededError | None = None
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if state.oldest < state.first:  # before adding, so that an error adds none
-                yield from self._drop(state)
+                await self._drop(state)
                 continue
             added = values
             if new is not None:
-                stored = yield from self._last_values(state, window)
+                stored = await self._last_values(state, window)
                 if stored is None:
                     continue
                 added = new(stored)
@@ -390,7 +349,7 @@ class ItemLog:
             ]
             after = state._replace(next=state.next + len(added))
             try:
-                if (yield from self._write(after, puts)):
+                if await self._write(after, puts):
                     break
             except LimitExceededError as error:
                 if failure is not None or not any(map(self._is_too_large, added)):
@@ -406,43 +365,37 @@ class ItemLog:
             return True
         return False
 
-    def pop(self) -> Steps[Any]:
+    async def pop(self) -> Any:
         """Remove the last value and return it; None if there is none."""
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if state.first == state.next:
                 return None
-            found = yield from self._last_values(state, 1)
+            found = await self._last_values(state, 1)
             last = state.next - 1
-            if found and (
-                yield from self._write(
-                    state._replace(next=last), [Drop(self._place, _key(last))]
-                )
-            ):
+            gone = [Drop(self._place, _key(last))]
+            if found and await self._write(state._replace(next=last), gone):
                 return found[0]
 
-    def clear(self) -> Steps[None]:
+    async def clear(self) -> None:
         """Remove all values, and delete their items."""
         is_empty = False
         while True:
-            state = yield from self._log_state()
+            state = await self._log_state()
             if not is_empty:
                 # The numbers are not used again: a reader never mixes old and new
                 # values. Those that others add meanwhile stay.
                 state = state._replace(first=state.next)
             if state.oldest == state.first:
                 return
-            if (yield from self._drop(state)):
+            if await self._drop(state):
                 is_empty = True
 
-    def _call(self, method: str, argument: Any) -> Call:
-        return lambda items: getattr(items, method)(argument, **self._owner)
-
-    def _log_state(self) -> Steps[_State]:
-        (item,) = yield self._call("get", [(self._place, _STATE)])
+    async def _log_state(self) -> _State:
+        (item,) = await self._items.get(*self._owner, [(self._place, _STATE)], False)
         return _state_of(item)
 
-    def _last_values(self, state: _State, last: int | None) -> Steps[list[Any] | None]:
+    async def _last_values(self, state: _State, last: int | None) -> list[Any] | None:
         """Return the last values; None if the list changed meanwhile."""
         first = state.first
         if last is not None and last >= 0:
@@ -451,26 +404,26 @@ class ItemLog:
         values: list[Any] = []
         for start in range(0, len(keys), _MOST):
             wanted = [*keys[start : start + _MOST], (self._place, _STATE)]
-            *found, head = yield self._call("get", wanted)
+            *found, head = await self._items.get(*self._owner, wanted, False)
             if _state_of(head).version != state.version or None in found:
                 return None
-            values += [item.value for item in found]
+            values += [item.value for item in found if item is not None]
         return values
 
-    def _drop(self, state: _State) -> Steps[bool]:
+    async def _drop(self, state: _State) -> bool:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
         gone = [Drop(self._place, _key(number)) for number in range(state.oldest, end)]
-        return (yield from self._write(state._replace(oldest=end), gone))
+        return await self._write(state._replace(oldest=end), gone)
 
-    def _write(self, after: _State, operations: Sequence[Put | Drop]) -> Steps[bool]:
+    async def _write(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
         """Write in one transaction; False if the list changed meanwhile."""
         value = {"first": after.first, "next": after.next}
         if after.oldest < after.first:
             value["oldest"] = after.oldest
         head = Put(self._place, _STATE, value, if_version=after.version)
         try:
-            yield self._call("write", [head, *operations])
+            await self._items.write(*self._owner, [head, *operations], None)
         except ConflictError:
             return False
         return True

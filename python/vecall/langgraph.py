@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-try:
-    import langgraph.store.base  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.langgraph needs langgraph-checkpoint: pip install "vecall[langgraph]"'
-    raise ImportError(msg) from error
-
 import asyncio
 import json
 import logging
@@ -26,90 +20,82 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date, datetime, time, timezone
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    InvalidNamespaceError,
-    Item,
-    ListNamespacesOp,
-    PutOp,
-    SearchItem,
-    SearchOp,
-    ensure_embeddings,
-    get_text_at_path,
-    tokenize_path,
-)
 
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.embedders import LocalEmbedder
-from vecall.errors import ClosedError, ConfigError, EmbedderError, InvalidArgumentError
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    EmbedderError,
+    InvalidArgumentError,
+    needs_extra,
+)
+from vecall.item_collections import opened
 from vecall.operations.options import StorageOptions
-from vecall.service._items_sync import SyncItems
 from vecall.service.items import Items
 from vecall.service.memory_service import MemoryService
 from vecall.store import Durability
 from vecall.types import Drop, Put
 from vecall.types import Item as StoredItem
-from vecall.validation import checked_owner
+
+with needs_extra(__name__, "langgraph-checkpoint", "langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        InvalidNamespaceError,
+        Item,
+        ListNamespacesOp,
+        PutOp,
+        SearchItem,
+        SearchOp,
+        ensure_embeddings,
+        get_text_at_path,
+        tokenize_path,
+    )
 
 __all__ = ["VecallStore"]
 
 
-# Calls items and the embedding function, blocking or awaiting.
-
-
-class Blocking:
-    """Calls items and the embedding function, and blocks."""
+class Calls:
+    """Calls items and the embedding function; blocks, or awaits them."""
 
     def __init__(
-        self, items: SyncItems | Items, owner: dict[str, str], embeddings: Any
+        self, items: Items, owner: dict[str, str], embeddings: Any, *, awaits: bool
     ) -> None:
         """Call the items of an owner."""
-        self._items = items
-        self._embeddings = embeddings
+        self._items = items if awaits else items.sync
         self._owner = owner
+        self._embeddings = embeddings
+        self._awaits = awaits
 
     async def items(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the items."""
-        return getattr(self._items, method)(*args, **named, **self._owner)
+        found = getattr(self._items, method)(*args, **named, **self._owner)
+        return await found if self._awaits else found
 
     async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that takes long."""
+        if self._awaits:
+            return await asyncio.to_thread(function, *args)
         return function(*args)
 
     async def embed_documents(self, texts: list[str]) -> Any:
         """Call the embedding function."""
+        if self._awaits:
+            return await self._embeddings.aembed_documents(texts)
         return self._embeddings.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Any:
         """Call the embedding function."""
+        if self._awaits:
+            return await self._embeddings.aembed_query(text)
         return self._embeddings.embed_query(text)
-
-
-class Awaiting(Blocking):
-    """Calls items and the embedding function, and awaits them."""
-
-    async def items(self, method: str, *args: Any, **named: Any) -> Any:
-        """Call a method of the items."""
-        return await getattr(self._items, method)(*args, **named, **self._owner)
-
-    async def apart(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function that takes long, on another thread."""
-        return await asyncio.to_thread(function, *args)
-
-    async def embed_documents(self, texts: list[str]) -> Any:
-        """Call the embedding function."""
-        return await self._embeddings.aembed_documents(texts)
-
-    async def embed_query(self, text: str) -> Any:
-        """Call the embedding function."""
-        return await self._embeddings.aembed_query(text)
 
 
 def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
@@ -123,9 +109,6 @@ def finished(steps: Coroutine[Any, Any, list[Any]]) -> list[Any]:
         steps.close()
     msg = "embed: an asynchronous function needs the asynchronous methods of the store"
     raise ConfigError(msg)
-
-
-# The embedding function of a store: what `index["embed"]` may be.
 
 
 _KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
@@ -157,11 +140,7 @@ class StoreEmbedding:
     """Embeds the texts of values and queries, as an IndexConfig says."""
 
     def __init__(self, index: dict[str, Any]) -> None:
-        """Check a configuration; the embedding function is not called.
-
-        Raises:
-            ConfigError: The configuration is unusable.
-        """
+        """Check a configuration; the embedding function is not called."""
         unknown = set(index) - _KNOWN
         if unknown:
             msg = f"index: expected keys of {sorted(_KNOWN)}"
@@ -199,12 +178,7 @@ class StoreEmbedding:
         ]
 
     def checked(self, found: Any, count: int) -> list[Any]:
-        """Return the embedding function's vectors; None for one that is zero.
-
-        Raises:
-            EmbedderError: Another number of vectors, or of another length; or a norm
-                that is not 1, where the distance needs it.
-        """
+        """Return the embedding function's vectors; None for one that is zero."""
         matrix = np.asarray(found, np.float32)
         dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
         if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
@@ -229,24 +203,11 @@ def _path_tokens(path: str) -> Any:
     return path if path == "$" else tokenize_path(path)
 
 
-def distinct(texts: Sequence[str]) -> list[str]:
-    """Return each text once, in order."""
-    return list(dict.fromkeys(texts))
-
-
-# Checks and matches LangGraph's namespaces.
-
-
 Labels = tuple[str, ...]
 
 
 def check_operation(op: Any) -> None:
-    """Check the labels of an operation.
-
-    Raises:
-        InvalidNamespaceError: A label is empty, is no string, or has "." or NUL.
-        ValueError: Not one of LangGraph's operations.
-    """
+    """Check the labels of an operation."""
     if isinstance(op, GetOp | PutOp):
         check_item_namespace(op.namespace)
     elif isinstance(op, SearchOp):
@@ -263,11 +224,7 @@ def check_operation(op: Any) -> None:
 
 
 def check_item_namespace(labels: Sequence[Any]) -> None:
-    """Check the namespace of an item.
-
-    Raises:
-        InvalidNamespaceError: It has no label, or one that LangGraph does not allow.
-    """
+    """Check the namespace of an item."""
     _check_labels(labels)
     if not labels:
         msg = "namespace: must have a label"
@@ -318,7 +275,6 @@ def _is_matching_namespace(name: Labels, conditions: Iterable[Any]) -> bool:
 
 # Keys and values that LangGraph's own stores take and items do not.
 
-
 _MARK = "\x1bkey:"
 """The beginning of a stored key that is JSON."""
 
@@ -360,12 +316,7 @@ def shown_key(key: str) -> str:
 def plain(value: Any, most: float = _MOST) -> Any:
     """Return a value with dates, times and UUIDs as texts; itself if it has none.
 
-    Args:
-        value: The value. What else JSON does not have stays, and items refuse it.
-        most: How many values inside to look at.
-
-    Raises:
-        ManyValuesError: There are more.
+    It looks at so many values inside. What else JSON does not have stays.
     """
     try:
         return _Texts(most).of(value)
@@ -400,19 +351,12 @@ class _Texts:
         return str(value) if isinstance(value, UUID) else value
 
 
-# Checks the filters of LangGraph's searches.
-
-
 _FILTER_KEY = re.compile(r"[\w.\-]+", re.ASCII)
 _WHOLE = ("$and", "$or", "$not")
 
 
 def where_of(op: SearchOp) -> Any:
-    """Return the conditions of a search for `Items.find`; None for none.
-
-    Raises:
-        InvalidArgumentError: A key that LangGraph does not allow.
-    """
+    """Return the conditions of a search for `Items.find`; None for none."""
     for key in op.filter or ():
         if key not in _WHOLE and not (
             isinstance(key, str) and _FILTER_KEY.fullmatch(key)
@@ -420,9 +364,6 @@ def where_of(op: SearchOp) -> Any:
             msg = "Invalid filter key: expected letters, digits, '_', '.' and '-'"
             raise InvalidArgumentError(msg)
     return plain(op.filter, math.inf) if op.filter else None
-
-
-# Converts items to those of LangGraph.
 
 
 def to_item(item: StoredItem) -> Item:
@@ -448,9 +389,6 @@ def _item_fields(item: StoredItem) -> dict[str, Any]:
         "created_at": created_at,
         "updated_at": updated_at,
     }
-
-
-# VecallStore: LangGraph's `BaseStore` over items.
 
 
 _log = logging.getLogger("vecall")
@@ -502,17 +440,13 @@ class VecallStore(BaseStore, ClosesOnExit):
         durability: Durability = "full",
     ) -> None:
         """Open the file, or use a service."""
-        self._owns = not isinstance(memory, MemoryService)
         self._embedding = None if index is None else StoreEmbedding(dict(index))
         self.index_config = None if index is None else dict(index)
         self.ttl_config: Any = None if ttl is None else dict(ttl)
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            options = StorageOptions(durability=durability)
-            self._memory = MemoryService(memory, embedder=None, storage=options)
-        self._memory.user(app_name, user_id)  # checks the names
+        options = StorageOptions(durability=durability)
+        self._memory, self._owns = opened(
+            memory, app_name, user_id, embedder=None, storage=options
+        )
         self._owner = {"app_name": app_name, "user_id": user_id}
         self._sweeper: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -540,11 +474,11 @@ class VecallStore(BaseStore, ClosesOnExit):
         """Open a store for an `async with` block; see `from_conn_string`."""
         opening = asyncio.ensure_future(asyncio.to_thread(cls, conn_string, **options))
         try:
-            opened = await asyncio.shield(opening)
+            store = await asyncio.shield(opening)
         except asyncio.CancelledError:
             async with await opening:  # which closes it
                 raise
-        async with opened as store:
+        async with store:
             yield store
 
     @property
@@ -556,11 +490,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         """Do nothing: the file is ready when the store is."""
 
     def get(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        *,
-        refresh_ttl: bool | None = None,
+        self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None
     ) -> Any:
         """Return an item, as `BaseStore.get`; not by a batch of one."""
         check_item_namespace(namespace)
@@ -582,20 +512,17 @@ class VecallStore(BaseStore, ClosesOnExit):
             InvalidArgumentError: Another invalid argument. Nothing was written.
             EmbedderError: The embedding function failed. Nothing was written.
         """
-        return finished(
-            self._execute_operations(
-                list(ops),
-                Blocking(self._memory.items.sync, self._owner, self.embeddings),
-            )
-        )
+        return finished(self._execute_operations(list(ops), self._calls(awaits=False)))
 
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
         """Execute operations without blocking the event loop; as `batch`."""
-        return await self._execute_operations(
-            list(ops), Awaiting(self._memory.items, self._owner, self.embeddings)
-        )
+        return await self._execute_operations(list(ops), self._calls(awaits=True))
 
-    async def _execute_operations(self, ops: list[Any], through: Any) -> list[Any]:
+    def _calls(self, *, awaits: bool) -> Calls:
+        items = self._memory.items
+        return Calls(items, self._owner, self.embeddings, awaits=awaits)
+
+    async def _execute_operations(self, ops: list[Any], through: Calls) -> list[Any]:
         for op in ops:
             check_operation(op)
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
@@ -604,8 +531,8 @@ class VecallStore(BaseStore, ClosesOnExit):
             await _stored(op, through) if isinstance(op, PutOp) else op for op in ops
         ]
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
-        vectors = await self._vectors(ops, through)
-        puts = self._puts(ops, vectors)
+        last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        puts = await self._puts(last.values(), through)
         queries = await self._embed_queries(ops, through)
         results: list[Any] = [None] * len(ops)
         gets: dict[bool, list[int]] = {True: [], False: []}
@@ -630,7 +557,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             await through.items("write", puts, embedder=name)
         return results
 
-    async def _read(self, op: Any, through: Any) -> Any:
+    async def _read(self, op: Any, through: Calls) -> Any:
         """Execute an operation that writes nothing."""
         if isinstance(op, GetOp):
             keys = [(op.namespace, stored_key(op.key))]
@@ -645,7 +572,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         return await self._search(op, where, vectors.get(op.query or ""), through)
 
     async def _search(
-        self, op: SearchOp, where: Any, vector: Any, through: Any
+        self, op: SearchOp, where: Any, vector: Any, through: Calls
     ) -> list[SearchItem]:
         if op.limit <= 0:
             return []
@@ -662,52 +589,39 @@ class VecallStore(BaseStore, ClosesOnExit):
         )
         return [to_search_item(item, self._embedding) for item in found]
 
-    async def _vectors(self, ops: list[Any], through: Any) -> dict[str, Any]:
-        """Embed the texts of all values in one call."""
-        if self._embedding is None:
-            return {}
-        wanted = {
-            (op.namespace, op.key): op for op in ops if isinstance(op, PutOp)
-        }.values()
-        texts = distinct(
-            [
-                text
-                for op in wanted
-                if op.value is not None
-                for text in self._embedding.texts_of(op.value, op.index)
-            ]
-        )
-        if not texts:
-            return {}
-        found = await through.embed_documents(texts)
-        checked = self._embedding.checked(found, len(texts))
-        return dict(zip(texts, checked, strict=True))
-
-    async def _embed_queries(self, ops: list[Any], through: Any) -> dict[str, Any]:
+    async def _embed_queries(self, ops: list[Any], through: Calls) -> dict[str, Any]:
         if self._embedding is None:
             return {}
         asked = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
         found = {}
-        for query in distinct(asked):
+        for query in dict.fromkeys(asked):
             vector = np.asarray(await through.embed_query(query), np.float32)
             found[query] = self._embedding.checked(vector[None], 1)[0]
         return found
 
-    def _puts(self, ops: list[Any], vectors: Mapping[str, Any]) -> list[Put | Drop]:
-        last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+    async def _puts(self, ops: Iterable[PutOp], through: Calls) -> list[Put | Drop]:
+        """Return the writes; the texts of all values are embedded in one call."""
+        texts_of: dict[int, list[str]] = {
+            id(op): self._embedding.texts_of(op.value, op.index)
+            for op in ops
+            if self._embedding is not None and op.value is not None
+        }
+        vectors: dict[str, Any] = {}
+        texts = list(dict.fromkeys(chain.from_iterable(texts_of.values())))
+        if self._embedding is not None and texts:
+            found = await through.embed_documents(texts)
+            checked = self._embedding.checked(found, len(texts))
+            vectors = dict(zip(texts, checked, strict=True))
         puts: list[Put | Drop] = []
-        for (namespace, key), op in last.items():
+        for op in ops:
             if op.value is None:
-                puts.append(Drop(namespace, key))
+                puts.append(Drop(op.namespace, op.key))
                 continue
-            texts = []
-            if self._embedding is not None:
-                texts = self._embedding.texts_of(op.value, op.index)
-            found = [vectors[text] for text in texts]
-            rows = [vector for vector in found if vector is not None]
+            own = [vectors[text] for text in texts_of.get(id(op), ())]
+            rows = [vector for vector in own if vector is not None]
             ttl = None if op.ttl is None else op.ttl * _MINUTE_S
             matrix = np.stack(rows) if rows else None
-            puts.append(Put(namespace, key, op.value, matrix, ttl))
+            puts.append(Put(op.namespace, op.key, op.value, matrix, ttl))
         return puts
 
     def sweep_ttl(self) -> int:
@@ -789,7 +703,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             self._memory.close()
 
 
-async def _stored(op: PutOp, through: Any) -> PutOp:
+async def _stored(op: PutOp, through: Calls) -> PutOp:
     """Return a write with a key and a value that items take."""
     try:
         value = plain(op.value)

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-try:
-    import llama_index.core  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.llama_index needs llama-index-core: pip install "vecall[llama-index]"'
-    raise ImportError(msg) from error
-
-import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
-from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
-from llama_index.core.memory.memory import BaseMemoryBlock
-from llama_index.core.schema import BaseNode
-from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryMode,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.utils import (
-    metadata_dict_to_node,
-    node_to_metadata_dict,
-)
-
+from vecall.concurrency.join import on_thread
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
     InvalidTypeError,
     VecallError,
+    needs_extra,
 )
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemCollection, embedding_of
@@ -48,10 +23,28 @@ from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, UnaskedFloor
 from vecall.types import UNSET, Event, Item
 
+with needs_extra(__name__, "llama-index-core", "llama-index"):
+    from llama_index.core.base.llms.types import ChatMessage, TextBlock
+    from llama_index.core.bridge.pydantic import PrivateAttr, field_serializer
+    from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
+    from llama_index.core.memory.memory import BaseMemoryBlock
+    from llama_index.core.schema import BaseNode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import (
+        metadata_dict_to_node,
+        node_to_metadata_dict,
+    )
+
 __all__ = ["VecallMemoryBlock", "VecallVectorStore"]
-
-
-# LlamaIndex's metadata filters on stored nodes.
 
 
 _EMPTY: tuple[Any, ...] = (None, "", [])
@@ -62,10 +55,6 @@ def matches(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
 
     A missing or null field meets `!=`, `nin` and `is_empty` only. Values that have no
     order do not meet an order comparison.
-
-    Raises:
-        InvalidArgumentError: An unknown condition or operator, or an operand of a wrong
-            type.
     """
     if not filters.filters:
         return True
@@ -150,9 +139,6 @@ _TESTS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
 }
 
 
-# VecallMemoryBlock: long-term memory of one user for LlamaIndex's `Memory`.
-
-
 _BULLET = re.compile(r"\n(?=- )")
 
 
@@ -227,11 +213,7 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         return ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        """Store the texts of user and assistant messages as turns of their session.
-
-        Raises:
-            VecallError: The turns could not be stored.
-        """
+        """Store the texts of user and assistant messages as turns of their session."""
         now = time.time()
         by_session: dict[str | None, list[Event]] = {}
         for at, message in enumerate(messages):
@@ -271,9 +253,6 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
             if len(bullets) > 1 and estimate_tokens(shorter) <= most:
                 return shorter if is_text else [TextBlock(text=shorter)]
         return None
-
-
-# VecallVectorStore: LlamaIndex's vector store over items.
 
 
 _MMR_CANDIDATES = 4  # for each wanted result
@@ -390,10 +369,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         puts = []
         for node in nodes:
             metadata = node_to_metadata_dict(node, flat_metadata=False)
-            document = {
-                "metadata": metadata,
-                "ref_doc_id": node.ref_doc_id,
-            }
+            document = {"metadata": metadata, "ref_doc_id": node.ref_doc_id}
             puts.append(
                 self._documents.put_of(node.node_id, document, node.get_embedding())
             )
@@ -401,9 +377,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         return [node.node_id for node in nodes]
 
     def get_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return the nodes with some ids, or all, that meet filters."""
         return [_node(item) for item in self._chosen_items(node_ids, filters)]
@@ -490,40 +464,12 @@ class VecallVectorStore(BasePydanticVectorStore):
             ids=[item.key for item, _ in found],
         )
 
-    async def aget_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-    ) -> list[BaseNode]:
-        """As `get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
-
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """As `add`."""
-        return await asyncio.to_thread(self.add, nodes, **kwargs)
-
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """As `delete`."""
-        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
-
-    async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
-    ) -> None:
-        """As `delete_nodes`."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
-
-    async def aclear(self) -> None:
-        """As `clear`."""
-        await asyncio.to_thread(self.clear)
-
-    async def aquery(
-        self, query: VectorStoreQuery, **kwargs: Any
-    ) -> VectorStoreQueryResult:
-        """As `query`."""
-        return await asyncio.to_thread(self.query, query, **kwargs)
+    aget_nodes = on_thread(get_nodes, "a{}")
+    async_add = on_thread(add, "async_{}")  # type: ignore[arg-type]
+    adelete = on_thread(delete, "a{}")  # type: ignore[arg-type]
+    adelete_nodes = on_thread(delete_nodes, "a{}")  # type: ignore[arg-type]
+    aclear = on_thread(clear, "a{}")
+    aquery = on_thread(query, "a{}")  # type: ignore[arg-type]
 
 
 def _test_of(

@@ -5,41 +5,30 @@ Needs vecall[openai-agents].
 
 from __future__ import annotations
 
-try:
-    import agents  # noqa: F401
-except ImportError as error:
-    msg = (
-        'vecall.openai_agents needs openai-agents: pip install "vecall[openai-agents]"'
-    )
-    raise ImportError(msg) from error
-
 import inspect
 import json
-import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from agents import FunctionTool, Tool
-from agents.run import CallModelData, ModelInputData
-
+from vecall.concurrency.join import run_async
 from vecall.content import get_field
-from vecall.errors import ConfigError
+from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.item_collections import ItemLog
 from vecall.protocols import MemoryProtocol
 from vecall.service.memory_service import MemoryService
-from vecall.tools import ForgetMemory, MemoryTool, PreloadMemory, RunOwner
+from vecall.tools import ForgetMemory, MemoryTool, RunMemory, RunOwner
 from vecall.tools import memory_tools as plain_tools
 from vecall.types import Event, Filter
 from vecall.validation import check_name
 
+with needs_extra(__name__, "openai-agents", "openai-agents"):
+    from agents import FunctionTool, Tool
+    from agents.run import CallModelData, ModelInputData
+
 __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
-
-
-# A durable session of the SDK in the file of a memory service.
 
 
 _PLACE = "openai-agents"
@@ -87,8 +76,9 @@ class VecallSession:
             limit: Only the last ones, at most so many; below 0 all. None is the limit
                 of `session_settings`.
         """
-        most = _limit_of(self.session_settings) if limit is None else limit
-        return await self._log.run(self._log.read(most))
+        if limit is None:
+            limit = getattr(self.session_settings, "limit", None)
+        return await run_async(self._log.read(limit))
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end, all or none but what is too large.
@@ -98,15 +88,15 @@ class VecallSession:
             LimitExceededError: An item is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        await self._log.run(self._log.extend(items))
+        await run_async(self._log.extend(items))
 
     async def pop_item(self) -> Any:
         """Remove the last item and return it; None if there is none."""
-        return await self._log.run(self._log.pop())
+        return await run_async(self._log.pop())
 
     async def clear_session(self) -> None:
         """Remove all items."""
-        await self._log.run(self._log.clear())
+        await run_async(self._log.clear())
 
 
 def _checked_settings(given: Any) -> Any:
@@ -123,14 +113,6 @@ def _checked_settings(given: Any) -> Any:
         msg = f"Unknown session settings: {', '.join(sorted(map(str, unknown)))}"
         raise TypeError(msg)
     return SessionSettings(**given)
-
-
-def _limit_of(settings: Any) -> int | None:
-    limit: int | None = getattr(settings, "limit", None)
-    return limit
-
-
-# The text of conversation items, and the names of a run.
 
 
 Name = str | Callable[[Any], str]
@@ -157,12 +139,6 @@ def text_of(item: Any) -> str:
         get_field(part, "text") for part in content if get_field(part, "type") in _TEXTS
     ]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-# A session that also stores what users and agents say as memories.
-
-
-_log = logging.getLogger("vecall")
 
 
 def _of_inner(name: str) -> Any:
@@ -203,7 +179,7 @@ class IngestingSession:
     ) -> None:
         """Bind the session to one user."""
         self._inner = inner
-        self._user = memory.user(app_name, user_id)
+        self._memory = RunMemory[None](memory, app_name, user_id)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -228,23 +204,12 @@ class IngestingSession:
     async def add_items(self, items: list[Any], *, wrapper: Any = None) -> None:
         """Add items to the other session, then store their texts as memories."""
         await _call_session_method(self._inner.add_items, items, wrapper=wrapper)
-        now = time.time()
-        events = [
-            Event(
-                text_of(item),
-                author=role_of(item),
-                timestamp=now + at / 1e6,
-                id=_id_of(item),
-            )
-            for at, item in enumerate(items)
+        turns = (
+            Event(text_of(item), author=role_of(item), id=_id_of(item))
+            for item in items
             if is_spoken(role_of(item)) and text_of(item).strip()
-        ]
-        if not events:
-            return
-        try:
-            await self._user.add_events(events, session_id=self.session_id)
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+        )
+        await self._memory.remember(None, turns, self.session_id)
 
     async def pop_item(self, *, wrapper: Any = None) -> Any:
         """Remove the last item of the other session and return it."""
@@ -268,9 +233,6 @@ def _id_of(item: Any) -> str | None:
     id_ = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     # Some models of the SDK give all messages the same placeholder.
     return id_ if isinstance(id_, str) and id_ and not id_.startswith("__") else None
-
-
-# Recalls memories before each call of the model.
 
 
 def recall_filter(
@@ -307,24 +269,10 @@ def recall_filter(
     if session_id is not None and options.get("filter") is not None:
         msg = "filter: not together with session_id; use its not_session_id"
         raise ConfigError(msg)
-    owner = RunOwner[Any](memory, app_name, user_id)
-    options = {"max_tokens": max_tokens, "format": "secure", **options}
-
-    def bound(app: str, user: str, session: str | None) -> PreloadMemory:
-        if session is not None:
-            own = {**options, "filter": Filter(not_session_id=session)}
-            return PreloadMemory(memory, app, user, **own)
-        return PreloadMemory(memory, app, user, **options)
-
-    is_fixed = owner.is_fixed and not callable(session_id)
-    fixed = None if callable(session_id) else session_id
-    known = bound(*(owner.of(None) if owner.is_fixed else ("app", "user")), fixed)
-
-    def of_run(data: Any) -> PreloadMemory:
-        if is_fixed:
-            return known
-        session = session_id(data) if callable(session_id) else session_id
-        return bound(*owner.of(data), session)
+    options["max_tokens"] = max_tokens
+    if session_id is not None and not callable(session_id):
+        options["filter"] = Filter(not_session_id=session_id)
+    run = RunMemory[Any](memory, app_name, user_id, **options)
 
     async def insert(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
@@ -332,16 +280,15 @@ def recall_filter(
         users = [at for at, item in enumerate(items) if is_user(role_of(item))]
         if not users:
             return given
-        block = await of_run(data).block(text_of(items[users[-1]]))
+        session = session_id(data) if callable(session_id) else None
+        others = None if session is None else Filter(not_session_id=session)
+        block = await run.block(data, text_of(items[users[-1]]), others)
         if not block:
             return given
         items.insert(users[-1], {"role": "user", "content": block})
         return ModelInputData(input=items, instructions=given.instructions)
 
     return insert
-
-
-# Memory tools as function tools of the SDK.
 
 
 def memory_tools(
@@ -395,13 +342,7 @@ def memory_tools(
 def _function_tool(
     tool: MemoryTool, bound: Callable[[Any], MemoryTool], needs_approval: bool
 ) -> FunctionTool:
-    """Return a function tool.
-
-    Args:
-        tool: The tool, for its name and schema.
-        bound: Returns the tool of a run's user.
-        needs_approval: As for `memory_tools`.
-    """
+    """Return a function tool."""
 
     async def invoke(context: Any, arguments: str) -> str:
         try:

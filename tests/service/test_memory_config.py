@@ -22,7 +22,7 @@ from vecall import (
     VectorStoreMemoryService,
 )
 from vecall.limits import Compaction, SessionEnd
-from vecall.other_storage.config import MemoryConfig
+from vecall.other_storage.vector_store import MemoryConfig
 from vecall.vector_store import InMemoryVectorStore
 
 ROOM = compaction("zebra room", 1.0, 2.0)

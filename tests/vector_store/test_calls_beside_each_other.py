@@ -17,8 +17,8 @@ from helpers.vector_stores.servers import (
 )
 from vecall import Filter
 from vecall.errors import BusyError, ClosedError
-from vecall.vector_store import RedisVectorStore, remote
-from vecall.vector_store.remote import StoredRow
+from vecall.vector_store import RedisVectorStore, base
+from vecall.vector_store.base import StoredRow
 
 
 @needs_redis
@@ -109,7 +109,7 @@ def test_a_second_round_of_a_search_after_its_time_is_right_or_busy(monkeypatch)
         return passes(row, scope)
 
     monkeypatch.setattr(StoredRow, "passes", passes_late)
-    monkeypatch.setattr(remote, "monotonic", lambda: time.monotonic() + sum(late))
+    monkeypatch.setattr(base, "monotonic", lambda: time.monotonic() + sum(late))
     with suppress(BusyError):
         assert store.ids([1.0, 0.0], 1, where=Filter(kind="far")) == ["r11"]
     assert len(late) >= 8

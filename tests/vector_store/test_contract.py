@@ -283,7 +283,7 @@ def test_a_row_that_goes_while_many_are_deleted_is_not_counted(monkeypatch):
     store = three(Plain(InMemoryVectorStore()))
 
     def meanwhile(candidates):
-        assert store.store._delete("a", ("app", "alice"))
+        assert store.store._delete(("app", "alice"), "a")
         thread = threading.Thread(target=store.put, args=("b", X))
         thread.start()
         thread.join()

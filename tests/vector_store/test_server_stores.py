@@ -30,7 +30,7 @@ from vecall.vector_store import (
     DeletingVectorStore,
     VectorStoreFilter,
 )
-from vecall.vector_store.remote import StoredRow
+from vecall.vector_store.base import StoredRow
 
 PASSWORD = "geheim"
 ME = VectorStoreFilter(**ALICE)

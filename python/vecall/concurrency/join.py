@@ -9,12 +9,14 @@ event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from vecall.errors import ConfigError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Operation = Coroutine["Future[Any]", Any, T]
@@ -67,6 +69,31 @@ async def run_async(operation: Operation[T]) -> T:
         return finished.value  # type: ignore[no-any-return]
     finally:
         operation.close()
+
+
+def on_thread(
+    method: Callable[Concatenate[Any, P], T],
+    name: str = "{}_async",
+    of: str | None = None,
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous method that calls a blocking one on a thread.
+
+    Args:
+        method: The blocking one.
+        name: The name of the new one, with {} for that of the blocking one.
+        of: The attribute with the object whose method it is; None: the same object.
+    """
+    blocking = method.__name__
+
+    @wraps(method)
+    async def call(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        own: Callable[P, T] = getattr(getattr(self, of) if of else self, blocking)
+        return await asyncio.to_thread(own, *args, **options)
+
+    call.__name__ = name.format(blocking)
+    call.__qualname__ = call.__qualname__.removesuffix(blocking) + call.__name__
+    call.__doc__ = f"As `{method.__qualname__}`."
+    return call
 
 
 def in_event_loop() -> bool:

@@ -9,29 +9,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from vecall.embedders.auto import automatic, has_local, why_words_only
 from vecall.embedders.base import (
     AsymmetricEmbedder,
+    CallerVectors,
     Embedder,
+    EmbeddingProvider,
     FunctionEmbedder,
     Vectors,
+    as_provider,
     checked_vectors,
+    from_provider,
 )
-from vecall.embedders.resolve import AUTO, resolve
+from vecall.embedders.resolve import AUTO, automatic, has_local, resolve, why_words_only
 
 if TYPE_CHECKING:
-    from vecall.embedders.base import CallerVectors
     from vecall.embedders.cached import CachedEmbedder
     from vecall.embedders.hosted import GeminiEmbedder, OpenAIEmbedder, OpenAiEmbedder
     from vecall.embedders.local import (
         FastEmbedEmbedder,
         LocalEmbedder,
         SentenceTransformerEmbedder,
-    )
-    from vecall.embedders.provider import (
-        EmbeddingProvider,
-        as_provider,
-        from_provider,
     )
     from vecall.embedders.query_map import MappedEmbedder, QueryMap
 
@@ -63,8 +60,6 @@ __all__ = [
 
 _LAZY = {
     "CachedEmbedder": "cached",
-    "CallerVectors": "base",
-    "EmbeddingProvider": "provider",
     "FastEmbedEmbedder": "local",
     "GeminiEmbedder": "hosted",
     "LocalEmbedder": "local",
@@ -73,8 +68,6 @@ _LAZY = {
     "OpenAiEmbedder": "hosted",
     "QueryMap": "query_map",
     "SentenceTransformerEmbedder": "local",
-    "as_provider": "provider",
-    "from_provider": "provider",
 }
 
 

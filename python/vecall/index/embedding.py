@@ -23,8 +23,8 @@ from vecall.concurrency.executor import PluginExecutor, finished
 from vecall.concurrency.join import Join
 from vecall.concurrency.locks import Claim, FlightKey, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
-from vecall.embedders.auto import are_known, scripts_of
 from vecall.embedders.base import can_embed, is_async
+from vecall.embedders.resolve import are_known, scripts_of
 from vecall.errors import BusyError, EmbedderError, ReentrantCallError, VecallError
 from vecall.scalars import exact
 from vecall.store import (

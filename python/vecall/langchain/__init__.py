@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-try:
-    import langchain_core  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.langchain needs langchain-core: pip install "vecall[langchain]"'
-    raise ImportError(msg) from error
-
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-from langchain_core.vectorstores import VectorStore
 
-from vecall.errors import EmbedderError, InvalidArgumentError
-from vecall.item_collections import ItemLog
+from vecall.concurrency.join import run_async, run_sync
+from vecall.errors import EmbedderError, InvalidArgumentError, needs_extra
+from vecall.item_collections import ItemLog, opened
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
-from vecall.validation import check_name, checked_owner
+from vecall.validation import check_name
+
+with needs_extra(__name__, "langchain-core", "langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.documents import Document
+    from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+    from langchain_core.vectorstores import VectorStore
 
 __all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
-
-
-# VecallChatMessageHistory: LangChain's chat messages in the service's file.
 
 
 _PLACE = ("langchain", "history")
@@ -67,11 +61,11 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, in order; reading it blocks."""
-        return _messages_of(self._log.block(self._log.read()))
+        return _messages_of(run_sync(self._log.read()))
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
-        values = await self._log.run(self._log.read())
+        values = await run_async(self._log.read())
         if len(values) > _INLINE:
             return await asyncio.to_thread(_messages_of, values)
         return _messages_of(values)
@@ -85,19 +79,19 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
             LimitExceededError: A message is too large; the others were added. Or
                 there are more than 9,999; nothing was added.
         """
-        self._log.block(self._log.extend(_values_of(messages)))
+        run_sync(self._log.extend(_values_of(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end; see `add_messages`."""
-        await self._log.run(self._log.extend(_values_of(messages)))
+        await run_async(self._log.extend(_values_of(messages)))
 
     def clear(self) -> None:
         """Remove all messages."""
-        self._log.block(self._log.clear())
+        run_sync(self._log.clear())
 
     async def aclear(self) -> None:
         """Remove all messages."""
-        await self._log.run(self._log.clear())
+        await run_async(self._log.clear())
 
 
 def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -107,9 +101,6 @@ def _values_of(messages: Sequence[BaseMessage]) -> list[Any]:
 def _messages_of(values: list[Any]) -> list[BaseMessage]:
     messages: list[BaseMessage] = messages_from_dict(values)
     return messages
-
-
-# VecallVectorStore: LangChain's `VectorStore` over items.
 
 
 class VecallVectorStore(VectorStore):
@@ -139,14 +130,8 @@ class VecallVectorStore(VectorStore):
     ) -> None:
         """Open the file, or use a service."""
         self._embedding = embedding
-        self._owns = not isinstance(memory, MemoryService)
-        if isinstance(memory, MemoryService):
-            self._memory = memory
-        else:
-            checked_owner(app_name, user_id)
-            self._memory = MemoryService(memory, embedder=None)
+        self._memory, self._owns = opened(memory, app_name, user_id, embedder=None)
         self._items = self._memory.items.sync
-        self._memory.user(app_name, user_id)  # checks the names
         self._owner: Any = {"app_name": app_name, "user_id": user_id}
         self._namespace = (collection,)
 

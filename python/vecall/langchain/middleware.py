@@ -7,29 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-try:
-    from langchain.agents.middleware import AgentMiddleware
-except ImportError as error:
-    msg = (
-        "vecall.langchain.middleware needs langchain: "
-        'pip install "vecall[langchain-agents]"'
-    )
-    raise ImportError(msg) from error
-
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-
 from vecall.content import turn_id
+from vecall.errors import needs_extra
 from vecall.ingest.drafts import memory_ids
 from vecall.service.memory_service import MemoryService
-from vecall.tools import PreloadMemory, RunOwner, UnaskedFloor
-from vecall.types import UNSET, Filter
+from vecall.tools import RunMemory, UnaskedFloor
+from vecall.types import UNSET, Event, Filter
 from vecall.validation import MOST_IDS
+
+with needs_extra(__name__, "langchain", "langchain-agents"):
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 __all__ = ["Name", "VecallMemoryMiddleware"]
 
@@ -37,8 +29,6 @@ T = TypeVar("T")
 
 Name = str | Callable[[Any], str]
 """A name, or a function of LangGraph's `Runtime` of a run, which has its `context`."""
-
-_log = logging.getLogger("vecall")
 
 _SAID = (HumanMessage, AIMessage)
 
@@ -87,17 +77,16 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
     ) -> None:
         """Bind the middleware to a service and to its users."""
         super().__init__()
-        self._memory = memory
-        self._owner = RunOwner[Any](memory, app_name, user_id)
+        self._run = RunMemory[Any](
+            memory,
+            app_name,
+            user_id,
+            max_entries=max_entries,
+            max_tokens=max_tokens,
+            min_confidence=min_confidence,
+        )
         self._preload = preload
         self._remember = remember
-        self._options: dict[str, Any] = {
-            "max_entries": max_entries,
-            "max_tokens": max_tokens,
-            "min_confidence": min_confidence,
-            "format": "secure",
-        }
-        PreloadMemory(memory, "app", "user", **self._options)  # checks the numbers
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], T]) -> T:
         """Call the model with memories; store the user's new messages."""
@@ -122,20 +111,16 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
     async def _prepared(self, request: Any) -> Any:
         """Return a request with memories, after its new messages are stored."""
         messages = request.messages
-        owner = self._owner.of(request.runtime)
+        self._run.of(request.runtime)  # a run without valid names fails
         at = _last_message_index(messages, _is_of_user)
         block = ""
         if self._preload and at >= 0:
             said = [each for each in messages if isinstance(each, _SAID)]
-            turns = (_message_as_turn(each, 0.0) for each in said[-MOST_IDS:])
+            turns = map(_message_as_turn, said[-MOST_IDS:])
             present = memory_ids(turns, _thread_of(request.runtime))
-            preload = PreloadMemory(
-                self._memory,
-                *owner,
-                filter=Filter(not_id=present) if present else None,
-                **self._options,
-            )
-            block = await preload.block(messages[at].content)
+            others = Filter(not_id=present) if present else None
+            text = messages[at].content
+            block = await self._run.block(request.runtime, text, others)
         new = messages[_last_message_index(messages, _is_of_agent) + 1 :]
         await self._store(request.runtime, filter(_is_of_user, new))
         if not block:
@@ -144,17 +129,9 @@ class VecallMemoryMiddleware(AgentMiddleware[Any, Any]):
         return request.override(messages=shown)
 
     async def _store(self, runtime: Any, messages: Iterable[BaseMessage]) -> None:
-        now = time.time()
-        turns = [
-            _message_as_turn(each, now + at / 1e6) for at, each in enumerate(messages)
-        ]
-        if not self._remember or not turns:
-            return
-        try:
-            user = self._memory.user(*self._owner.of(runtime))
-            await user.add_events(messages=turns, session_id=_thread_of(runtime))
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+        if self._remember:
+            turns = map(_message_as_turn, messages)
+            await self._run.remember(runtime, turns, _thread_of(runtime))
 
 
 def _run_coroutine(work: Coroutine[Any, Any, T]) -> T:
@@ -190,11 +167,7 @@ def _last_message_index(
     return next((at for at in ats if test(messages[at])), -1)
 
 
-def _message_as_turn(message: BaseMessage, timestamp: float) -> dict[str, Any]:
+def _message_as_turn(message: BaseMessage) -> Event:
     author = "user" if _is_of_user(message) else message.name or "assistant"
-    return {
-        "author": author,
-        "content": message.content,
-        "timestamp": timestamp,
-        "id": turn_id(message.type, message.id, message.text),
-    }
+    id_ = turn_id(message.type, message.id, message.text)
+    return Event(message.content, author=author, id=id_)

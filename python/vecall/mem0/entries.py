@@ -23,7 +23,6 @@ from vecall.types import Filter, MemoryEntry, Revision
 # mem0's ids are unique in a whole store; those of vecall are unique for one user. So an
 # id here has three parts: the kind of the owner, its name and vecall's id.
 
-
 KINDS = ("user_id", "agent_id", "run_id")
 """The names that an owner may have; the first one that is given owns the memory."""
 
@@ -46,12 +45,7 @@ def not_found() -> MemoryNotFoundError:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose memories a call reads or writes.
-
-    Attributes:
-        kind: One of `KINDS`.
-        name: Its name.
-    """
+    """Whose memories a call reads or writes."""
 
     kind: str
     name: str
@@ -78,15 +72,7 @@ class Scope:
 
 
 def scope_of(names: Mapping[str, Any], where: str) -> Scope:
-    """Return the scope of names.
-
-    Args:
-        names: user_id, agent_id and run_id, or some of them.
-        where: The argument that has them, for the message.
-
-    Raises:
-        InvalidArgumentError: None is given, or a name is empty or has white space.
-    """
+    """Return the scope of names."""
     given = {kind: _checked_name(names.get(kind), kind) for kind in KINDS}
     for kind, name in given.items():
         if name is not None:
@@ -103,11 +89,7 @@ def packed(owner: Owner, memory_id: str) -> str:
 
 
 def unpacked(memory_id: object) -> tuple[Owner, str]:
-    """Return the owner and vecall's id of an id for callers.
-
-    Raises:
-        MemoryIdError: It is not such an id.
-    """
+    """Return the owner and vecall's id of an id for callers."""
     parts = memory_id.split(".", 2) if isinstance(memory_id, str) else []
     if len(parts) == 3 and parts[0] in _LONG and parts[2]:
         kind, name, own = parts
@@ -148,13 +130,7 @@ _IDENTITY = ("user_id", AGENT, RUN, ACTOR)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to remember.
-
-    Attributes:
-        role: Its role, such as "user".
-        text: Its text.
-        actor: The name of who said it; None if unnamed.
-    """
+    """A message to remember."""
 
     role: str
     text: str
@@ -166,9 +142,6 @@ def messages_of(given: object) -> list[Message]:
 
     Messages without text and those of a system or a tool are left out. Of a content in
     parts the texts count.
-
-    Raises:
-        InvalidArgumentError: Another type, or messages of which all lack a role.
     """
     if isinstance(given, str):
         return [Message("user", given)]
@@ -224,12 +197,7 @@ def entry_of(
 
 
 def prefixed(metadata: object) -> dict[str, Any]:
-    """Return the caller's metadata as they are stored.
-
-    Raises:
-        InvalidArgumentError: Not a mapping with names as keys, or one of the names
-            that only the arguments of `add` set.
-    """
+    """Return the caller's metadata as they are stored."""
     if not isinstance(metadata, Mapping) or not all(
         isinstance(key, str) for key in metadata
     ):
@@ -242,11 +210,7 @@ def prefixed(metadata: object) -> dict[str, Any]:
 
 
 def expiration(given: object) -> str | None:
-    """Return a date as YYYY-MM-DD.
-
-    Raises:
-        InvalidArgumentError: Not a date.
-    """
+    """Return a date as YYYY-MM-DD."""
     if given is None:
         return None
     if isinstance(given, datetime):
@@ -346,9 +310,6 @@ def _iso_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
-
-
-# Turns mem0's filters into vecall's conditions on metadata.
 
 
 _OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains")
@@ -462,55 +423,12 @@ def _condition_in_seconds(condition: Any, key: str) -> Any:
     return utc_seconds(condition, name)
 
 
-# Checks arguments that mem0 has and vecall has not, or has otherwise.
-
-
 Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[str]]]
 """A function from chat messages to the facts in them, such as a call of a model."""
 
 
-def check_extract(extract: object) -> None:
-    """Check a function that extracts facts.
-
-    Raises:
-        ConfigError: Neither a function nor None.
-    """
-    if extract is not None and not callable(extract):
-        msg = "extract: expected a function from messages to facts"
-        raise ConfigError(msg)
-
-
-def check_infer(extract: Extract | None) -> None:
-    """Check that there is a function that extracts facts.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    if extract is None:
-        msg = (
-            "infer: needs a model; give extract=, a function from messages to "
-            "facts, or infer=False to store the messages"
-        )
-        raise ConfigError(msg)
-
-
-def check_update(text: object, metadata: object, set_expiry: bool) -> None:
-    """Check that an update changes something.
-
-    Raises:
-        InvalidArgumentError: It does not.
-    """
-    if text is None and metadata is None and not set_expiry:
-        msg = "update: expected text, metadata or expiration_date"
-        raise InvalidArgumentError(msg)
-
-
 def checked_facts(found: object) -> list[str]:
-    """Return what a function extracted.
-
-    Raises:
-        ConfigError: Not a list of texts.
-    """
+    """Return what a function extracted."""
     if isinstance(found, str) or not isinstance(found, Sequence):
         msg = "extract: must return a list of texts"
         raise ConfigError(msg)
@@ -521,11 +439,7 @@ def checked_facts(found: object) -> list[str]:
 
 
 def checked_config(config: object) -> dict[str, Any]:
-    """Return the arguments of `from_config`.
-
-    Raises:
-        ConfigError: Not a mapping, or a key that is no argument.
-    """
+    """Return the arguments of `from_config`."""
     known = ("memory", "app_name", "embedder", "extract")
     if not isinstance(config, Mapping) or not set(config) <= set(known):
         msg = f"config: keys are {', '.join(known)}; mem0's have no meaning here"
@@ -533,23 +447,8 @@ def checked_config(config: object) -> dict[str, Any]:
     return dict(config)
 
 
-def check_query(query: object) -> None:
-    """Check a query.
-
-    Raises:
-        InvalidArgumentError: Not a text, or blank.
-    """
-    if not isinstance(query, str) or not query.strip():
-        msg = "query: must not be blank"
-        raise InvalidArgumentError(msg)
-
-
 def checked_count(top_k: object) -> int:
-    """Return a number of memories.
-
-    Raises:
-        InvalidArgumentError: Not an integer of at least 0.
-    """
+    """Return a number of memories."""
     if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 0:
         msg = "top_k: must be an integer of at least 0"
         raise InvalidArgumentError(msg)
@@ -562,11 +461,7 @@ def refuse_unsupported(
     reference_date: object,
     show_expired: bool,
 ) -> None:
-    """Refuse what mem0 also refuses, and what vecall does not support.
-
-    Raises:
-        InvalidArgumentError: One of them is given.
-    """
+    """Refuse what mem0 also refuses, and what vecall does not support."""
     if "limit" in names:
         msg = "limit: is top_k here, as in mem0 2"
         raise InvalidArgumentError(msg)

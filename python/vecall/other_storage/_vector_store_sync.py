@@ -12,13 +12,27 @@ from numpy.typing import NDArray
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.ingest.fields import GivenMetadata
-from vecall.other_storage._vector_store_admin_sync import SyncVectorStoreAdmin
 from vecall.other_storage.vector_store_memory import VectorStoreMemory
 from vecall.other_storage.vector_store_sessions import (
     VectorStoreOperations,
     VectorStoreSessions,
 )
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
+
+
+class SyncVectorStoreAdmin:
+    """The methods of `VectorStoreAdmin` for callers without an event loop.
+
+    Each does exactly what its namesake does, and blocks until it is done.
+    """
+
+    def __init__(self, sessions: VectorStoreSessions) -> None:
+        """Share the parts of a service."""
+        self._sessions = sessions
+
+    def run_due(self) -> int:
+        """Make memories of the sessions that are due; return the number of sessions."""
+        return run_sync(self._sessions.run_due())
 
 
 class SyncVectorStoreMemoryService(ClosesBlocking):

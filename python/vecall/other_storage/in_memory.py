@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Self, Unpack
 
 from vecall.clock import to_micros, to_seconds
 from vecall.concurrency.join import Join
@@ -39,19 +39,12 @@ from vecall.search.searcher import (
     SearchRequest,
     entry_from_row,
 )
+from vecall.service.items import ServiceKeywords
 from vecall.service.memory_service import MemoryService
 from vecall.store import EmbeddingModel, Row, Storage, stored_object
 from vecall.text import nfc
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_min_similarity, check_top_k
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from typing_extensions import Unpack
-
-    from vecall.service.items import ServiceKeywords
-
 
 Matcher = Callable[[str], float]
 """A function from a text to the share of the query it matches, in [0, 1]."""
@@ -253,12 +246,6 @@ class _WordMatchingMemory(_MatchingMemory):
     matching = staticmethod(by_words)
 
 
-_MEMORIES: dict[str, type[WritesAndSearches]] = {
-    "substring": _MatchingMemory,
-    "words": _WordMatchingMemory,
-}
-
-
 class _InMemoryService(MemoryService):
     def with_top_k(self, top_k: int | None = None, *, k: int | None = None) -> Self:
         """Set the number of memories that a search returns; return this service.
@@ -305,7 +292,7 @@ class InMemoryMemoryService(_InMemoryService):
     ) -> None:
         """Create an empty service."""
         given: object = match
-        if not isinstance(given, str) or given not in _MEMORIES:
+        if not isinstance(given, str) or given not in ("substring", "words"):
             msg = 'match: must be "substring" or "words"'
             raise ConfigError(msg)
         unused: object = embedder
@@ -317,11 +304,9 @@ class InMemoryMemoryService(_InMemoryService):
             if getattr(chosen, name) is not None:
                 msg = f"search.{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
-        self._memory_type = _MEMORIES[match]
+        is_words = match == "words"
+        self._memory_type = _WordMatchingMemory if is_words else _MatchingMemory
         super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
-
-
-# Memory services that search by vectors only, under their usual names.
 
 
 class VectorMemoryService(_InMemoryService):

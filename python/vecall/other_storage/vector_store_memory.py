@@ -80,9 +80,6 @@ from vecall.vector_store import (
     needed_method,
 )
 
-# Memories as rows of a vector store, and back.
-
-
 _FIELDS = (
     "author event kind source trust text content meta importance valid_until supersedes"
 ).split()
@@ -92,15 +89,7 @@ _FIELDS = (
 def to_metadata(
     app: str, user: str, draft: Draft, wall: float, now: float
 ) -> dict[str, Any]:
-    """Return a memory as strings and numbers, the types that most stores accept.
-
-    Args:
-        app: The app.
-        user: The user.
-        draft: The memory.
-        wall: Seconds since 1970 by the system clock.
-        now: Seconds since 1970 by the expiry clock.
-    """
+    """Return a memory as strings and numbers; `now` is of the expiry clock."""
     found = {name: getattr(draft, name) for name in _FIELDS}
     found |= {"session_id": draft.session, "timestamp": draft.ts}
     found["expires_at"] = None if draft.ttl is None else now + draft.ttl
@@ -111,13 +100,7 @@ def to_metadata(
 def from_hit(
     hit: VectorSearchResult, now: float, confidence: float | None
 ) -> MemoryEntry:
-    """Return the memory of a row, with its scores.
-
-    Args:
-        hit: The row, as `checked_results` returns it.
-        now: Seconds since 1970, for the importance.
-        confidence: The probability that the memory is relevant, in (0, 1).
-    """
+    """Return the memory of a row, with its scores."""
     known = hit.metadata
     values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
     row = Row(
@@ -144,11 +127,7 @@ def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
 def scope_of_filter(
     app: str, user: str, condition: Filter, store: object
 ) -> VectorStoreFilter:
-    """Return the filter of a store's search, for one user.
-
-    Raises:
-        InvalidArgumentError: The store does not support a condition.
-    """
+    """Return the filter of a store's search, for one user."""
     if condition.not_id is not None:
         msg = "filter.not_id: a vector store cannot leave out rows by their ids"
         raise InvalidArgumentError(msg)
@@ -173,10 +152,8 @@ def scope_of_filter(
     )
 
 
-# Checks what a vector store returns, before it becomes memories.
-
-
 _ROUNDING = 1e-3  # of a cosine that a store computes from few bits
+_NO_ROWS = "what is not a memory: expected a list of VectorSearchResult"
 _TIMES = ("created_at", "timestamp", "expires_at", "valid_until")
 
 
@@ -187,19 +164,9 @@ def checked_results(
 
     A cosine that rounding put beyond [-1, 1] is limited to it. Rows of equal score stay
     in the store's order.
-
-    Args:
-        given: The result of `VectorStore.search`.
-        scope: The filter of the search, with the app and the user.
-
-    Raises:
-        InvalidMemoryError: A row is not a memory, is another user's, or has a score
-            that is no cosine.
     """
     if not isinstance(given, list | tuple):
-        _refuse_store_result(
-            "what is not a memory: expected a list of VectorSearchResult"
-        )
+        _refuse_store_result(_NO_ROWS)
     found: dict[str, VectorSearchResult] = {}
     for hit in given:
         checked = _checked_hit(hit, scope)
@@ -211,18 +178,14 @@ def checked_results(
 
 def _checked_hit(hit: object, scope: VectorStoreFilter) -> VectorSearchResult:
     if not isinstance(hit, VectorSearchResult):
-        _refuse_store_result(
-            "what is not a memory: expected a list of VectorSearchResult"
-        )
+        _refuse_store_result(_NO_ROWS)
     name, metadata, score = cast(
         "tuple[object, ...]", (hit.id, hit.metadata, hit.score)
     )
     if not isinstance(name, str) or not name or not isinstance(metadata, dict):
         _refuse_store_result("a row that is not a memory: expected an id and metadata")
-    if (metadata.get("app_name"), metadata.get("user_id")) != (
-        scope.app_name,
-        scope.user_id,
-    ):
+    owner = metadata.get("app_name"), metadata.get("user_id")
+    if owner != (scope.app_name, scope.user_id):
         _refuse_store_result("a row whose metadata has another user's or app's name")
     if not isinstance(metadata.get("text"), str) or "created_at" not in metadata:
         _refuse_store_result(
@@ -316,11 +279,7 @@ class VectorStoreMemory:
         return aligned(turns.given, Written(ids, {}))
 
     async def add_entries(
-        self,
-        app: str,
-        user: str,
-        entries: list[Any],
-        metadata: GivenMetadata,
+        self, app: str, user: str, entries: list[Any], metadata: GivenMetadata
     ) -> AddedIds:
         """Store explicit memories."""
         scope = call_metadata(metadata, app, user)
@@ -331,12 +290,7 @@ class VectorStoreMemory:
     async def add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
-        """Embed and store; return the ids. `close` waits for calls in progress.
-
-        Raises:
-            ConfigError: A draft has a `ttl`, and the store cannot delete.
-            EmbedderError: The embedder failed; nothing was stored.
-        """
+        """Embed and store; return the ids. `close` waits for calls in progress."""
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
@@ -459,15 +413,6 @@ class VectorStoreMemory:
         A store cannot say how many passages a turn has. With the first one go the
         others, also if some of them were deleted by themselves before, up to four in
         a row.
-
-        Args:
-            app: The app.
-            user: The user.
-            ids: The ids of the memories.
-            who: The calling method, for the error message.
-
-        Raises:
-            ConfigError: The store cannot delete.
         """
         delete = needed_method(self.store, "delete", who)
         self._embedding.forget_texts(app, user)
@@ -491,11 +436,7 @@ class VectorStoreMemory:
     async def delete_all(
         self, app: str, user: str, session_id: str | None, who: str
     ) -> int:
-        """Delete the memories of a session or a user; return the number deleted.
-
-        Raises:
-            ConfigError: The store lacks the method that the deletion needs.
-        """
+        """Delete the memories of a session or a user; return the number deleted."""
         delete_many = needed_method(self.store, "delete_many", who)
         self._embedding.forget_texts(app, user)
         if session_id is None:
@@ -575,7 +516,6 @@ class VectorStoreMemory:
 #
 # Proposals are in RAM. Their number is limited.
 
-
 _SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
 _MAX_USER_PROPOSALS = 20
 _MAX_PROPOSALS = 1_000
@@ -609,9 +549,8 @@ class VectorStoreForgetting:
         scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
         found = await memory.near(scope, query, max(count, _SAMPLE))
         near = near_best(matches(query, found))
-        meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
-            :count
-        ]
+        meant = [each for each, is_near in zip(found, near, strict=True) if is_near]
+        del meant[count:]
         expires_at = memory.expiry_clock.now() + LASTS_S
         if not meant:
             return ForgetProposal("", [], expires_at)
@@ -659,11 +598,8 @@ class VectorStoreForgetting:
         now = self._memory.expiry_clock.now()
         with self._lock:
             proposal = self._proposals.get(token)
-            if (
-                proposal is None
-                or proposal.owner != owner
-                or proposal.expires_at <= now
-            ):
+            is_own = proposal is not None and proposal.owner == owner
+            if proposal is None or not is_own or proposal.expires_at <= now:
                 msg = "token: confirms nothing, or no longer; propose it again"
                 raise NotFoundError(msg)
             if chosen is not None and not proposal.shown.keys() >= set(chosen):
@@ -674,15 +610,11 @@ class VectorStoreForgetting:
     def _drop_old(self) -> None:
         now = self._memory.expiry_clock.now()
         _, newest = next(reversed(self._proposals.items()))
-        for token in [
-            token for token, each in self._proposals.items() if each.expires_at <= now
-        ]:
-            del self._proposals[token]
-        own = [
-            token
-            for token, each in self._proposals.items()
-            if each.owner == newest.owner
-        ]
+        for token, each in list(self._proposals.items()):
+            if each.expires_at <= now:
+                del self._proposals[token]
+        known = self._proposals.items()
+        own = [token for token, each in known if each.owner == newest.owner]
         for token in own[:-_MAX_USER_PROPOSALS]:
             del self._proposals[token]
         while len(self._proposals) > _MAX_PROPOSALS:

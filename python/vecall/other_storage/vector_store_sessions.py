@@ -45,7 +45,6 @@ from vecall.validation import check_name
 # that observing a session again is cheap. It evicts those ids by session, the least
 # recently observed session first.
 
-
 MAX_USER_TURNS = 10_000
 MAX_USER_BYTES = 16 << 20
 MAX_TURNS = 100_000
@@ -103,18 +102,10 @@ class SessionBuffer:
         delay: float | None,
         count: int | None,
     ) -> None:
-        """Buffer the new turns of a session.
+        """Buffer the new turns of a session, by id and in order.
 
-        Args:
-            due: The session.
-            turns: Its turns by id, in order. The value None marks a turn that makes no
-                memory.
-            now: The time in seconds.
-            delay: Seconds until the session is due; None does not change that time.
-            count: The session is due now if at least this many turns are buffered.
-
-        Raises:
-            LimitExceededError: The buffer would exceed a limit; nothing was buffered.
+        A turn that is None makes no memory. The session is due after `delay` seconds,
+        or at once with `count` turns; None does not change that.
         """
         with self._lock:
             session = self._sessions.get(due) or _Session()
@@ -156,15 +147,7 @@ class SessionBuffer:
             return [] if session is None else list(session.waiting.values())
 
     def done(self, due: DueSession, ids: Sequence[str]) -> bool:
-        """Remove turns that became memories.
-
-        Args:
-            due: The session.
-            ids: The ids of the turns.
-
-        Returns:
-            True; False, without a change, if one of the turns is no longer buffered.
-        """
+        """Remove turns that became memories; False if one is no longer buffered."""
         with self._lock:
             session = self._sessions.get(due)
             if session is None or any(id_ not in session.waiting for id_ in ids):
@@ -178,14 +161,7 @@ class SessionBuffer:
     def drop(
         self, app: str, user: str, ids: Collection[str] | None, name: str | None = None
     ) -> int:
-        """Discard buffered turns of a user; return the number discarded.
-
-        Args:
-            app: The app.
-            user: The user.
-            ids: The ids of the turns; None selects all.
-            name: The session; None selects every session.
-        """
+        """Discard a user's turns, of all ids or sessions for None; return how many."""
         with self._lock:
             own = self._of_user.get((app, user))
             dropped = 0
@@ -376,11 +352,7 @@ class VectorStoreSessions:
         self._summarizing.refuse_nested()
 
     def close(self, *, quiet: bool) -> None:
-        """Finish the runs and end the threads; discard buffered turns.
-
-        Args:
-            quiet: Do not log the number of discarded turns.
-        """
+        """Finish the runs and end the threads; discard buffered turns."""
         self._maker.close()
         self._summarizing.close()
         left = self.waiting.count()
@@ -539,9 +511,6 @@ def _event_to_buffer(each: Draft | SessionSummary) -> dict[str, Any]:
     return event_of(each) if isinstance(each, Draft) else compaction_event(each)
 
 
-# Operations on a vector store, its buffered turns and its forget proposals.
-
-
 class VectorStoreOperations:
     """Checks arguments, and keeps store, buffered turns and proposals consistent."""
 
@@ -573,11 +542,7 @@ class VectorStoreOperations:
         return await memory.add_turns(app_name, user_id, turns, session_id, scope)
 
     async def add_entries(
-        self,
-        app_name: str,
-        user_id: str,
-        memories: object,
-        metadata: GivenMetadata,
+        self, app_name: str, user_id: str, memories: object, metadata: GivenMetadata
     ) -> AddedIds:
         """Store explicit memories."""
         self.memory.check(app_name, user_id)

@@ -5,40 +5,24 @@
 
 from __future__ import annotations
 
-try:
-    import pydantic_ai  # noqa: F401
-except ImportError as error:
-    msg = 'vecall.pydantic_ai needs pydantic-ai: pip install "vecall[pydantic-ai]"'
-    raise ImportError(msg) from error
-
 import asyncio
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import FunctionToolset, RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
-
+from vecall.errors import needs_extra
 from vecall.service.memory_service import MemoryService
-from vecall.tools import (
-    PreloadMemory,
-    RunOwner,
-    UnaskedFloor,
-    checked_floor,
-    memory_tools,
-)
+from vecall.tools import RunMemory, UnaskedFloor, memory_tools
 from vecall.types import UNSET, Event, Filter
+
+with needs_extra(__name__, "pydantic-ai", "pydantic-ai"):
+    from pydantic_ai import FunctionToolset, RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 __all__ = ["Name", "VecallMemory"]
 
 
-# VecallMemory: recall, tools and what is remembered, as a capability.
-
-
-_log = logging.getLogger("vecall")
 _INSTRUCTIONS = (
     "You have a long-term memory of this user. Use its tools when earlier "
     "conversations may help."
@@ -89,13 +73,17 @@ class VecallMemory(AbstractCapability[Any]):
     ) -> None:
         """Bind the capability to a service and to its users."""
         self._memory = memory
-        self._owner = RunOwner[RunContext[Any]](memory, app_name, user_id)
+        self._run = RunMemory[RunContext[Any]](
+            memory,
+            app_name,
+            user_id,
+            max_tokens=max_tokens,
+            min_confidence=min_confidence,
+        )
         self._write = write
         self._remember = remember
         self._preload = preload
-        self._max_tokens = max_tokens
         self._finished: set[str | None] = set()  # runs whose turns were stored
-        self._min_confidence = checked_floor(min_confidence)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -110,7 +98,7 @@ class VecallMemory(AbstractCapability[Any]):
         """Return a function that makes the memory tools of a run's user."""
 
         def toolset(ctx: RunContext[Any]) -> FunctionToolset[Any]:
-            tools = memory_tools(self._memory, *self._owner.of(ctx), write=self._write)
+            tools = memory_tools(self._memory, *self._run.of(ctx), write=self._write)
             return FunctionToolset([tool.as_function() for tool in tools])
 
         return toolset
@@ -129,15 +117,8 @@ class VecallMemory(AbstractCapability[Any]):
         else:
             return request_context
         conversation = _conversation_of(ctx)
-        preload = PreloadMemory(
-            self._memory,
-            *self._owner.of(ctx),
-            max_tokens=self._max_tokens,
-            min_confidence=self._min_confidence,
-            format="secure",
-            filter=Filter(not_session_id=conversation) if at and conversation else None,
-        )
-        block = await preload.block(text)
+        others = Filter(not_session_id=conversation) if at and conversation else None
+        block = await self._run.block(ctx, text, others)
         if not block:
             return request_context
         parts = [SystemPromptPart(block), *messages[at].parts]
@@ -167,19 +148,11 @@ class VecallMemory(AbstractCapability[Any]):
             self._finished.discard(ctx.run_id)
 
     async def _store(self, ctx: RunContext[Any], turns: list[tuple[str, str]]) -> None:
-        events = [
-            Event(text, author=author, timestamp=time.time() + at / 1e6)
-            for at, (author, text) in enumerate(turns)
-            if text.strip()
-        ]
-        if not self._remember or not events:
-            return
-        try:
-            await self._memory.user(*self._owner.of(ctx)).add_events(
-                events, session_id=_conversation_of(ctx)
+        if self._remember:
+            events = (
+                Event(text, author=author) for author, text in turns if text.strip()
             )
-        except Exception as error:
-            _log.warning("turns were not remembered: %s", type(error).__name__)
+            await self._run.remember(ctx, events, _conversation_of(ctx))
 
 
 def _conversation_of(ctx: RunContext[Any]) -> str | None:

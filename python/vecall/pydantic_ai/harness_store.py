@@ -5,22 +5,6 @@ Needs vecall[pydantic-ai-harness].
 
 from __future__ import annotations
 
-try:
-    from pydantic_ai_harness.memory import (
-        MemoryConflictError,
-        MemoryFile,
-        MemoryMutation,
-        MemoryOperation,
-        MemoryOperationConflictError,
-        MemorySearchResult,
-    )
-except ImportError as error:
-    msg = (
-        "vecall.pydantic_ai.harness_store needs pydantic-ai-harness: "
-        'pip install "vecall[pydantic-ai-harness]"'
-    )
-    raise ImportError(msg) from error
-
 import asyncio
 import hashlib
 import json
@@ -30,22 +14,29 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_ai_harness.memory import MemorySearchMatch, MemorySearchResult
-
 from vecall.errors import (
     ConflictError,
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
+    needs_extra,
 )
 from vecall.limits import Owner
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 
-# Searches files for words, as the stores of pydantic-ai-harness do.
+with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
+    from pydantic_ai_harness.memory import (
+        MemoryConflictError,
+        MemoryFile,
+        MemoryMutation,
+        MemoryOperation,
+        MemoryOperationConflictError,
+        MemorySearchMatch,
+        MemorySearchResult,
+    )
 
 
-NO_RESULT = MemorySearchResult(matches=[], scanned=0, truncated=False)
 _DOTS = "..."
 
 
@@ -59,19 +50,10 @@ def search_files(
     max_chars: int,
     max_file_chars: int,
 ) -> MemorySearchResult:
-    """Return the files that have words of a query, best first.
+    """Return the files that have words of a query, best first; see the store.
 
     The score is the number of occurrences of the words, without regard to case; those
     in the name count twice.
-
-    Args:
-        prefix: What the paths in the result have before a name.
-        files: The contents by name.
-        query: Words.
-        limit: Maximum number of files in the result.
-        max_files: Number of files that are searched, in the order of their names.
-        max_chars: Maximum number of characters of all names and snippets.
-        max_file_chars: Number of characters of each file that are searched.
     """
     words = query.lower().split()
     names = sorted(files)
@@ -294,7 +276,7 @@ class VecallMemoryStore:
         """
         found = await self._starting_with(prefix)
         if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
-            return NO_RESULT
+            return MemorySearchResult(matches=[], scanned=0, truncated=False)
         names = {
             path.removeprefix(prefix): item.value["content"]
             for path, item in found.items()
@@ -325,7 +307,9 @@ class VecallMemoryStore:
         if done is not None:
             return done
         file = found[0]
-        _require_version(file, expected)
+        if (None if file is None else file.value["version"]) != expected:
+            msg = "the file is not in the expected version"
+            raise ChangedError(msg)
         before = 0 if file is None else file.version
         version = None if value is None else value["version"]
         changes: list[Put | Drop] = []
@@ -420,12 +404,6 @@ def _replayed_mutation(
         replayed=True,
         existed=receipt.value["existed"],
     )
-
-
-def _require_version(file: Item | None, expected: str | None) -> None:
-    if (None if file is None else file.value["version"]) != expected:
-        msg = "the file is not in the expected version"
-        raise ChangedError(msg)
 
 
 def _check_positive(number: int, name: str) -> None:

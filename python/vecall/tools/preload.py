@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from vecall.content import text_parts
 from vecall.errors import ConfigError
@@ -19,6 +21,7 @@ from vecall.tools.base import (
     MemoryTool,
     Message,
     Placement,
+    RunOwner,
     at_least_one,
     checked_filter,
     insert_block,
@@ -36,12 +39,15 @@ from vecall.tools.output import (
 )
 from vecall.types import (
     UNSET,
+    Event,
     FilterLike,
     MemoryEntry,
     SearchMemoryResponse,
     Unset,
     check_share,
 )
+
+C = TypeVar("C")
 
 _LEAST_SHARE = 0.15  # of the best score; see bench/results/recall.md
 
@@ -330,3 +336,60 @@ def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
     ]
     known = [(-value, at) for at, value in enumerate(worth) if value is not None]
     return max(known)[1] if len(known) == len(worth) else len(memories) - 1
+
+
+class RunMemory(RunOwner[C]):
+    """The memory of the user of an agent's run: recall, and what is said in the run.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function of a run's context.
+        user_id: The user, or a function of a run's context.
+        **options: As in `PreloadMemory`.
+
+    Raises:
+        InvalidArgumentError: A name or an option is invalid.
+    """
+
+    def __init__(
+        self,
+        memory: Any,
+        app_name: str | Callable[[C], str],
+        user_id: str | Callable[[C], str],
+        **options: Any,
+    ) -> None:
+        """Check the names that are no functions, and the options."""
+        super().__init__(memory, app_name, user_id)
+        self._memory = memory
+        self._options = {"format": "secure", **options}
+        PreloadMemory(memory, "app", "user", **self._options)
+
+    async def block(
+        self, context: C, text: object, filter: FilterLike | None = None
+    ) -> str:
+        """Return the memories for a user's message; see `PreloadMemory.block`."""
+        options = (
+            self._options if filter is None else {**self._options, "filter": filter}
+        )
+        preload = PreloadMemory(self._memory, *self.of(context), **options)
+        return await preload.block(text)
+
+    async def remember(
+        self, context: C, turns: Iterable[Event], session_id: str | None
+    ) -> bool:
+        """Store turns of now, in their order; return whether it was possible.
+
+        A failure is logged without content.
+        """
+        now = time.time()
+        try:
+            events = [
+                replace(each, timestamp=now + at / 1e6) for at, each in enumerate(turns)
+            ]
+            if events:
+                user = self._memory.user(*self.of(context))
+                await user.add_events(events, session_id=session_id)
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+            return False
+        return True

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import partial
+from time import monotonic
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall._core import Engine
 from vecall.clock import Time, to_micros, to_seconds
+from vecall.concurrency.executor import Pool as ThreadPool
+from vecall.embedders.base import PerProcess
 from vecall.errors import (
+    BusyError,
+    ClosedError,
     ConfigError,
+    DimensionError,
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
@@ -23,7 +35,7 @@ from vecall.filters.metadata import asks_times, is_left_out, passes
 from vecall.limits import Limits
 from vecall.scalars import exact
 from vecall.types import Filter
-from vecall.validation import check_filter, check_name
+from vecall.validation import check_filter, check_name, check_top_k
 
 Embedding = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 """A vector: real numbers, finite, not all zero."""
@@ -153,7 +165,6 @@ class DeletingVectorStore(VectorStore, Protocol):
 
 # Checks of a vector store's arguments, for any store.
 
-
 Key = tuple[str, str]
 """(app_name, user_id)."""
 
@@ -177,28 +188,8 @@ class PartitionScope:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """Checked metadata: as JSON, and the fields that filters read."""
-
-    text: str
-    key: Key
-    session: str | None
-    micros: int | None
-
-
 def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
-    """Return the names of an app and a user.
-
-    Args:
-        app_name: The app.
-        user_id: The user.
-        where: The prefix of their names in a message, such as "filter.".
-        limits: The maximum length of a name.
-
-    Raises:
-        InvalidArgumentError: A name is missing or invalid.
-    """
+    """Return the names of an app and a user; messages have `where` before them."""
     for value, name in ((app_name, "app_name"), (user_id, "user_id")):
         if value is None:
             msg = f"{where}{name}: required; no call reaches across users"
@@ -210,11 +201,7 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
 
 
 def check_scope(wanted: object, limits: Limits) -> PartitionScope:
-    """Return a checked filter.
-
-    Raises:
-        InvalidArgumentError: The app or the user is missing, or a value is invalid.
-    """
+    """Return a checked filter."""
     if wanted is None:
         wanted = VectorStoreFilter()
     if not isinstance(wanted, VectorStoreFilter):
@@ -245,14 +232,8 @@ def _checked_where(given: object, limits: Limits) -> Filter:
     return wanted
 
 
-def check_metadata(given: object, limits: Limits) -> Described:
-    """Return metadata as JSON, with the fields that filters read.
-
-    Raises:
-        InvalidArgumentError: No app or user, an invalid session or time, or not JSON.
-        LimitExceededError: Longer than `max_text_bytes` or deeper than
-            `max_metadata_depth`.
-    """
+def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int, str]:
+    """Return a row's key, session and time, and its metadata as JSON for UTF-8."""
     if not isinstance(given, Mapping):
         msg = "metadata: expected a mapping"
         raise InvalidTypeError(msg)
@@ -260,13 +241,13 @@ def check_metadata(given: object, limits: Limits) -> Described:
     key = check_key(
         metadata.get("app_name"), metadata.get("user_id"), "metadata.", limits
     )
-    session, time = metadata.get("session_id"), metadata.get("timestamp")
+    session, at = metadata.get("session_id"), metadata.get("timestamp")
     if session is not None:
         session = check_name(session, "metadata.session_id", limits)
-    micros = None
-    if time is not None:
-        metadata["timestamp"] = to_seconds(time, "metadata.timestamp")
-        micros = to_micros(metadata["timestamp"])
+    if at is None:
+        at = time.time()
+    else:
+        metadata["timestamp"] = at = to_seconds(at, "metadata.timestamp")
     plain = _copy_json_value(metadata, limits.max_metadata_depth)
     try:
         text = json.dumps(plain, ensure_ascii=False)
@@ -276,7 +257,11 @@ def check_metadata(given: object, limits: Limits) -> Described:
     if len(text.encode(errors="surrogatepass")) > limits.max_text_bytes:
         msg = f"metadata: at most max_text_bytes = {limits.max_text_bytes} bytes"
         raise LimitExceededError(msg)
-    return Described(text, key, session, micros)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates become escapes
+        text = json.dumps(plain)
+    return key, session, to_micros(at), text
 
 
 def _copy_json_value(value: object, depth: int) -> object:
@@ -309,10 +294,6 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
     """Return an embedding as a new float32 vector of norm 1.
 
     Scaling uses float64, so length and magnitude do not affect the direction.
-
-    Raises:
-        InvalidTypeError: Not a vector of real numbers.
-        InvalidArgumentError: Empty, too long, zero, or with NaN or Inf.
     """
     try:
         given = np.asarray(embedding)
@@ -332,9 +313,6 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
     values /= largest
     values /= np.linalg.norm(values)
     return values.astype(np.float32)
-
-
-# Conditions on the labels and metadata of memories in a vector store.
 
 
 class _Labels(NamedTuple):
@@ -371,142 +349,269 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
     )
 
 
-# The rows of one user: vectors in the engine, other fields in dicts.
+# Rows, and stores that check the arguments of their calls.
+
+T = TypeVar("T")
 
 
-_NEVER = np.iinfo(np.int64).max
-_NO_SESSION = 0
-
-Hit = tuple[int, float]
-"""Row number and cosine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row without its vector; its metadata is JSON."""
+class StoredRow(NamedTuple):
+    """A row as it is stored; the time is in microseconds, the metadata is JSON."""
 
     id: str
     session: str | None
     micros: int
     metadata: str
 
+    def passes(self, scope: PartitionScope) -> bool:
+        """Whether the row passes a filter."""
+        return (
+            scope.lets_through(self.micros)
+            and (scope.session is None or scope.session == self.session)
+            and (scope.where is None or meets(json.loads(self.metadata), scope.where))
+        )
 
-@dataclass(slots=True)
-class _Session:
-    """A session's number in the engine, and the numbers of its rows."""
 
-    number: int
-    rows: set[int] = field(default_factory=set)
+class CheckedVectorStore(ABC):
+    """Checks the arguments of a `DeletingVectorStore`; what it calls then may block."""
+
+    applies_where = True
+    """The store applies `VectorStoreFilter.where`."""
+
+    def __init__(self, limits: Limits | None) -> None:
+        """Use these limits, or the default ones."""
+        self._limits = limits or Limits()
+        self._closed = False
+
+    async def upsert(
+        self, id: str, embedding: Embedding, metadata: Mapping[str, Any]
+    ) -> None:
+        """Insert a row, or replace this user's row with the same id.
+
+        See `VectorStore.upsert`.
+
+        Raises:
+            StorageError: A server cannot be reached.
+            BusyError: A server did not answer in time.
+        """
+        name = check_name(id, "id", self._limits)
+        vector = unit_vector(embedding)
+        key, session, micros, text = check_metadata(metadata, self._limits)
+        row = StoredRow(name, session, micros, text)
+        await self._call(key, partial(self._upsert, key, row, vector))
+
+    async def search(
+        self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
+    ) -> list[VectorSearchResult]:
+        """Return the rows of one user that are nearest to a vector.
+
+        See `VectorStore.search` and `upsert`.
+        """
+        vector = unit_vector(embedding)
+        count = check_top_k(top_k, self._limits)
+        scope = check_scope(filter, self._limits)
+        # With `where` the metadata of every row is read.
+        rows = count if scope.where is None else sys.maxsize
+        work = partial(self._search, vector, count, scope)
+        return await self._call(scope.key, work, rows)
+
+    async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
+        """Delete one row of one user; return whether it existed.
+
+        See `DeletingVectorStore.delete` and `upsert`.
+        """
+        name = check_name(id, "id", self._limits)
+        key = check_key(app_name, user_id, "", self._limits)
+        return await self._call(key, partial(self._delete, key, name))
+
+    async def delete_many(self, filter: VectorStoreFilter) -> int:
+        """Delete the rows of one user that match a filter; return their number.
+
+        See `DeletingVectorStore.delete_many` and `upsert`.
+        """
+        scope = check_scope(filter, self._limits)
+        return await self._call(scope.key, partial(self._delete_many, scope), None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed_error()
+
+    @abstractmethod
+    async def _call(self, key: Key, work: Callable[[], T], rows: int | None = 0) -> T:
+        """Run work that reads so many of a user's rows; None: on a thread anyway."""
+
+    @abstractmethod
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+        """Store a row."""
+
+    @abstractmethod
+    def _search(
+        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
+    ) -> list[VectorSearchResult]:
+        """Return the nearest rows that pass a filter, best first."""
+
+    @abstractmethod
+    def _delete(self, key: Key, id: str) -> bool:
+        """Delete a row."""
+
+    @abstractmethod
+    def _delete_many(self, scope: PartitionScope) -> int:
+        """Delete the rows that pass a filter."""
 
 
-class Partition:
-    """One user's rows, by numbers that are never reused.
+# What vector stores on a server share: threads, time limits, ties.
 
-    The engine also knows sessions by numbers, not by hashes, so two sessions never
-    collide. `find` needs no lock; all other methods need the caller's lock.
+_WITH_WHERE = 4  # times as many rows, of which some are left out
+
+
+class Hit(NamedTuple):
+    """A row that a server found; its score is a cosine."""
+
+    score: float
+    row: StoredRow
+
+    @classmethod
+    def of(cls, cosine: float, row: StoredRow) -> Hit:
+        """Return a row with the cosine that a server computed, rounding errors cut."""
+        return cls(min(1.0, max(-1.0, cosine)), row)
+
+
+class RemoteVectorStore(CheckedVectorStore):
+    """A `DeletingVectorStore` whose rows are on a server.
+
+    The methods to define block; they run on threads of the store. Safe to share between
+    threads and event loops; a forked child opens connections of its own.
+
+    A call that is cancelled before its thread begins has no effect; later it may still
+    take effect.
     """
 
-    def __init__(self, engine: Engine, key: Key) -> None:
-        """Create an empty partition."""
-        self.rows: dict[int, Row] = {}
-        self._engine = engine
-        self._key = key
-        self._numbers: dict[str, int] = {}  # of rows, by id
-        self._sessions: dict[str, _Session] = {}
+    def __init__(
+        self,
+        dimensions: int | None,
+        limits: Limits | None,
+        *,
+        connections: int,
+        timeout: float,
+        most_dimensions: int = MAX_DIMENSIONS,
+    ) -> None:
+        """Check the options that stores share.
 
-    def number_of(self, id: str) -> int | None:
-        """Return the number of the row with this id."""
-        return self._numbers.get(id)
-
-    def candidates(self, scope: PartitionScope) -> list[tuple[int, Row]]:
-        """Return the rows of the scope's session, or all rows; ignores times."""
-        if scope.session is None:
-            return list(self.rows.items())
-        session = self._sessions.get(scope.session)
-        numbers = () if session is None else session.rows
-        return [(number, self.rows[number]) for number in numbers]
-
-    def add(self, number: int, row: Row, vector: NDArray[np.float32]) -> None:
-        """Add a row under a new number; an error changes nothing."""
-        session = None
-        if row.session is not None:
-            session = self._sessions.get(row.session) or _Session(number)
-        label = _NO_SESSION if session is None else session.number
-        self._engine.add_rows(
-            self._key,
-            np.array([number], np.int64),
-            np.array([row.micros], np.int64),
-            np.array([_NEVER], np.int64),
-            np.array([label], np.uint64),
-            np.zeros(1, np.int32),
-            np.zeros(0, np.uint64),
-            np.zeros(2, np.int64),
-            vector[None],
-        )
-        self.rows[number] = row
-        self._numbers[row.id] = number
-        if session is not None and row.session is not None:
-            session.rows.add(number)
-            self._sessions[row.session] = session
-
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove rows; the engine removes all of them atomically."""
-        self._engine.remove(self._key, np.array(numbers, np.int64))
-        for number in numbers:
-            row = self.rows.pop(number)
-            if self._numbers[row.id] == number:  # else it was replaced
-                del self._numbers[row.id]
-            if row.session is None:
-                continue
-            session = self._sessions[row.session]
-            session.rows.discard(number)
-            if not session.rows:
-                del self._sessions[row.session]
-
-    def drop(self) -> None:
-        """Free the partition's memory in the engine."""
-        self._engine.drop(self._key)
-
-    def options(self, scope: PartitionScope) -> dict[str, Any] | None:
-        """Return the engine's options for a filter; None if no row passes it."""
-        options: dict[str, Any] = {}
-        if scope.session is not None:
-            session = self._sessions.get(scope.session)
-            if session is None:
-                return None
-            options["session"] = session.number
-        if scope.after is not None:
-            options["after"] = scope.after
-        if scope.before is not None:
-            options["before"] = scope.before
-        return options
-
-    def find(
-        self, vector: NDArray[np.float32], top_k: int, options: Mapping[str, Any]
-    ) -> list[Hit]:
-        """Return the best rows, best first, and all that tie with the last one.
-
-        The engine breaks ties of score and time by number, the store by id.
+        Raises:
+            ConfigError: An option is invalid.
         """
+        super().__init__(limits)
+        most = min(MAX_DIMENSIONS, most_dimensions)
+        for value, name, least, limit in (
+            (1 if dimensions is None else dimensions, "dimensions", 1, most),
+            (connections, "connections", 1, 64),
+        ):
+            if type(value) is not int or not least <= value <= limit:
+                msg = f"{name}: expected an integer from {least} to {limit}"
+                raise ConfigError(msg)
+        given: object = timeout
+        if type(given) not in (int, float) or not 0.1 <= timeout <= 3600:
+            msg = "timeout: expected seconds from 0.1 to 3600"
+            raise ConfigError(msg)
+        self._wanted = dimensions
+        self._dimensions: int | None = None
+        self._most = most
+        self._timeout = float(timeout)
+        self._call_of_thread = threading.local()
+        self._threads = PerProcess(
+            lambda: ThreadPool(connections, thread_name_prefix="vecall-store")
+        )
+
+    def close(self) -> None:
+        """Close the connections; later calls raise ClosedError. Idempotent."""
+        self._closed = True
+        self._threads().shutdown(wait=False)
+        self._disconnect()
+
+    async def _call(self, key: Key, work: Callable[[], T], rows: int | None = 0) -> T:
+        """Run work on a thread of the store."""
+        del key, rows
+        deadline = monotonic() + self._timeout
+
+        def run() -> T:
+            self._call_of_thread.deadline = deadline
+            if self._seconds_left() <= 0:
+                msg = "all connections of the vector store were in use; try again"
+                raise BusyError(msg)
+            return work()
+
+        try:
+            future = self._threads().submit(run)
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise closed_error() from None
+        return await asyncio.wrap_future(future)
+
+    def _seconds_left(self) -> float:
+        """Return the seconds that the call on this thread has left."""
+        left: float = self._call_of_thread.deadline - monotonic()
+        return left
+
+    def _search(
+        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
+    ) -> list[VectorSearchResult]:
         wanted = top_k + 1
+        if scope.where is not None:
+            wanted *= _WITH_WHERE
         while True:
-            ids, scores = self._engine.search(
-                self._key, vector, wanted, exact=True, **options
-            )
-            hits: list[Hit] = list(zip(ids.tolist(), scores.tolist(), strict=True))
-            if len(hits) < wanted or not self._are_tied(hits[top_k - 1], hits[-1]):
-                return hits
+            found = self._nearest(vector, wanted, scope)
+            hits = [hit for hit in found if hit.row.passes(scope)]
+            # Rows that tie with the last one wanted may still be on the server.
+            if len(found) < wanted or (
+                len(hits) >= top_k and hits[top_k - 1].score > found[-1].score
+            ):
+                break
             wanted *= 4
+        hits.sort(key=lambda hit: (-hit.score, -hit.row.micros, hit.row.id))
+        return [
+            VectorSearchResult(row.id, score, json.loads(row.metadata))
+            for score, row in hits[:top_k]
+        ]
 
-    def _are_tied(self, first_hit: Hit, second_hit: Hit) -> bool:
-        """Whether two hits tie; False if one was removed, which the caller detects."""
-        first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
-        if first is None or second is None:
-            return False
-        return first_hit[1] == second_hit[1] and first.micros == second.micros
+    def _require_length(
+        self, vector: NDArray[np.float32], read: Callable[[], int | None]
+    ) -> bool:
+        """Check a vector's length; return whether `read` knows that of the stored."""
+        if self._dimensions != vector.size:
+            self._dimensions = read()
+        for expected in (self._wanted, self._dimensions):
+            if expected is not None and expected != vector.size:
+                msg = f"embedding: expected {expected} numbers, not {vector.size}"
+                raise DimensionError(msg)
+        if vector.size > self._most:
+            msg = f"embedding: the server stores at most {self._most} numbers"
+            raise DimensionError(msg)
+        return self._dimensions is not None
+
+    @abstractmethod
+    def _nearest(
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
+    ) -> list[Hit]:
+        """Return rows by score that pass the filter apart from `where`."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close the connections; those in use, when they come back."""
 
 
-# The summary of a session, as stored with its vector.
+def closed_error() -> ClosedError:
+    """Return the error of a call after `close`."""
+    return ClosedError("the vector store is closed")
+
+
+def checked_name_part(
+    given: object, name: str, allowed: re.Pattern[str], of: str
+) -> str:
+    """Return an option that becomes part of the names on the server."""
+    if not isinstance(given, str) or not allowed.fullmatch(given):
+        msg = f"{name}: expected {of}"
+        raise ConfigError(msg)
+    return given
 
 
 _LIMITS = Limits()
@@ -575,10 +680,8 @@ class MemorySummary:
         The id is the row's id.
         """
         metadata: dict[str, Any] = {name: getattr(self, name) for name in _REQUIRED}
-        if self.topics:
-            metadata["topics"] = list(self.topics)
-        if self.key_facts:
-            metadata["key_facts"] = list(self.key_facts)
+        lists = {"topics": list(self.topics), "key_facts": list(self.key_facts)}
+        metadata |= {name: found for name, found in lists.items() if found}
         if self.event_count is not None:
             metadata["event_count"] = self.event_count
         return metadata
@@ -613,9 +716,6 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
             return texts
     msg = f"{name}: expected a list of texts"
     raise InvalidTypeError(msg)
-
-
-# Checks for the optional methods of a vector store.
 
 
 def has_method(store: object, name: str) -> bool:

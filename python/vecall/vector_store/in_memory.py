@@ -5,37 +5,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.clock import to_micros
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.errors import ConfigError, DimensionError
 from vecall.limits import Limits
-from vecall.validation import check_name, check_top_k
 from vecall.vector_store.base import (
     MAX_DIMENSIONS,
-    Described,
-    Embedding,
-    Hit,
+    CheckedVectorStore,
     Key,
-    Partition,
     PartitionScope,
-    Row,
+    StoredRow,
     VectorSearchResult,
-    VectorStoreFilter,
-    check_key,
-    check_metadata,
-    check_scope,
-    meets,
-    unit_vector,
 )
 
 T = TypeVar("T")
@@ -47,7 +36,129 @@ _RESULT_COST = 1 << 15  # of returning a row
 _TRIES = 3  # before a search locks writers out
 
 
-class InMemoryVectorStore:
+_NEVER = np.iinfo(np.int64).max
+_NO_SESSION = 0
+
+Hit = tuple[int, float]
+"""Row number and cosine."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session's number in the engine, and the numbers of its rows."""
+
+    number: int
+    rows: set[int] = field(default_factory=set)
+
+
+class Partition:
+    """One user's rows, by numbers that are never reused.
+
+    The engine also knows sessions by numbers, not by hashes, so two sessions never
+    collide. `find` needs no lock; all other methods need the caller's lock.
+    """
+
+    def __init__(self, engine: Engine, key: Key) -> None:
+        """Create an empty partition."""
+        self.rows: dict[int, StoredRow] = {}
+        self._engine = engine
+        self._key = key
+        self._numbers: dict[str, int] = {}  # of rows, by id
+        self._sessions: dict[str, _Session] = {}
+
+    def number_of(self, id: str) -> int | None:
+        """Return the number of the row with this id."""
+        return self._numbers.get(id)
+
+    def candidates(self, scope: PartitionScope) -> list[tuple[int, StoredRow]]:
+        """Return the rows of the scope's session, or all rows; ignores times."""
+        if scope.session is None:
+            return list(self.rows.items())
+        session = self._sessions.get(scope.session)
+        numbers = () if session is None else session.rows
+        return [(number, self.rows[number]) for number in numbers]
+
+    def add(self, number: int, row: StoredRow, vector: NDArray[np.float32]) -> None:
+        """Add a row under a new number; an error changes nothing."""
+        session = None
+        if row.session is not None:
+            session = self._sessions.get(row.session) or _Session(number)
+        label = _NO_SESSION if session is None else session.number
+        self._engine.add_rows(
+            self._key,
+            np.array([number], np.int64),
+            np.array([row.micros], np.int64),
+            np.array([_NEVER], np.int64),
+            np.array([label], np.uint64),
+            np.zeros(1, np.int32),
+            np.zeros(0, np.uint64),
+            np.zeros(2, np.int64),
+            vector[None],
+        )
+        self.rows[number] = row
+        self._numbers[row.id] = number
+        if session is not None and row.session is not None:
+            session.rows.add(number)
+            self._sessions[row.session] = session
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove rows; the engine removes all of them atomically."""
+        self._engine.remove(self._key, np.array(numbers, np.int64))
+        for number in numbers:
+            row = self.rows.pop(number)
+            if self._numbers[row.id] == number:  # else it was replaced
+                del self._numbers[row.id]
+            if row.session is None:
+                continue
+            session = self._sessions[row.session]
+            session.rows.discard(number)
+            if not session.rows:
+                del self._sessions[row.session]
+
+    def drop(self) -> None:
+        """Free the partition's memory in the engine."""
+        self._engine.drop(self._key)
+
+    def options(self, scope: PartitionScope) -> dict[str, Any] | None:
+        """Return the engine's options for a filter; None if no row passes it."""
+        options: dict[str, Any] = {}
+        if scope.session is not None:
+            session = self._sessions.get(scope.session)
+            if session is None:
+                return None
+            options["session"] = session.number
+        if scope.after is not None:
+            options["after"] = scope.after
+        if scope.before is not None:
+            options["before"] = scope.before
+        return options
+
+    def find(
+        self, vector: NDArray[np.float32], top_k: int, options: Mapping[str, Any]
+    ) -> list[Hit]:
+        """Return the best rows, best first, and all that tie with the last one.
+
+        The engine breaks ties of score and time by number, the store by id.
+        """
+        wanted = top_k + 1
+        while True:
+            ids, scores = self._engine.search(
+                self._key, vector, wanted, exact=True, **options
+            )
+            hits: list[Hit] = list(zip(ids.tolist(), scores.tolist(), strict=True))
+            if len(hits) < wanted or not self._are_tied(hits[top_k - 1], hits[-1]):
+                return hits
+            wanted *= 4
+
+    def _are_tied(self, first_hit: Hit, second_hit: Hit) -> bool:
+        """Whether two hits tie; False if one was removed, which the caller detects."""
+        first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
+        if first is None or second is None:
+            return False
+        return first_hit[1] == second_hit[1] and first.micros == second.micros
+
+
+class InMemoryVectorStore(CheckedVectorStore):
     """A `VectorStore` in memory; its content ends with the process.
 
     A search applies the filter before it ranks: it returns top_k rows if that many pass
@@ -57,9 +168,6 @@ class InMemoryVectorStore:
     Safe to share between threads and event loops. A long call runs on another thread.
     If it is cancelled there, it may still take effect.
     """
-
-    applies_where = True
-    """The store applies `VectorStoreFilter.where`."""
 
     def __init__(
         self, dimensions: int | None = None, *, limits: Limits | None = None
@@ -75,14 +183,13 @@ class InMemoryVectorStore:
         Raises:
             ConfigError: `dimensions` is not an integer from 1 to 65,536.
         """
-        self._limits = limits or Limits()
+        super().__init__(limits)
         self._lock = threading.Lock()
         # Guarded by the lock. The engine has its own lock, so it searches without
         # this one. Every upsert gives its row a new number.
         self._engine: Engine | None = None
         self._partitions: dict[Key, Partition] = {}
         self._next = itertools.count(1)
-        self._closed = False
         if dimensions is None:
             return
         given: object = dimensions
@@ -102,52 +209,6 @@ class InMemoryVectorStore:
         with self._lock:
             return sum(len(part.rows) for part in self._partitions.values())
 
-    async def upsert(
-        self, id: str, embedding: Embedding, metadata: Mapping[str, Any]
-    ) -> None:
-        """Insert a row, or replace this user's row with the same id.
-
-        See `VectorStore.upsert`.
-        """
-        name = check_name(id, "id", self._limits)
-        vector = unit_vector(embedding)
-        described = check_metadata(metadata, self._limits)
-        await self._call(described.key, lambda: self._upsert(name, vector, described))
-
-    async def search(
-        self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
-    ) -> list[VectorSearchResult]:
-        """Return the rows of one user that are nearest to a vector.
-
-        See `VectorStore.search`.
-        """
-        vector = unit_vector(embedding)
-        count = check_top_k(top_k, self._limits)
-        scope = check_scope(filter, self._limits)
-        return await self._call(
-            scope.key,
-            lambda: self._search(vector, count, scope),
-            # With `where` the metadata of every row is read.
-            results=count if scope.where is None else sys.maxsize,
-        )
-
-    async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
-        """Delete one row of one user; return whether it existed.
-
-        See `VectorStore.delete`.
-        """
-        name = check_name(id, "id", self._limits)
-        key = check_key(app_name, user_id, "", self._limits)
-        return await self._call(key, lambda: self._delete(name, key))
-
-    async def delete_many(self, filter: VectorStoreFilter) -> int:
-        """Delete the rows of one user that match a filter; return their number.
-
-        See `VectorStore.delete_many`.
-        """
-        scope = check_scope(filter, self._limits)
-        return await asyncio.to_thread(self._delete_many, scope)
-
     def close(self) -> None:
         """Free all memory; later calls raise ClosedError."""
         with self._lock:
@@ -155,12 +216,12 @@ class InMemoryVectorStore:
             self._engine = None
             self._partitions.clear()
 
-    async def _call(self, key: Key, work: Callable[[], T], *, results: int = 0) -> T:
+    async def _call(self, key: Key, work: Callable[[], T], rows: int | None = 0) -> T:
         """Run work on one user's rows; on another thread if it takes long."""
         part = self._partitions.get(key)
-        rows = 0 if part is None else len(part.rows)
+        count = 0 if part is None else len(part.rows)
         width = max(self.dimensions or 0, _MIN_ROW_COST)
-        if rows * width + min(rows, results) * _RESULT_COST > _LONG_WORK:
+        if rows is None or count * width + min(count, rows) * _RESULT_COST > _LONG_WORK:
             return await asyncio.to_thread(work)
         return work()
 
@@ -173,23 +234,11 @@ class InMemoryVectorStore:
             raise DimensionError(msg)
         return engine
 
-    def _check_open(self) -> None:
-        if self._closed:
-            msg = "the vector store is closed"
-            raise ClosedError(msg)
-
-    def _upsert(
-        self, id: str, vector: NDArray[np.float32], described: Described
-    ) -> None:
-        micros = described.micros
-        if micros is None:
-            micros = to_micros(time.time())
-        row = Row(id, described.session, micros, described.text)
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         with self._lock:
             engine = self._checked_engine(vector) or _engine(vector.size)
-            key = described.key
             part = self._partitions.get(key) or Partition(engine, key)
-            old = part.number_of(id)
+            old = part.number_of(row.id)
             # Add the new row first, so that every search finds one of the two. A search
             # that finds the removed one is repeated.
             part.add(next(self._next), row, vector)
@@ -203,56 +252,47 @@ class InMemoryVectorStore:
     ) -> list[VectorSearchResult]:
         found = None
         for _ in range(_TRIES):
-            with self._lock:
-                part, options, candidates = self._plan_search(vector, scope)
-            if part is None or options is None:
-                return []
-            hits = part.find(
-                vector, top_k, {**options, **_only_rows_option(scope, candidates)}
-            )
-            with self._lock:
-                found = self._rows(part, hits)
+            found = self._attempt(vector, top_k, scope, self._lock)
             if found is not None:
                 break
         if found is None:
             with self._lock:
-                part, options, candidates = self._plan_search(vector, scope)
-                if part is None or options is None:
-                    return []
-                options |= _only_rows_option(scope, candidates)
-                found = self._rows(part, part.find(vector, top_k, options)) or []
+                found = self._attempt(vector, top_k, scope, nullcontext()) or []
         found.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
         return [
             VectorSearchResult(row.id, score, json.loads(row.metadata))
             for score, row in found[:top_k]
         ]
 
-    def _plan_search(
-        self, vector: NDArray[np.float32], scope: PartitionScope
-    ) -> tuple[Partition | None, dict[str, Any] | None, list[tuple[int, Row]]]:
-        """Return the partition, the engine's filter and the rows to test in Python.
+    def _attempt(
+        self,
+        vector: NDArray[np.float32],
+        top_k: int,
+        scope: PartitionScope,
+        lock: AbstractContextManager[Any],
+    ) -> list[tuple[float, StoredRow]] | None:
+        """Search, locked before and after; None if a row was removed meanwhile."""
+        with lock:
+            self._checked_engine(vector)
+            part = self._partitions.get(scope.key)
+            options = None if part is None else part.options(scope)
+            if part is None or options is None:
+                return []
+            candidates = [] if scope.where is None else part.candidates(scope)
+        if scope.where is not None:
+            passing = [n for n, row in in_slices(candidates) if row.passes(scope)]
+            options["only"] = np.array(passing, np.int64)
+        hits = part.find(vector, top_k, options)
+        with lock:
+            self._check_open()
+            rows = [part.rows.get(number) for number, _ in hits]
+        scores = [score for _, score in hits]
+        found = [
+            (s, row) for s, row in zip(scores, rows, strict=True) if row is not None
+        ]
+        return found if len(found) == len(hits) else None
 
-        The partition or the filter is None if no row can match.
-        """
-        self._checked_engine(vector)
-        part = self._partitions.get(scope.key)
-        if part is None:
-            return None, None, []
-        candidates = [] if scope.where is None else part.candidates(scope)
-        return part, part.options(scope), candidates
-
-    def _rows(self, part: Partition, hits: list[Hit]) -> list[tuple[float, Row]] | None:
-        """Return the rows of the engine's hits; None if one was removed since."""
-        self._check_open()
-        found = []
-        for number, score in hits:
-            row = part.rows.get(number)
-            if row is None:
-                return None
-            found.append((score, row))
-        return found
-
-    def _delete(self, id: str, key: Key) -> bool:
+    def _delete(self, key: Key, id: str) -> bool:
         with self._lock:
             self._check_open()
             part = self._partitions.get(key)
@@ -269,11 +309,7 @@ class InMemoryVectorStore:
             if part is None:
                 return 0
             candidates = part.candidates(scope)
-        chosen = [
-            number
-            for number, row in in_slices(candidates)
-            if scope.lets_through(row.micros) and _has_matching_metadata(row, scope)
-        ]
+        chosen = [n for n, row in in_slices(candidates) if row.passes(scope)]
         with self._lock:
             self._check_open()
             # Skip rows that were replaced or deleted meanwhile.
@@ -287,24 +323,6 @@ class InMemoryVectorStore:
         if not part.rows:
             del self._partitions[key]
             part.drop()
-
-
-def _has_matching_metadata(row: Row, scope: PartitionScope) -> bool:
-    return scope.where is None or meets(json.loads(row.metadata), scope.where)
-
-
-def _only_rows_option(
-    scope: PartitionScope, candidates: list[tuple[int, Row]]
-) -> dict[str, Any]:
-    """Return the option that limits a search to the rows that meet `where`."""
-    if scope.where is None:
-        return {}
-    numbers = [
-        number
-        for number, row in in_slices(candidates)
-        if _has_matching_metadata(row, scope)
-    ]
-    return {"only": np.array(numbers, np.int64)}
 
 
 def _engine(dimensions: int) -> Engine:

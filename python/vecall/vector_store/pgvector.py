@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.embedders.base import PerProcess
-from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
-from vecall.vector_store.base import Key, PartitionScope
-from vecall.vector_store.remote import (
+from vecall.vector_store.base import (
     Hit,
+    Key,
+    PartitionScope,
     RemoteVectorStore,
     StoredRow,
     checked_name_part,
@@ -28,23 +29,7 @@ if TYPE_CHECKING:
     from vecall.store.postgres.url import DatabaseUrl
 
 
-# Connections to a database with pgvector for a vector store, and their errors.
-
-
 _UNUSED = ("writers", "readers", "keeper_url")
-
-
-def require_psycopg() -> None:
-    """Check that the package is installed.
-
-    Raises:
-        ImportError: It is not.
-    """
-    try:
-        import vecall.store.postgres.connections  # noqa: F401
-    except ImportError as error:
-        msg = 'PgVectorStore needs psycopg: pip install "vecall[pgvector]"'
-        raise ImportError(msg) from error
 
 
 class PgConnections:
@@ -53,13 +38,7 @@ class PgConnections:
     def __init__(
         self, url: DatabaseUrl, connections: int, on_error: Callable[[], None]
     ) -> None:
-        """Connect to nothing yet.
-
-        Args:
-            url: The database.
-            connections: Maximum number of connections.
-            on_error: Called when a statement has failed.
-        """
+        """Connect to nothing yet."""
         from vecall.store.postgres.connections import Connector, Pool
 
         self._connector = Connector(url, durable=True)
@@ -93,15 +72,7 @@ class PgConnections:
 
 
 def parsed(url: str, schema: str) -> DatabaseUrl:
-    """Return the parts of a URL.
-
-    Args:
-        url: The URL of the database.
-        schema: The schema of a URL that names none.
-
-    Raises:
-        ConfigError: The URL is invalid, or has options of other users of a database.
-    """
+    """Return the parts of a URL."""
     from vecall.store.postgres.url import is_url, parse_url
 
     if not is_url(url):
@@ -194,7 +165,8 @@ class PgVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
-        require_psycopg()
+        with needs_extra("PgVectorStore", "psycopg", "pgvector"):
+            import vecall.store.postgres.connections  # noqa: F401
         self._url = parsed(url, _SCHEMA)
         super().__init__(
             dimensions,
@@ -217,10 +189,8 @@ class PgVectorStore(RemoteVectorStore):
     def _forget_length(self) -> None:
         self._dimensions = None  # the table may have been dropped
 
-    def _upsert(
-        self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
-    ) -> None:
-        with self._connections.lent(left) as connection:
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
+        with self._connections.lent(self._seconds_left()) as connection:
             is_known = self._require_length(vector, lambda: self._length(connection))
             values = [*key, *row, _text(vector)]
             if is_known:
@@ -251,12 +221,7 @@ class PgVectorStore(RemoteVectorStore):
         )
 
     def _length(self, connection: BoundedConnection) -> int | None:
-        """Return the length that the table's column has; None without a table.
-
-        Raises:
-            ConfigError: The schema has the tables of a memory service, which accepts
-                no table beside its own.
-        """
+        """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
         length, is_of_service = self._execute_statement(connection, _STATE, values)[0]
@@ -269,13 +234,9 @@ class PgVectorStore(RemoteVectorStore):
         return length
 
     def _nearest(
-        self,
-        vector: NDArray[np.float32],
-        count: int,
-        scope: PartitionScope,
-        left: float,
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[Hit]:
-        with self._connections.lent(left) as connection:
+        with self._connections.lent(self._seconds_left()) as connection:
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
             where, values = _scope_conditions(scope)
@@ -287,8 +248,8 @@ class PgVectorStore(RemoteVectorStore):
             )
         return [Hit.of(-distance, StoredRow(*row)) for distance, *row in found]
 
-    def _delete(self, key: Key, id: str, left: float) -> bool:
-        with self._connections.lent(left) as connection:
+    def _delete(self, key: Key, id: str) -> bool:
+        with self._connections.lent(self._seconds_left()) as connection:
             if self._length(connection) is None:
                 return False
             return bool(
@@ -300,9 +261,9 @@ class PgVectorStore(RemoteVectorStore):
                 )
             )
 
-    def _delete_many(self, scope: PartitionScope, left: float) -> int:
+    def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
-        with self._connections.lent(left) as connection:
+        with self._connections.lent(self._seconds_left()) as connection:
             if self._length(connection) is None:
                 return 0
             with connection.transaction():

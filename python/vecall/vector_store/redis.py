@@ -19,11 +19,13 @@ from vecall.errors import (
     StorageError,
     StorageFullError,
     VecallError,
+    needs_extra,
 )
 from vecall.limits import Limits
-from vecall.vector_store.base import Key, PartitionScope
-from vecall.vector_store.remote import (
+from vecall.vector_store.base import (
     Hit,
+    Key,
+    PartitionScope,
     RemoteVectorStore,
     StoredRow,
     checked_name_part,
@@ -34,33 +36,8 @@ if TYPE_CHECKING:
     from redis import Redis
 
 
-# The client of a Redis server for a vector store, and its errors.
-
-
-def require_redis() -> None:
-    """Check that the package is installed.
-
-    Raises:
-        ImportError: It is not.
-    """
-    try:
-        import redis.backoff
-        import redis.retry  # noqa: F401
-    except ImportError as error:
-        msg = 'RedisVectorStore needs redis: pip install "vecall[redis]"'
-        raise ImportError(msg) from error
-
-
 def open_client(url: str, timeout: float) -> Redis:
-    """Return a client, which connects at its first command.
-
-    Args:
-        url: The URL of the server.
-        timeout: Seconds that it waits for a connection, and for each answer.
-
-    Raises:
-        ConfigError: The URL is invalid.
-    """
+    """Return a client, which connects at its first command."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -116,7 +93,6 @@ def typed_error(error: Exception) -> VecallError:  # noqa: PLR0911 -- one a kind
 
 # Rows of a vector store as a vector set of Redis holds them.
 
-
 _SECOND = 1_000_000
 # The language of FILTER has neither integers above 2^53 nor negative numbers, so a time
 # is two numbers: seconds since the year -1199, and microseconds.
@@ -136,11 +112,7 @@ def attributes_of(row: StoredRow) -> bytes:
 
 
 def row_of(id: bytes, attributes: bytes) -> StoredRow:
-    """Return the row of an id with its attributes.
-
-    Raises:
-        CorruptFileError: Something else wrote it.
-    """
+    """Return the row of an id with its attributes."""
     try:
         fields = json.loads(attributes)
         session = bytes.fromhex(fields["session"]).decode() or None
@@ -247,7 +219,9 @@ class RedisVectorStore(RemoteVectorStore):
             ConfigError: An option is invalid.
             ImportError: The extra `vecall[redis]` is not installed.
         """
-        require_redis()
+        with needs_extra("RedisVectorStore", "redis", "redis"):
+            import redis.backoff
+            import redis.retry  # noqa: F401
         super().__init__(
             dimensions,
             limits,
@@ -261,10 +235,7 @@ class RedisVectorStore(RemoteVectorStore):
         self._length_key = f"{prefix}:length".encode()
         self._client = open_client(url, timeout)
 
-    def _upsert(
-        self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
-    ) -> None:
-        del left  # the client bounds each wait
+    def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         self._require_length(vector, self._length)
         answer = self._run(
             "EVAL",
@@ -285,13 +256,8 @@ class RedisVectorStore(RemoteVectorStore):
         return None if found is None else int(found)
 
     def _nearest(
-        self,
-        vector: NDArray[np.float32],
-        count: int,
-        scope: PartitionScope,
-        left: float,
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[Hit]:
-        del left
         if not self._require_length(vector, self._length):
             return []
         terms = filter_terms(scope)
@@ -310,12 +276,10 @@ class RedisVectorStore(RemoteVectorStore):
             for id, score, attributes in _grouped_values(answer, 3)
         ]
 
-    def _delete(self, key: Key, id: str, left: float) -> bool:
-        del left
+    def _delete(self, key: Key, id: str) -> bool:
         return bool(self._run("VREM", self._key(key), id.encode()))
 
-    def _delete_many(self, scope: PartitionScope, left: float) -> int:
-        del left
+    def _delete_many(self, scope: PartitionScope) -> int:
         key = self._key(scope.key)
         if scope == PartitionScope(scope.key):
             return int(self._run("EVAL", _DELETE_ALL, 1, key))
@@ -355,8 +319,7 @@ class RedisVectorStore(RemoteVectorStore):
         """Raise vecall's errors instead of the client's."""
         import redis
 
-        if self._is_closed():
-            raise closed_error()
+        self._check_open()
         try:
             yield
         except redis.RedisError as error:
