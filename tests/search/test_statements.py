@@ -96,13 +96,37 @@ def test_weights_of_ones_own_hold_for_statements_too(chats):
 LONG = "I was at the lake today. The knee is fine. Which shoes should I bring?"
 
 
+@pytest.mark.parametrize("embedder", [None, "local"])
+def test_a_longer_message_goes_on_with_what_was_asked(open_service, embedder):
+    """What the user asked is not lowered for it, as it is for a question."""
+    if embedder and not has_local():
+        pytest.skip("needs the local embedder")
+    service = open_service(embedder=embedder)
+    service.sync.add_session_to_memory(
+        session(
+            turn("t1", "Which shoes are good for my knee at the lake?", "user"),
+            turn("t2", "Shoes with a soft sole are good for the knee.", "Ben"),
+        )
+    )
+    factors = {}
+    for query in (LONG, ASKS):
+        found = service.sync.search_memory(**ALICE, query=query, explain=True)
+        factors[query] = {m.author: m.explanation["factor"] for m in found}
+    assert factors[LONG]["user"] > 1.0 > factors[ASKS]["user"]
+    assert factors[LONG]["Ben"] <= 1.0
+    asked = parts(service, LONG)
+    plain = parts(service, LONG, ranking=Ranking(weights={"session": 0.15}))
+    for own, other in zip(asked, plain, strict=True):
+        assert own["session"] == pytest.approx(2 * other["session"], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("query", "tells"),
     [(STATES, True), (LONG, True), (ASKS, False), ("shoes knee", False), ("", False)],
 )
 @pytest.mark.parametrize("embedder", [None, "local"])
 def test_what_is_near_a_message_is_less_probable(open_service, query, tells, embedder):
-    """By the calibration's odds, alike for equal memories; not by words alone."""
+    """By the calibration's odds, alike for equal memories."""
     if embedder and not has_local():
         pytest.skip("needs the local embedder")
     assert is_message(query) == tells
@@ -115,7 +139,7 @@ def test_what_is_near_a_message_is_less_probable(open_service, query, tells, emb
         found.append(service.sync.search_memory(**ALICE, query=query).memories)
     for lower, plain in zip(*found, strict=True):
         odds = [math.log(x / (1 - x)) for x in (lower.confidence, plain.confidence)]
-        added = shipped.messages if tells and embedder else 0.0
+        added = shipped.messages if tells else 0.0
         assert odds[0] - odds[1] == pytest.approx(added, abs=0.02)
     for memories in found:
         equal = {m.confidence for m in memories if m.text == same[0]}

@@ -126,8 +126,8 @@ class Calibration:
         full_weight: The `model_id` of models whose vectors count in full in the
             ranking, besides those of the shipped calibration. The vectors of other
             models count as far as they agree with the words.
-        messages: What is added to the log-odds, in a search with vectors, for a query
-            that tells more than it asks: it matches by chance more often.
+        messages: What is added to the log-odds for a query that tells more than it
+            asks: it matches by chance more often.
     """
 
     words: Weights

@@ -44,6 +44,7 @@ from vecall.ranking.options import (
     DEFAULT_AUTHORS,
     DEFAULT_PRIOR,
     DENSE,
+    OF_MESSAGES,
     OF_STATEMENTS,
     Ranking,
     Rewriter,
@@ -554,9 +555,12 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         by_words = ranking.fusion != "vectors"
-        weights = ranking
-        if vector is not None and self._scoring.known_model and not ranking.weights:
-            weights = OF_STATEMENTS if is_statement(request.query) else ranking
+        told, weights = is_message(request.query), ranking
+        if told and not ranking.weights:
+            if not is_statement(request.query):
+                weights = OF_MESSAGES
+            elif vector is not None and self._scoring.known_model:
+                weights = OF_STATEMENTS
         terms, marks = query_terms(
             request.query,
             now=self._expiry_clock.wall(),
@@ -616,7 +620,6 @@ class Searcher:
         dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
-        told = has_vector and is_message(request.query)
         return hits, QueryStats(
             coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
         )
