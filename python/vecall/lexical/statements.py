@@ -83,6 +83,7 @@ def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
 
     What a statement is about is named first in most languages. So statements about
     other people or things differ in their first word, versions of one in later words.
+    Numbers are no words here: where they differ, more words must be shared.
 
     Args:
         one: A text.
@@ -95,9 +96,11 @@ def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
     said, again = set(first), set(second)
     shared = len(said & again)
     share = shared / max(min(len(said), len(again)), 1)
-    starts = bool(first and second) and (first[0] in again or second[0] in said)
+    begins = [first[0] in again, second[0] in said] if first and second else [False]
+    starts = any(begins)
     if cosine is None:
-        logit = 3.5 * share + 1.9 * starts - 2.8
+        differ = sorted(_NUMBER.findall(one)) != sorted(_NUMBER.findall(other))
+        logit = 3.8 * share + 1.6 * starts + 0.5 * all(begins) - 1.2 * differ - 2.8
         is_same = shared >= _SAME_WORDS * len(said | again) > 0
     else:
         logit = 0.7 * share + 1.8 * starts + 8.3 * cosine - 6.2
