@@ -24,7 +24,7 @@ from vecall.lexical.languages import (
     VIETNAMESE,
     VIETNAMESE_STOP_WORDS,
 )
-from vecall.lexical.period_words import MONTH_NAMES
+from vecall.lexical.period_patterns import MONTH_NAMES
 from vecall.text import without_marks
 
 # PyStemmer has no wheel for every Python, and would bring back the global lock of one

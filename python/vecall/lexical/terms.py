@@ -34,8 +34,7 @@ from vecall.lexical.languages import (
     may_be_german,
 )
 from vecall.lexical.latin import latin_rules
-from vecall.lexical.period_patterns import eastern_months
-from vecall.lexical.period_words import MONTHS
+from vecall.lexical.period_patterns import MONTHS, eastern_months
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.lexical.tokenizer import (
