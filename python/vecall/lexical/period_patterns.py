@@ -308,14 +308,16 @@ class Patterns:
     def _any(self, name: str) -> str:
         return any_of(self.of[name])
 
-    def _made(self, text: str) -> re.Pattern[str]:
+    def _made(self, text: str, names: Iterable[str]) -> re.Pattern[str]:
+        """Return a pattern; in its text, @ stands for the names."""
         text = text.replace("{n}", self._count).replace("{u}", self._unit)
+        text = text.replace("@", any_of(names))
         if self.in_east:
             return re.compile(text.replace("\\ ", " ").replace(" ", " ?"))
         return re.compile(rf"(?<!\w)(?:{text})(?!\w)")
 
     def _made_readers(self) -> list[_Readers]:
-        table, made = self.table, self._made
+        table = self.table
         adjective = self._any("adjectives")
         after = adjective if table.get("after") else _NEVER
         prefix = "|".join(table[name] for name in _PREFIXES if table.get(name))
@@ -333,30 +335,28 @@ class Patterns:
                 rf"(?:(?P<z>{years})|(?P<y>{YEAR}) [年년])(?: の)? )(?P<k>@))"
             )
         of_day = any_of(self.of["weekday_adjectives"] or self.of["adjectives"])
-        weekday = (
-            f"(?:(?P<a>{of_day}) )?(?P<k>{self._any('weekdays')})(?: (?P<b>{after}))?"
-        )
-        readers: dict[str, list[tuple[str, _Reader]]] = {
-            "units": [
-                (f"(?P<a>{adjective}) {self._unit}", self._of_unit),
-                (f"{self._unit} (?P<b>{after})", self._of_unit),
-                *((each, self._of_ago) for each in table["ago"].split("||")),
-                *((each, self._of_recent) for each in table["recent"].split("||")),
-            ],
-            "weekdays": [(weekday, self._of_weekday)],
-            "months": [(named.replace("@", self._any("months")), self._of_month)],
-            "seasons": [(named.replace("@", self._any("seasons")), self._of_season)],
-            "parts": [
-                (f"(?P<a>{adjective}) (?P<t>{self._any('parts')})", self._of_part)
-            ],
-        }
-        found = [(self._words, [(made(any_of(self._words)), self._of_word)])]
-        found += [
-            (self.of[name], [(made(text), reader) for text, reader in some])
-            for name, some in readers.items()
+        weekday = f"(?:(?P<a>{of_day}) )?(?P<k>@)(?: (?P<b>{after}))?"
+        of_units: list[tuple[str, _Reader]] = [
+            (f"(?P<a>{adjective}) (?P<u>@)", self._of_unit),
+            (f"(?P<u>@) (?P<b>{after})", self._of_unit),
+            *((each, self._of_ago) for each in table["ago"].split("||")),
+            *((each, self._of_recent) for each in table["recent"].split("||")),
         ]
-        # Spaces are optional in the east.
-        return [([""] if self.in_east else shortest(of), some) for of, some in found]
+        readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [
+            (self._words, [("@", self._of_word)]),
+            (self.of["units"], of_units),
+            (self.of["weekdays"], [(weekday, self._of_weekday)]),
+            (self.of["months"], [(named, self._of_month)]),
+            (self.of["seasons"], [(named, self._of_season)]),
+            (self.of["parts"], [(f"(?P<a>{adjective}) (?P<t>@)", self._of_part)]),
+        ]
+        return [  # spaces are optional in the east
+            (
+                [""] if self.in_east else shortest(names),
+                [(self._made(text, names), reader) for text, reader in some],
+            )
+            for names, some in readers
+        ]
 
     # What stands around a time: since, before, in the evening.
 
