@@ -177,12 +177,6 @@ def text_marks(
     A question contains less information than its answer. A long text that ends with a
     question does not count as a question: it states facts before. The limit is 40
     words. For a user's request to an assistant ("… can you help?") it is 20 words.
-
-    Args:
-        text: The original text.
-        folded: The normalised text.
-        words: The words of the normalised text.
-        author: The author's name; "user" for a user of an assistant.
     """
     found = []
     if (

@@ -295,13 +295,9 @@ def find_period(
 ) -> Found | None:
     """Return the period that a normalised query names, and the other words.
 
-    Args:
-        folded: The query. Only the first and the last 512 characters are read.
-        words: Its words.
-        now: The time to which "yesterday" is relative, in seconds since 1970.
-        zone: The time zone of the days.
-        language: The query's language, or None if unknown. "3.5." is a day in German
-            and a version in English, "hier" is yesterday in French and here in German.
+    Only the first and the last 512 characters are read. The language, if it is known,
+    decides: "3.5." is a day in German and a version in English, "hier" is yesterday in
+    French and here in German.
     """
     text = " ".join(folded.split()).replace("\u2019", "'").replace("ё", "е")
     read, between = query_ends(text)

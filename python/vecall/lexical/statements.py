@@ -83,12 +83,8 @@ def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
 
     What a statement is about is named first in most languages. So statements about
     other people or things differ in their first word, versions of one in later words.
-    Numbers are no words here: where they differ, more words must be shared.
-
-    Args:
-        one: A text.
-        other: Another one.
-        cosine: The cosine of their vectors by the local model; None compares words.
+    Numbers are no words here: where they differ, more words must be shared. The cosine
+    is that of the local model; without it, words are compared.
     """
     if max(len(one), len(other)) > _LONGEST:
         return Likeness(float(one == other), "same")

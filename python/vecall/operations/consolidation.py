@@ -69,13 +69,10 @@ _SIGNS = re.compile(
 def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories with the same words, apart from fillers.
 
-    The comparison ignores case, accents, punctuation and spaces. It respects symbols,
-    question marks and the punctuation of numbers. Memories of different authors, kinds
-    or trust are never duplicates. Turns of a session are never merged, because they
-    depend on their context.
-
-    Returns:
-        The groups; the newest memory of each group is kept.
+    The newest memory of each group is kept. The comparison ignores case, accents,
+    punctuation and spaces. It respects symbols, question marks and the punctuation of
+    numbers. Memories of different authors, kinds or trust are never duplicates. Turns
+    of a session are never merged, because they depend on their context.
     """
     groups: dict[object, list[Row]] = {}
     for row in in_slices(list(rows)):
@@ -127,15 +124,8 @@ def near_duplicates(
     threshold as its cosine with the kept fact; chains of neighbours do not count. Facts
     of different authors, kinds or trust are never merged. Neither are two facts that
     differ in a number or a negation, of which only one is a question, or that have the
-    same words in another order. Turns of a session are never merged.
-
-    Args:
-        stored: A user's live memories.
-        model: The id of the model; vectors of other models are ignored.
-        threshold: The least cosine, in (0, 1].
-
-    Returns:
-        The groups, each with its least cosine.
+    same words in another order. Turns of a session are never merged, and vectors of
+    other models are ignored.
     """
     classes: dict[object, list[RowWithVector]] = {}
     for entry in in_slices(list(stored)):
@@ -236,12 +226,7 @@ class ConsolidationPlan:
 
 
 def checked_fold(fold: object) -> frozenset[str]:
-    """Return the kinds of memories to summarize, checked.
-
-    Raises:
-        InvalidArgumentError: `fold` is not a collection of "sessions", "summaries" and
-            "facts".
-    """
+    """Return the kinds of memories to summarize, checked."""
     known = get_args(Fold)
     if isinstance(fold, list | tuple | set | frozenset):
         names = [exact(name) for name in fold]
@@ -252,11 +237,7 @@ def checked_fold(fold: object) -> frozenset[str]:
 
 
 def checked_similarity(value: Any) -> float | None:
-    """Return the least cosine of facts to merge, or None.
-
-    Raises:
-        InvalidArgumentError: Not a number in (0, 1].
-    """
+    """Return the least cosine of facts to merge, or None, checked."""
     value = exact(value)
     if value is None:
         return None
@@ -298,17 +279,7 @@ class Consolidator:
         observing: SessionObserver,
         plan: ConsolidationPlan | None,
     ) -> None:
-        """Create a consolidator for an open file.
-
-        Args:
-            memory: The open file.
-            observing: Holds the default summarizer, and calls summarizers.
-            plan: The scheduled consolidation; None schedules nothing.
-
-        Raises:
-            ConfigError: The service is read-only, or lacks the summarizer or the
-                vectors that the plan needs.
-        """
+        """Create a consolidator for an open file; check that it can run the plan."""
         self._memory = memory
         self._observing = observing
         self._plan = plan
@@ -528,16 +499,7 @@ class Consolidator:
 def checked_consolidating(
     memory: WritesAndSearches, observing: SessionObserver, plan: object
 ) -> Consolidator:
-    """Return the consolidator of a service; close `memory` on an error.
-
-    Args:
-        memory: The open file.
-        observing: Holds the default summarizer.
-        plan: The scheduled consolidation; None consolidates only on request.
-
-    Raises:
-        ConfigError: `plan` is not a ConsolidationPlan, or the service cannot run it.
-    """
+    """Return the consolidator of a service; close `memory` on an error."""
     try:
         if plan is None or isinstance(plan, ConsolidationPlan):
             return Consolidator(memory, observing, plan)
