@@ -257,10 +257,7 @@ _RUN = re.compile(r"\w+")
 
 
 def language_of(
-    words: Sequence[str],
-    folded: str = "",
-    text: str = "",
-    toned: Sequence[str] = (),
+    words: Sequence[str], folded: str = "", text: str = "", toned: Sequence[str] = ()
 ) -> str:
     """Return the language of a text in Latin letters.
 

@@ -22,12 +22,7 @@ from vecall.errors import (
     InvalidTypeError,
     VecallError,
 )
-from vecall.ingest.passages import (
-    SUMMARY,
-    as_one,
-    lowest_trust,
-    summary_drafts,
-)
+from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
 from vecall.lexical.statements import has_reordered_words, statement_key
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
@@ -217,8 +212,7 @@ class ConsolidationPlan:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
         except (InvalidArgumentError, InvalidTypeError) as error:
-            msg = f"consolidation: {error}"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"consolidation: {error}") from None
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
@@ -232,8 +226,7 @@ def checked_fold(fold: object) -> frozenset[str]:
         names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)
-    msg = f"fold: expected some of {', '.join(known)}"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
 def checked_similarity(value: Any) -> float | None:
@@ -247,8 +240,7 @@ def checked_similarity(value: Any) -> float | None:
         and 0 < value <= 1
     ):
         return float(value)
-    msg = "similarity: expected a number above 0 and at most 1"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError("similarity: expected a number above 0 and at most 1")
 
 
 Key = tuple[str, str]
@@ -290,11 +282,9 @@ class Consolidator:
             msg = "consolidation: a service with read_only=True writes nothing"
             raise ConfigError(msg)
         if plan.older_than is not None and plan.fold and observing.summarizer is None:
-            msg = "consolidation: older_than needs a summarizer"
-            raise ConfigError(msg)
+            raise ConfigError("consolidation: older_than needs a summarizer")
         if plan.similarity is not None and memory.search_index.model is None:
-            msg = f"consolidation: {_NO_VECTORS}"
-            raise ConfigError(msg)
+            raise ConfigError(f"consolidation: {_NO_VECTORS}")
 
     def under(
         self, memory: WritesAndSearches, observing: SessionObserver
@@ -321,11 +311,9 @@ class Consolidator:
         if request.older_than is not None:
             age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
-            msg = "summarizer: summing up what is older needs one"
-            raise ConfigError(msg)
+            raise ConfigError("summarizer: summing up what is older needs one")
         if similarity is not None and self._memory.search_index.model is None:
-            msg = f"similarity: {_NO_VECTORS}"
-            raise ConfigError(msg)
+            raise ConfigError(f"similarity: {_NO_VECTORS}")
         groups, merged = await self._merge(
             key, words=request.merge is True, similarity=similarity, dry=dry
         )
@@ -418,11 +406,7 @@ class Consolidator:
         return found
 
     async def _fold(
-        self,
-        key: Key,
-        provider: SummaryProvider,
-        session: str | None,
-        rows: list[Row],
+        self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
         app, user = key
@@ -503,8 +487,7 @@ def checked_consolidating(
     try:
         if plan is None or isinstance(plan, ConsolidationPlan):
             return Consolidator(memory, observing, plan)
-        msg = "consolidation: expected a vecall.ConsolidationPlan"
-        raise ConfigError(msg)
+        raise ConfigError("consolidation: expected a vecall.ConsolidationPlan")
     except ConfigError:
         memory.close()
         raise
