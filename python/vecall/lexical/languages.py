@@ -191,14 +191,9 @@ ELIDING_LANGUAGES: dict[str, tuple[str, ...]] = {
 APOSTROPHES = "'\u2018\u2019\u02bc"
 VOWELS = "aeiouh\u00e6\u0153"
 _MAY_BE_ELIDED = re.compile(rf"[{APOSTROPHES}][{VOWELS}]")  # a fast check
-_ELIDED = re.compile(
-    rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
-    rf"(?=[{VOWELS}]\w)"
-)
-_WHOLE = re.compile(
-    rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
-    rf"([{VOWELS}]\w+)"
-)
+_PREFIX = rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
+_ELIDED = re.compile(rf"{_PREFIX}(?=[{VOWELS}]\w)")
+_WHOLE = re.compile(rf"{_PREFIX}([{VOWELS}]\w+)")
 
 
 def cut_elisions(folded: str) -> str:

@@ -74,18 +74,14 @@ def any_of(words: Iterable[str]) -> str:
 
 def shortest(words: Iterable[str]) -> list[str]:
     """Return the words that contain no other one; a text with any word has one."""
-    all_of = list(words)
+    known = set(words)
     return [
-        word
-        for word in all_of
-        if not any(other in word for other in all_of if other != word)
+        word for word in known if not any(other in word for other in known - {word})
     ]
 
 
-MONTHS = (
-    "january february march april may june july august september october november "
-    "december"
-).split()
+MONTHS = [names[0] for names in alternatives(TABLES[0]["months"])]
+"""In English, January first."""
 
 _ALSO_NAMES = ("jan", "mar")
 
@@ -200,12 +196,12 @@ def nearest_range(now: datetime, of_year: OfYear, adjective: int) -> Range:
 
 def weekday_range(now: datetime, day: int, adjective: int) -> Range:
     """Return the last, this or the next weekday; 0 is Monday."""
-    today = now.weekday()
-    if adjective == THIS:
-        return day_range(now + (day - today) * DAY)
+    ahead = day - now.weekday()
     if adjective == NEXT:
-        return day_range(now + ((day - today - 1) % 7 + 1) * DAY)
-    return day_range(now - ((today - day - 1) % 7 + 1) * DAY)
+        ahead = (ahead - 1) % 7 + 1
+    elif adjective != THIS:
+        ahead = ahead % 7 - 7
+    return day_range(now + ahead * DAY)
 
 
 def month_of(month: int) -> OfYear:
