@@ -82,7 +82,7 @@ _STATES = (".", "!", "\u2026", "\u0964")
 _AFTER_ALL = " \n\t)\"'\u2019\u201d\u00bb"  # what may stand after the last sign
 _SHORTEST_STATEMENT = 8  # words; fewer may be keywords
 _MOST_SENTENCES = 2
-_SENTENCE_SIGNS = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\n]")
+_SENTENCE_SIGNS = ".!?\u2026\u3002\uff01\uff1f\u061f\n"
 _LONGEST_QUESTION = 40  # words
 _LONGEST_REQUEST = 20  # words, if the author is "user"
 USER = "user"
@@ -225,7 +225,7 @@ def is_message(query: str) -> bool:
     """Return whether a query tells more than it asks, as three sentences do."""
     if is_statement(query):
         return True
-    may_be = len(_SENTENCE_SIGNS.findall(query)) >= _MOST_SENTENCES  # fast
+    may_be = sum(map(query.count, _SENTENCE_SIGNS)) >= _MOST_SENTENCES  # fast
     return may_be and len(sentences(query)) > _MOST_SENTENCES
 
 
