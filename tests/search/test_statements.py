@@ -97,7 +97,7 @@ LONG = "I was at the lake today. The knee is fine. Which shoes should I bring?"
 
 
 @pytest.mark.parametrize("embedder", [None, "local"])
-def test_a_longer_message_goes_on_with_what_was_asked(open_service, embedder):
+def test_a_longer_message_goes_on_with_what_its_user_asked(open_service, embedder):
     """What the user asked is not lowered for it, as it is for a question."""
     if embedder and not has_local():
         pytest.skip("needs the local embedder")
@@ -112,12 +112,10 @@ def test_a_longer_message_goes_on_with_what_was_asked(open_service, embedder):
     for query in (LONG, ASKS):
         found = service.sync.search_memory(**ALICE, query=query, explain=True)
         factors[query] = {m.author: m.explanation["factor"] for m in found}
-    assert factors[LONG]["user"] > 1.0 > factors[ASKS]["user"]
-    assert factors[LONG]["Ben"] <= 1.0
-    asked = parts(service, LONG)
-    plain = parts(service, LONG, ranking=Ranking(weights={"session": 0.15}))
-    for own, other in zip(asked, plain, strict=True):
-        assert own["session"] == pytest.approx(2 * other["session"], rel=1e-3)
+    assert factors[LONG]["user"] == pytest.approx(0.95 * 1.35, rel=1e-3)
+    assert factors[ASKS]["user"] == pytest.approx(0.8 * 1.2, rel=1e-3)
+    own = Ranking(weights={"session": 0.15})  # the default, but given
+    assert max(each["factor"] for each in parts(service, LONG, ranking=own)) < 1.0
 
 
 @pytest.mark.parametrize(

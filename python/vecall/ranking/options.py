@@ -209,9 +209,9 @@ OF_STATEMENTS = Ranking(weights={**dict.fromkeys(CONTEXT, 0.0), "dense": 0.6})
 """The weights for a query that asks nothing, by a model that vecall knows. What it is
 about was said in other words, beside other things: a neighbour is no sign of it."""
 
-OF_MESSAGES = Ranking(weights={"question": 1.0, "favoured": 1.35, "session": 0.3})
-"""The weights for a longer query that tells more than it asks. It goes on with what was
-talked about: sessions count more, and what the user asked says what that was."""
+OF_MESSAGES = Ranking(weights={"question": 0.95, "favoured": 1.35})
+"""The weights for a longer query that tells more than it asks. It goes on with what its
+user said, and also with what the user asked then."""
 
 
 # The importance of a memory: a function of its prior, its age and its use.
