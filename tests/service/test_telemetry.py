@@ -248,7 +248,7 @@ class Failing:
 
     def __getattr__(self, name: str) -> Any:
         if name == self._step:
-            raise RuntimeError("zebra")  # noqa: EM101
+            raise RuntimeError("zebra")
         return lambda *args, **named: self
 
 
