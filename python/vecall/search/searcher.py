@@ -36,7 +36,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
-from vecall.lexical.features import is_message, is_statement
+from vecall.lexical.features import message_of
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -555,12 +555,11 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         by_words = ranking.fusion != "vectors"
-        told, weights = is_message(request.query), ranking
-        if told and not ranking.weights:
-            if not is_statement(request.query):
-                weights = OF_MESSAGES
-            elif vector is not None and self._scoring.known_model:
-                weights = OF_STATEMENTS
+        kind, weights = message_of(request.query), ranking
+        if kind == "message" and not ranking.weights:
+            weights = OF_MESSAGES
+        elif kind and not ranking.weights and vector is not None:
+            weights = OF_STATEMENTS if self._scoring.known_model else ranking
         terms, marks = query_terms(
             request.query,
             now=self._expiry_clock.wall(),
@@ -620,6 +619,7 @@ class Searcher:
         dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
+        told = kind != ""
         return hits, QueryStats(
             coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
         )
