@@ -35,13 +35,19 @@ def test_by_words_alone_most_of_what_is_proposed_is_right():
         (pair["label"], likeness(pair["later"], pair["earlier"])) for pair in PAIRS
     ]
     proposed = [label for label, like in judged if like.score >= PROPOSED]
-    assert sum(label in VERSIONS for label in proposed) >= 0.85 * len(proposed)
-    assert len(proposed) >= 140
+    assert sum(label in VERSIONS for label in proposed) >= 0.88 * len(proposed)
+    assert len(proposed) >= 145
     updates = [like for label, like in judged if label == "update"]
     assert sum(like.score >= OFFERED for like in updates) >= 0.85 * len(updates)
     same = [label for label, like in judged if like.says == "same"]
     assert same.count("rewording") >= 0.85 * len(same)
     assert len(same) >= 30
+
+
+def test_what_a_person_does_with_a_thing_is_no_version_of_a_figure_of_it():
+    rent = "The rent of the flat is 900 euros."
+    assert likeness(rent, "My sister rents a flat.").score < PROPOSED
+    assert likeness(rent.replace("900", "950"), rent).score >= PROPOSED
 
 
 def test_the_comparison_is_bounded_and_symmetric():

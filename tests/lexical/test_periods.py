@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Period
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.period_words import MONTHS
+from vecall.lexical.period_patterns import MONTHS
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise

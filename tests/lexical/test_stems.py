@@ -12,7 +12,7 @@ import pytest
 from helpers.memories import ALICE
 from vecall import MemoryService
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.languages import STOP_WORDS, VIETNAMESE_STOP_WORDS, language_of
+from vecall.lexical.languages import ALL_STOP_WORDS, STOP_WORDS, language_of
 from vecall.lexical.terms import toned_words
 from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise
@@ -181,7 +181,7 @@ def test_stop_words_of_other_languages_are_words_of_vietnamese():
     assert language_of(words(text), toned=text.casefold().split()) == "vietnamese"
     for word in ("mẹ", "dê", "hai"):
         assert query_terms(f"{word} nuôi được")[0] != query_terms("nuôi được")[0]
-    assert query_terms(" ".join(sorted(VIETNAMESE_STOP_WORDS)))[0] == []
+    assert query_terms(" ".join(sorted(ALL_STOP_WORDS["vietnamese"])))[0] == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from helpers.conversations import ALICE, session, turn
 from vecall import Calibration, Ranking
 from vecall.embedders import has_local
-from vecall.lexical.features import is_message, is_statement
+from vecall.lexical.features import message_of
 
 CONTEXT = ("neighbours", "session")
 STATES = "I finally bought the running shoes that my knee needed so badly."
@@ -28,8 +28,7 @@ ASKS = "Which running shoes did I finally buy because of my bad knee?"
     ids=ascii,
 )
 def test_a_sentence_that_tells_something_is_a_statement(query):
-    assert is_statement(query)
-    assert is_statement(query + " \n")
+    assert message_of(query) == message_of(query + " \n") == "statement"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_a_sentence_that_tells_something_is_a_statement(query):
     ids=ascii,
 )
 def test_questions_keywords_and_long_messages_are_none(query):
-    assert not is_statement(query)
+    assert message_of(query) != "statement"
 
 
 @pytest.fixture
@@ -96,16 +95,38 @@ def test_weights_of_ones_own_hold_for_statements_too(chats):
 LONG = "I was at the lake today. The knee is fine. Which shoes should I bring?"
 
 
+@pytest.mark.parametrize("embedder", [None, "local"])
+def test_a_longer_message_goes_on_with_what_its_user_asked(open_service, embedder):
+    """What the user asked is not lowered for it, as it is for a question."""
+    if embedder and not has_local():
+        pytest.skip("needs the local embedder")
+    service = open_service(embedder=embedder)
+    service.sync.add_session_to_memory(
+        session(
+            turn("t1", "Which shoes are good for my knee at the lake?", "user"),
+            turn("t2", "Shoes with a soft sole are good for the knee.", "Ben"),
+        )
+    )
+    factors = {}
+    for query in (LONG, ASKS):
+        found = service.sync.search_memory(**ALICE, query=query, explain=True)
+        factors[query] = {m.author: m.explanation["factor"] for m in found}
+    assert factors[LONG]["user"] == pytest.approx(0.95 * 1.35, rel=1e-3)
+    assert factors[ASKS]["user"] == pytest.approx(0.8 * 1.2, rel=1e-3)
+    own = Ranking(weights={"session": 0.15})  # the default, but given
+    assert max(each["factor"] for each in parts(service, LONG, ranking=own)) < 1.0
+
+
 @pytest.mark.parametrize(
     ("query", "tells"),
     [(STATES, True), (LONG, True), (ASKS, False), ("shoes knee", False), ("", False)],
 )
 @pytest.mark.parametrize("embedder", [None, "local"])
 def test_what_is_near_a_message_is_less_probable(open_service, query, tells, embedder):
-    """By the calibration's odds, alike for equal memories; not by words alone."""
+    """By the calibration's odds, alike for equal memories."""
     if embedder and not has_local():
         pytest.skip("needs the local embedder")
-    assert is_message(query) == tells
+    assert bool(message_of(query)) == tells
     shipped, found = Calibration.shipped(), []
     assert shipped.messages < 0.0
     for calibration in (shipped, replace(shipped, messages=0.0)):
@@ -115,7 +136,7 @@ def test_what_is_near_a_message_is_less_probable(open_service, query, tells, emb
         found.append(service.sync.search_memory(**ALICE, query=query).memories)
     for lower, plain in zip(*found, strict=True):
         odds = [math.log(x / (1 - x)) for x in (lower.confidence, plain.confidence)]
-        added = shipped.messages if tells and embedder else 0.0
+        added = shipped.messages if tells else 0.0
         assert odds[0] - odds[1] == pytest.approx(added, abs=0.02)
     for memories in found:
         equal = {m.confidence for m in memories if m.text == same[0]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
@@ -82,7 +82,7 @@ _STATES = (".", "!", "\u2026", "\u0964")
 _AFTER_ALL = " \n\t)\"'\u2019\u201d\u00bb"  # what may stand after the last sign
 _SHORTEST_STATEMENT = 8  # words; fewer may be keywords
 _MOST_SENTENCES = 2
-_SENTENCE_SIGNS = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\n]")
+_SENTENCE_SIGNS = ".!?\u2026\u3002\uff01\uff1f\u061f\n"
 _LONGEST_QUESTION = 40  # words
 _LONGEST_REQUEST = 20  # words, if the author is "user"
 USER = "user"
@@ -177,12 +177,6 @@ def text_marks(
     A question contains less information than its answer. A long text that ends with a
     question does not count as a question: it states facts before. The limit is 40
     words. For a user's request to an assistant ("… can you help?") it is 20 words.
-
-    Args:
-        text: The original text.
-        folded: The normalised text.
-        words: The words of the normalised text.
-        author: The author's name; "user" for a user of an assistant.
     """
     found = []
     if (
@@ -213,26 +207,22 @@ def asks_time(folded: str) -> bool:
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 
 
-def is_statement(query: str) -> bool:
-    """Return whether a query asks nothing: one or two sentences that tell something.
+def message_of(query: str) -> Literal["", "statement", "message"]:
+    """Return what kind of message a query is, if it tells more than it asks; else "".
 
-    It ends like a sentence and has no question mark. Languages without spaces have no
-    statements.
+    A statement is one or two sentences of eight words or more that tell something: it
+    ends like a sentence and has no question mark. Languages without spaces have none. A
+    longer message has three sentences or more, questions among them.
     """
-    return (
+    if (
         query.rstrip(_AFTER_ALL).endswith(_STATES)
         and not any(map(query.__contains__, _QUESTION_SIGNS))
         and len(query.split()) >= _SHORTEST_STATEMENT
         and 0 < len(sentences(query)) <= _MOST_SENTENCES
-    )
-
-
-def is_message(query: str) -> bool:
-    """Return whether a query tells more than it asks, as three sentences do."""
-    if is_statement(query):
-        return True
-    may_be = len(_SENTENCE_SIGNS.findall(query)) >= _MOST_SENTENCES  # fast
-    return may_be and len(sentences(query)) > _MOST_SENTENCES
+    ):
+        return "statement"
+    may_be = sum(map(query.count, _SENTENCE_SIGNS)) >= _MOST_SENTENCES  # fast
+    return "message" if may_be and len(sentences(query)) > _MOST_SENTENCES else ""
 
 
 def asks_list(text: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from vecall.lexical import features, languages, periods, tokenizer
-from vecall.lexical.period_words import MONTHS
+from vecall.lexical.period_patterns import MONTHS
 from vecall.text import MARKS, RARE_MARKS, normalise
 
 # Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.

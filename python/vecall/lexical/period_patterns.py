@@ -1,4 +1,14 @@
-"""The times that a query names: patterns of each language, dates in numbers.
+"""The times that a query names: words and patterns of each language, dates in numbers.
+
+The words are in period_words.ini, normalised. In a vocabulary "/" separates meanings, a
+space separates words of one meaning, "_" stands for a space, and "+" marks a month or
+season that stands without a preposition. Other values are regular expressions; in `ago`
+and `recent`, {n} is a number and {u} a unit; "||" separates two patterns.
+
+Meanings, in their order: `units` are minute, hour, day, week, weekend, month and year;
+`numbers` 1 to 12; `adjectives` last, this and next; `weekdays` Monday to Sunday;
+`seasons` winter to autumn; `parts` those of `PARTS`. `specs` has the meaning of each
+word of `words`: a unit or a part of the day, and how many lie between it and now.
 
 Ranges of time are naive: those of the zone in which a query is read.
 """
@@ -7,24 +17,105 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from configparser import ConfigParser
+from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
-from vecall.lexical.period_words import (
-    EAST_YEARS,
-    LATIN,
-    MONTH_NUMBERS,
-    MONTHS,
-    PARTS,
-    TABLES,
-    Table,
-    alternatives,
-    any_of,
-    eastern_number,
-    meanings,
-    shortest,
-)
+Table = dict[str, str]
+
+PARTS = ("morning", "afternoon", "evening", "night")
+
+
+def _tables() -> list[Table]:
+    words = ConfigParser(delimiters="=", interpolation=None)
+    path = Path(__file__).with_name("period_words.ini")
+    words.read_string(path.read_text(encoding="utf-8"))
+    return [
+        {"name": name, **{key: text.replace("\n", " ") for key, text in table.items()}}
+        for name, table in words.items()
+        if name != words.default_section
+    ]
+
+
+TABLES = _tables()
+
+EAST = TABLES[-3:]
+"""Languages with months by number, and words without spaces or with particles."""
+
+LATIN = TABLES[:-3]
+"""Languages whose words are separated by spaces."""
+
+EAST_YEARS = {"去年": -1, "昨年": -1, "작년": -1, "지난해": -1, "今年": 0, "올해": 0}
+"""Words for years that stand before a month or season, and how far the year is."""
+
+
+def alternatives(text: str) -> list[list[str]]:
+    """Return the words of each meaning."""
+    return [each.split() for each in text.split("/")]
+
+
+def meanings(text: str) -> dict[str, int]:
+    """Return the number of its place for each word."""
+    return {
+        word.rstrip("+").replace("_", " "): place
+        for place, words in enumerate(alternatives(text))
+        for word in words
+    }
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a pattern that matches any of the words, the longest one first."""
+    ordered = sorted(words, key=len, reverse=True)
+    return "|".join(map(re.escape, ordered)) or r"(?!)"
+
+
+def shortest(words: Iterable[str]) -> list[str]:
+    """Return the words that contain no other one; a text with any word has one."""
+    known = set(words)
+    return [
+        word for word in known if not any(other in word for other in known - {word})
+    ]
+
+
+MONTHS = [names[0] for names in alternatives(TABLES[0]["months"])]
+"""In English, January first."""
+
+_ALSO_NAMES = ("jan", "mar")
+
+MONTH_NAMES: dict[str, dict[str, str]] = {
+    table["name"]: {
+        name: MONTHS[number]
+        for name, number in meanings(table["months"]).items()
+        if name not in _ALSO_NAMES
+    }
+    for table in LATIN
+}
+"""For each language: a month's name or abbreviation, and the English name under which
+memories are indexed. A name counts in its own language only: in others Marco and Avril
+are people."""
+
+MONTH_NUMBERS: dict[str, int] = {
+    name: number
+    for table in LATIN
+    for name, number in meanings(table["months"]).items()
+}
+_DIGITS = "一二三四五六七八九"
+
+
+def eastern_number(text: str) -> int:
+    """Read a number such as 7, 七, 十, 十二 or 三十一; return 0 for other text."""
+    if text.isdecimal():
+        return int(text)
+    text = text.replace("两", "二").replace("兩", "二")
+    tens, ten, ones = text.rpartition("十")
+    if len(tens) > 1 or len(ones) > 1:
+        return 0
+    count = _DIGITS.find(tens) + 1 if tens else len(ten)
+    return 10 * count + (_DIGITS.find(ones) + 1 if ones else 0)
+
 
 # Ranges of local time.
 
@@ -105,12 +196,12 @@ def nearest_range(now: datetime, of_year: OfYear, adjective: int) -> Range:
 
 def weekday_range(now: datetime, day: int, adjective: int) -> Range:
     """Return the last, this or the next weekday; 0 is Monday."""
-    today = now.weekday()
-    if adjective == THIS:
-        return day_range(now + (day - today) * DAY)
+    ahead = day - now.weekday()
     if adjective == NEXT:
-        return day_range(now + ((day - today - 1) % 7 + 1) * DAY)
-    return day_range(now - ((today - day - 1) % 7 + 1) * DAY)
+        ahead = (ahead - 1) % 7 + 1
+    elif adjective != THIS:
+        ahead = ahead % 7 - 7
+    return day_range(now + ahead * DAY)
 
 
 def month_of(month: int) -> OfYear:
@@ -155,8 +246,11 @@ ARTICLES = (
     "the|on|le|la|les|l'|el|los|las|il|lo|gli|i|o|os|a|as|den|dem|der|des|das|det|am|im|"
     "het|in|en|em|no|na|pa"
 )
+_NEVER = "(?!)"
 _CONNECTED = ("since", "before", "until", "after_")
 _PREFIXES = ("in", *_CONNECTED, "and")
+_VOCABULARIES = ("units", "numbers", "few", "adjectives", "weekday_adjectives",
+                 "weekdays", "months", "seasons", "parts")  # fmt: skip
 
 
 class Span(NamedTuple):
@@ -172,91 +266,58 @@ class Span(NamedTuple):
     is_weekday: bool = False
 
 
-def _count_and_unit(table: Table) -> tuple[str, str]:
-    number = any_of(meanings(table.get("numbers", "")))
-    few = any_of(meanings(table.get("few", "")))
-    unit = f"(?P<u>{any_of(meanings(table['units']))})"
-    return rf"(?:(?P<n>\d{{1,3}}|{number})|(?P<f>{few}))", unit
-
-
-class Connectors:
-    """The words of a language around a named time: since, before, in the evening."""
-
-    def __init__(self, number: int) -> None:
-        """Make the patterns of a language; `number` is its place in `TABLES`."""
-        self.table = table = TABLES[number]
-        self.in_east = number >= len(LATIN)
-        self.parts = meanings(table["parts"])
-        self.units = meanings(table["units"])
-        self.number = meanings(table.get("numbers", ""))
-        count, unit = _count_and_unit(table)
-        weekday = f"(?P<k>{any_of(meanings(table['weekdays']))})"
-        self.counted = re.compile(rf"(?<!\w)(?:(?:{count} )?{unit}|{weekday}) \Z")
-        part = f"(?P<t>{any_of(self.parts)})"
-        articles = f"(?:(?:{ARTICLES}) ?)"
-        self.before = self._connectors("", f" ?{articles}{{0,2}}\\Z")
-        self.after = self._connectors("_post", "")
-        until = table.get("until", "(?!)")
-        self.joins = re.compile(f"(?:{table['and']}|{until}|-|–|/|,) ?{articles}?")
-        fill = table.get("fill", "")
-        end = "" if self.in_east else r"(?!\w)"
-        self.part = re.compile(rf",? ?(?:(?:{fill}) ?)?{part}{end}")
-        self.part_of = re.compile(
-            rf"(?<!\w){part} (?:of|de|del|di|do|da|du|des|van|av) {articles}?\Z"
-        )
-
-    def _connectors(self, kind: str, end: str) -> re.Pattern[str] | None:
-        found = [
-            f"(?P<{name.rstrip('_')}>{self.table[name + kind]})"
-            for name in _CONNECTED
-            if self.table.get(name + kind)
-        ]
-        if not found:
-            return None
-        begin = " ?" if kind else "" if self.in_east else r"(?<!\w)"
-        return re.compile(f"{begin}(?:{'|'.join(found)}){end}")
+_Reader = Callable[["re.Match[str]", datetime], Span | None]
+# Patterns, and texts of which a text that they match contains one.
+_Readers = tuple[list[str], list[tuple[re.Pattern[str], _Reader]]]
 
 
 class Patterns:
-    """The compiled patterns of a language."""
+    """The patterns of a language, and what their matches mean."""
 
     def __init__(self, number: int) -> None:
         """Make the patterns of a language; `number` is its place in `TABLES`."""
-        table = TABLES[number]
-        self.table = number
+        self.number = number
+        self.table = table = TABLES[number]
         self.in_east = number >= len(LATIN)
-        self.number = meanings(table.get("numbers", ""))
-        self.words = {
+        self.of = {name: meanings(table.get(name, "")) for name in _VOCABULARIES}
+        self._words = {
             word.replace("_", " "): spec.split()
             for spec, words in zip(
                 table["specs"].split("/"), alternatives(table["words"]), strict=True
             )
             for word in words
         }
-        self.units = meanings(table["units"])
-        self.adjectives = meanings(table["adjectives"])
-        self.of_weekday = meanings(table.get("weekday_adjectives", ""))
-        self.weekdays = meanings(table["weekdays"])
-        self.months = meanings(table["months"])
-        self.seasons = meanings(table["seasons"])
-        self.parts = meanings(table["parts"])
-        self.alone = {
+        self._alone = {
             word.rstrip("+")
             for name in ("months", "seasons")
             for words in alternatives(table[name])
             for word in words
             if word.endswith("+")
         }
-        bounds = [table.get(name, "(?!)") for name in ("before", "until", "after_")]
-        self.bounds = re.compile("|".join(bounds))
-        self.readers = self._readers(table)
+        bounds = [table.get(name, _NEVER) for name in ("before", "until", "after_")]
+        self._bounds = re.compile("|".join(bounds))
+        number_of = rf"(?P<n>\d{{1,3}}|{self._any('numbers')})"
+        self._count = f"(?:{number_of}|(?P<f>{self._any('few')}))"
+        self._unit = f"(?P<u>{self._any('units')})"
+        self.readers = self._made_readers()
 
-    def _readers(self, table: Table) -> list[_Readers]:
-        adjective = any_of(self.adjectives)
-        after = adjective if table.get("after") else "(?!)"
-        count, unit = _count_and_unit(table)
+    def _any(self, name: str) -> str:
+        return any_of(self.of[name])
+
+    def _made(self, text: str, names: Iterable[str]) -> re.Pattern[str]:
+        """Return a pattern; in its text, @ stands for the names."""
+        text = text.replace("{n}", self._count).replace("{u}", self._unit)
+        text = text.replace("@", any_of(names))
+        if self.in_east:
+            return re.compile(text.replace("\\ ", " ").replace(" ", " ?"))
+        return re.compile(rf"(?<!\w)(?:{text})(?!\w)")
+
+    def _made_readers(self) -> list[_Readers]:
+        table = self.table
+        adjective = self._any("adjectives")
+        after = adjective if table.get("after") else _NEVER
         prefix = "|".join(table[name] for name in _PREFIXES if table.get(name))
-        suffix = table.get("suffix", "(?!)")
+        suffix = table.get("suffix", _NEVER)
         named = (
             rf"(?:(?P<p>{prefix}) (?:(?:{ARTICLES}) ?)?)?"
             rf"(?P<c>(?:(?P<a>{adjective}) )?(?P<k>@)(?P<x>{suffix})?"
@@ -269,45 +330,177 @@ class Patterns:
                 rf"(?P<c>(?:(?P<a>{adjective}) |"
                 rf"(?:(?P<z>{years})|(?P<y>{YEAR}) [年년])(?: の)? )(?P<k>@))"
             )
-
-        def made(text: str) -> re.Pattern[str]:
-            text = text.replace("{n}", count).replace("{u}", unit)
-            if self.in_east:
-                return re.compile(text.replace("\\ ", " ").replace(" ", " ?"))
-            return re.compile(rf"(?<!\w)(?:{text})(?!\w)")
-
-        of_weekday = any_of(self.of_weekday or self.adjectives)
-        weekday = f"(?:(?P<a>{of_weekday}) )?(?P<k>{any_of(self.weekdays)})"
-        of_part = f"(?P<a>{adjective}) (?P<t>{any_of(self.parts)})"
-        of_unit: list[tuple[re.Pattern[str], _Reader]] = [
-            (made(f"(?P<a>{adjective}) {unit}"), _of_unit),
-            (made(f"{unit} (?P<b>{after})"), _of_unit),
-            *((made(each), _of_ago) for each in table["ago"].split("||")),
-            *((made(each), _of_recent) for each in table["recent"].split("||")),
+        of_day = any_of(self.of["weekday_adjectives"] or self.of["adjectives"])
+        weekday = f"(?:(?P<a>{of_day}) )?(?P<k>@)(?: (?P<b>{after}))?"
+        of_units: list[tuple[str, _Reader]] = [
+            (f"(?P<a>{adjective}) (?P<u>@)", self._of_unit),
+            (f"(?P<u>@) (?P<b>{after})", self._of_unit),
+            *((each, self._of_ago) for each in table["ago"].split("||")),
+            *((each, self._of_recent) for each in table["recent"].split("||")),
         ]
-        of_month = (made(named.replace("@", any_of(self.months))), _of_month)
-        of_season = (made(named.replace("@", any_of(self.seasons))), _of_season)
-        needed = _all_texts if self.in_east else shortest  # spaces are optional there
-        return [
-            (needed(self.words), [(made(any_of(self.words)), _of_word)]),
-            (needed(self.units), of_unit),
+        readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [
+            (self._words, [("@", self._of_word)]),
+            (self.of["units"], of_units),
+            (self.of["weekdays"], [(weekday, self._of_weekday)]),
+            (self.of["months"], [(named, self._of_month)]),
+            (self.of["seasons"], [(named, self._of_season)]),
+            (self.of["parts"], [(f"(?P<a>{adjective}) (?P<t>@)", self._of_part)]),
+        ]
+        return [  # spaces are optional in the east
             (
-                needed(self.weekdays),
-                [(made(f"{weekday}(?: (?P<b>{after}))?"), _of_weekday)],
-            ),
-            (needed(self.months), [of_month]),
-            (needed(self.seasons), [of_season]),
-            (needed(self.parts), [(made(of_part), _of_part)]),
+                [""] if self.in_east else shortest(names),
+                [(self._made(text, names), reader) for text, reader in some],
+            )
+            for names, some in readers
         ]
 
+    # What stands around a time: since, before, in the evening.
 
-def _all_texts(_: Iterable[str]) -> list[str]:
-    return [""]
+    @cached_property
+    def counted(self) -> re.Pattern[str]:
+        """What may stand before a connector: "two weeks" before May."""
+        weekday = f"(?P<k>{self._any('weekdays')})"
+        return re.compile(rf"(?<!\w)(?:(?:{self._count} )?{self._unit}|{weekday}) \Z")
 
+    @cached_property
+    def before(self) -> re.Pattern[str] | None:
+        """A connector before a time."""
+        begin = "" if self.in_east else r"(?<!\w)"
+        return self._connectors(begin, "", rf" ?(?:(?:{ARTICLES}) ?){{0,2}}\Z")
 
-_Reader = Callable[["Patterns", "re.Match[str]", datetime], "Range | Span | None"]
-# Patterns, and texts of which a text that they match contains one.
-_Readers = tuple[list[str], list[tuple[re.Pattern[str], _Reader]]]
+    @cached_property
+    def after(self) -> re.Pattern[str] | None:
+        """A connector after a time."""
+        return self._connectors(" ?", "_post", "")
+
+    def _connectors(self, begin: str, kind: str, end: str) -> re.Pattern[str] | None:
+        found = [
+            f"(?P<{name.rstrip('_')}>{self.table[name + kind]})"
+            for name in _CONNECTED
+            if self.table.get(name + kind)
+        ]
+        return re.compile(f"{begin}(?:{'|'.join(found)}){end}") if found else None
+
+    @cached_property
+    def joins(self) -> re.Pattern[str]:
+        """What stands between two times that are the ends of one."""
+        joins = f"{self.table['and']}|{self.table.get('until', _NEVER)}|-|–|/|,"
+        return re.compile(f"(?:{joins}) ?(?:(?:{ARTICLES}) ?)?")
+
+    @cached_property
+    def part(self) -> re.Pattern[str]:
+        """A part of the day, after the day."""
+        end = "" if self.in_east else r"(?!\w)"
+        part = f"(?P<t>{self._any('parts')})"
+        return re.compile(rf",? ?(?:(?:{self.table.get('fill', '')}) ?)?{part}{end}")
+
+    @cached_property
+    def part_of(self) -> re.Pattern[str]:
+        """A part of the day, before the day."""
+        return re.compile(
+            rf"(?<!\w)(?P<t>{self._any('parts')}) (?:of|de|del|di|do|da|du|des|van|av) "
+            rf"(?:(?:{ARTICLES}) ?)?\Z"
+        )
+
+    def count_of(self, match: re.Match[str]) -> tuple[int, int]:
+        """Return the least and the greatest number."""
+        groups = match.groupdict()
+        if groups.get("f"):
+            return _FEW
+        text = groups.get("n")
+        if not text:
+            return 1, 1
+        count = self.of["numbers"].get(text)
+        count = eastern_number(text) if count is None else count + 1
+        return count, count
+
+    # The readers of patterns.
+
+    def _unit_of(self, match: re.Match[str]) -> str:
+        return UNITS[self.of["units"][match["u"]]]
+
+    def _adjective_of(self, match: re.Match[str]) -> int:
+        groups = match.groupdict()
+        return self.of["adjectives"].get(groups.get("a") or groups.get("b") or "", NONE)
+
+    def _of_word(self, match: re.Match[str], now: datetime) -> Span:
+        unit, number = self._words[match[0]]
+        steps = int(number)
+        if unit in PARTS:
+            found = part_of_day(midnight_of(now) + steps * DAY, PARTS.index(unit))
+        elif unit == "weekday":  # sv "i fredags"
+            found = weekday_range(now, steps, LAST)
+        elif unit == "season":  # sv "i somras"
+            found = nearest_range(now, season_of(steps), LAST)
+        else:
+            found = unit_range(now, unit, steps)
+        return span_of(match, found, self.number, is_day=unit == "day")
+
+    def _of_unit(self, match: re.Match[str], now: datetime) -> Span | None:
+        unit = self._unit_of(match)
+        if unit in ("minute", "hour", "day"):
+            return None  # "the last day of our trip"
+        found = unit_range(now, unit, self._adjective_of(match) - 1)
+        return span_of(match, found, self.number)
+
+    def _of_ago(self, match: re.Match[str], now: datetime) -> Span:
+        unit = self._unit_of(match)
+        least, most = self.count_of(match)
+        found = unit_range(now, unit, -most)[0], unit_range(now, unit, -least)[1]
+        return span_of(match, found, self.number, is_day=unit == "day")
+
+    def _of_recent(self, match: re.Match[str], now: datetime) -> Span:
+        begin = time_ago(now, self._unit_of(match), self.count_of(match)[1])
+        return span_of(match, (begin, now), self.number)
+
+    def _of_weekday(self, match: re.Match[str], now: datetime) -> Span:
+        day = self.of["weekdays"][match["k"]]
+        own = self.of["weekday_adjectives"]
+        if own and match["a"]:
+            week = unit_range(now, "week", own[match["a"]] - 1)[0]
+            found = day_range(week + day * DAY)
+        else:
+            found = weekday_range(now, day, self._adjective_of(match))
+        span = span_of(match, found, self.number, is_day=True)
+        return span._replace(is_weekday=True)
+
+    def _of_month(self, match: re.Match[str], now: datetime) -> Span | None:
+        if match["k"] == "may" and match["a"] == "this":
+            return None
+        begin = match.start("c")
+        if match.string[max(0, begin - 2) : begin].strip().isdecimal():
+            return None  # "31 June 2024" is no day
+        return self._of_named(match, now, month_of(self.of["months"][match["k"]]))
+
+    def _of_season(self, match: re.Match[str], now: datetime) -> Span | None:
+        of_year = season_of(self.of["seasons"][match["k"]])
+        found = self._of_named(match, now, of_year)
+        prefix = match.groupdict().get("p")
+        if found is not None and found.of_year and self._bounds.fullmatch(prefix or ""):
+            return None  # "before winter": the next one
+        return found
+
+    def _of_named(
+        self, match: re.Match[str], now: datetime, of_year: OfYear
+    ) -> Span | None:
+        groups = match.groupdict()
+        year, adjective = groups.get("y"), self._adjective_of(match)
+        if groups.get("z"):
+            year = now.year + EAST_YEARS[match["z"]]
+        if year:
+            return span_of(match, of_year(int(year)), self.number)
+        is_marked = groups.get("p") or groups.get("x") or match["k"] in self._alone
+        if adjective == NONE and not is_marked:
+            return None
+        found = nearest_range(now, of_year, adjective)
+        return span_of(
+            match, found, self.number, of_year if adjective == NONE else None
+        )
+
+    def _of_part(self, match: re.Match[str], now: datetime) -> Span:
+        midnight = midnight_of(now) + (self._adjective_of(match) - 1) * DAY
+        found = part_of_day(midnight, self.of["parts"][match["t"]])
+        return span_of(match, found, self.number)
 
 
 @lru_cache(maxsize=32)
@@ -316,137 +509,17 @@ def patterns_of(number: int) -> Patterns:
     return Patterns(number)
 
 
-@lru_cache(maxsize=32)
-def connectors_of(number: int) -> Connectors:
-    """Return the connectors of a language, made when it is first needed."""
-    return Connectors(number)
-
-
-def _adjective_of(patterns: Patterns, match: re.Match[str]) -> int:
-    groups = match.groupdict()
-    word = groups.get("a") or groups.get("b")
-    return NONE if word is None else patterns.adjectives.get(word, NONE)
-
-
-# Readers of patterns.
-
-
-def _of_word(
-    patterns: Patterns, match: re.Match[str], now: datetime
-) -> Range | Span | None:
-    unit, number = patterns.words[match[0]]
-    steps = int(number)
-    if unit in PARTS:
-        return part_of_day(midnight_of(now) + steps * DAY, PARTS.index(unit))
-    if unit == "weekday":  # sv "i fredags"
-        return weekday_range(now, steps, LAST)
-    if unit == "season":  # sv "i somras"
-        return nearest_range(now, season_of(steps), LAST)
-    found = unit_range(now, unit, steps)
-    return span_of(match, found, patterns, is_day=unit == "day")
-
-
-def _of_unit(patterns: Patterns, match: re.Match[str], now: datetime) -> Range | None:
-    unit = UNITS[patterns.units[match["u"]]]
-    if unit in ("minute", "hour", "day"):
-        return None  # "the last day of our trip"
-    return unit_range(now, unit, _adjective_of(patterns, match) - 1)
-
-
-def count_of(patterns: Patterns | Connectors, match: re.Match[str]) -> tuple[int, int]:
-    """Return the least and the greatest number."""
-    groups = match.groupdict()
-    if groups.get("f"):
-        return _FEW
-    text = groups.get("n")
-    if not text:
-        return 1, 1
-    count = patterns.number.get(text)
-    count = eastern_number(text) if count is None else count + 1
-    return count, count
-
-
-def _of_ago(
-    patterns: Patterns, match: re.Match[str], now: datetime
-) -> Range | Span | None:
-    unit = UNITS[patterns.units[match["u"]]]
-    least, most = count_of(patterns, match)
-    found = unit_range(now, unit, -most)[0], unit_range(now, unit, -least)[1]
-    return span_of(match, found, patterns, is_day=unit == "day")
-
-
-def _of_recent(patterns: Patterns, match: re.Match[str], now: datetime) -> Range | None:
-    unit = UNITS[patterns.units[match["u"]]]
-    return time_ago(now, unit, count_of(patterns, match)[1]), now
-
-
-def _of_weekday(
-    patterns: Patterns, match: re.Match[str], now: datetime
-) -> Range | Span | None:
-    day = patterns.weekdays[match["k"]]
-    adjective = match["a"]
-    if patterns.of_weekday and adjective:
-        week = unit_range(now, "week", patterns.of_weekday[adjective] - 1)[0]
-        found = day_range(week + day * DAY)
-    else:
-        found = weekday_range(now, day, _adjective_of(patterns, match))
-    return span_of(match, found, patterns, is_day=True)._replace(is_weekday=True)
-
-
-def _of_month(patterns: Patterns, match: re.Match[str], now: datetime) -> Span | None:
-    if match["k"] == "may" and match["a"] == "this":
-        return None
-    begin = match.start("c")
-    if match.string[max(0, begin - 2) : begin].strip().isdecimal():
-        return None  # "31 June 2024" is no day
-    return _of_named(patterns, match, now, month_of(patterns.months[match["k"]]))
-
-
-def _of_season(patterns: Patterns, match: re.Match[str], now: datetime) -> Span | None:
-    found = _of_named(patterns, match, now, season_of(patterns.seasons[match["k"]]))
-    prefix = match.groupdict().get("p")
-    if found is not None and found.of_year and patterns.bounds.fullmatch(prefix or ""):
-        return None  # "before winter": the next one
-    return found
-
-
-def _of_named(
-    patterns: Patterns,
-    match: re.Match[str],
-    now: datetime,
-    of_year: OfYear,
-) -> Span | None:
-    groups = match.groupdict()
-    year, adjective = groups.get("y"), _adjective_of(patterns, match)
-    if groups.get("z"):
-        year = now.year + EAST_YEARS[match["z"]]
-    if year:
-        return span_of(match, of_year(int(year)), patterns)
-    is_marked = groups.get("p") or groups.get("x") or match["k"] in patterns.alone
-    if adjective == NONE and not is_marked:
-        return None
-    found = nearest_range(now, of_year, adjective)
-    return span_of(match, found, patterns, of_year if adjective == NONE else None)
-
-
-def _of_part(patterns: Patterns, match: re.Match[str], now: datetime) -> Range:
-    steps = _adjective_of(patterns, match) - 1
-    return part_of_day(midnight_of(now) + steps * DAY, patterns.parts[match["t"]])
-
-
 def span_of(
     match: re.Match[str],
     found: Range,
-    patterns: Patterns | None = None,
+    table: int | None = None,
     of_year: OfYear | None = None,
     *,
     is_day: bool = False,
 ) -> Span:
     """Return the span of a match."""
-    core = match.start("c") if "c" in match.re.groupindex else match.start()
-    if core < 0:
-        core = match.start()
-    table = None if patterns is None else patterns.table
+    has_core = match.groupdict().get("c") is not None
+    core = match.start("c") if has_core else match.start()
     return Span(match.start(), core, match.end(), found, table, of_year, is_day)
 
 
@@ -510,22 +583,26 @@ def _of_years() -> re.Pattern[str]:
 def _dated(
     match: re.Match[str],
     now: datetime,
+    year: str | int | None,
     month: int,
     day: int,
     last: int | None = None,
 ) -> Span | None:
-    """Return the span of a day, or of the days to `last`."""
-    if not 1 <= month <= 12:
-        return None
-    year = match["y"]
+    """Return the span of a day, or of the days to `last`; None if there is none."""
     of_year = day_of(month, day)
-    found = of_year(int(year)) if year else last_day(now, of_year)
-    if found is None:
+    try:
+        found = of_year(int(year)) if year else last_day(now, of_year)
+        if found is None:
+            return None
+        if last is not None:
+            end = day_range(found[0].replace(day=last))
+            found = min(found[0], end[0]), max(found[1], end[1])
+    except ValueError:
         return None
-    if last is not None:
-        end = day_range(found[0].replace(day=last))
-        found = min(found[0], end[0]), max(found[1], end[1])
     return span_of(match, found, None, None if year else of_year, is_day=last is None)
+
+
+_IN_MONTHS = shortest(MONTH_NUMBERS)
 
 
 def number_spans(
@@ -545,20 +622,14 @@ def number_spans(
             ):
                 day, month = month, day
             other = groups.get("d0") or groups.get("d1")
-            try:
-                yield _dated(match, now, month, day, int(other) if other else None)
-            except ValueError:
-                continue  # no valid date
+            last = int(other) if other else None
+            yield _dated(match, now, match["y"], month, day, last)
     for match in _ONLY_MONTH.finditer(folded):
         yield span_of(match, month_range(int(match["y"]) * 12 + int(match["m"]) - 1))
     for match in _of_years().finditer(folded):
-        year = int(match["c"] or match["d"])
-        found = datetime(year, 1, 1), datetime(year + 1, 1, 1)
-        core = match.start("c") if match["c"] else match.start("d")
-        yield Span(match.start(), core, match.end(), found)
-
-
-_IN_MONTHS = shortest(MONTH_NUMBERS)
+        name = "c" if match["c"] else "d"
+        found = unit_range(datetime(int(match[name]), 1, 1), "year", 0)
+        yield Span(match.start(), match.start(name), match.end(), found)
 
 
 def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:
@@ -567,26 +638,17 @@ def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:
         month, year = eastern_number(match["m"]), match["y"]
         if match["a"]:
             year = str(now.year + EAST_YEARS[match["a"]])
-        if not 1 <= month <= 12:
-            continue
-        try:
-            if match["d"]:
-                of_year = day_of(month, eastern_number(match["d"]))
-                found = of_year(int(year)) if year else last_day(now, of_year)
-            else:
-                of_year = month_of(month - 1)
+        if match["d"]:
+            yield _dated(match, now, year, month, eastern_number(match["d"]))
+        elif 1 <= month <= 12:
+            of_year = month_of(month - 1)
+            with suppress(ValueError):  # the year 0
                 found = (
                     of_year(int(year)) if year else nearest_range(now, of_year, NONE)
                 )
-        except ValueError:
-            continue  # no valid date
-        if found is not None:
-            yield span_of(
-                match, found, None, None if year else of_year, is_day=bool(match["d"])
-            )
+                yield span_of(match, found, None, None if year else of_year)
     for match in _EAST_YEAR.finditer(folded):
-        year = match["y"]
-        yield span_of(match, (datetime(int(year), 1, 1), datetime(int(year) + 1, 1, 1)))
+        yield span_of(match, unit_range(datetime(int(match["y"]), 1, 1), "year", 0))
 
 
 def eastern_months(folded: str) -> list[str]:

@@ -18,27 +18,22 @@ from vecall.clock import Period
 from vecall.lexical.period_patterns import (
     ARTICLES,
     DAY,
+    EAST,
+    LATIN,
     UNITS,
-    Connectors,
     OfYear,
+    Patterns,
     Range,
     Span,
-    connectors_of,
-    count_of,
+    Table,
+    any_of,
     eastern_spans,
+    meanings,
     number_spans,
     part_of_day,
     patterns_of,
     query_ends,
-    span_of,
     time_ago,
-)
-from vecall.lexical.period_words import (
-    EAST,
-    LATIN,
-    Table,
-    any_of,
-    meanings,
 )
 from vecall.lexical.tokenizer import split_words
 
@@ -119,13 +114,10 @@ def _spans(
         ]
         for pattern, reader in readers:
             for match in pattern.finditer(folded):
-                if language not in (None, _ONLY_IN.get(match[0], language)):
-                    continue
-                got = reader(patterns, match, now)
-                if got is not None and not isinstance(got, Span):
-                    got = span_of(match, got, patterns)
-                if got is not None and not _is_of_something(folded, got):
-                    found.append(got)
+                if language in (None, _ONLY_IN.get(match[0], language)):
+                    got = reader(match, now)
+                    if got is not None and not _is_of_something(folded, got):
+                        found.append(got)
     if _DIGIT.search(folded):
         found += number_spans(folded, now, language)
     if "月" in folded or "월" in folded or "年" in folded or "년" in folded:
@@ -193,7 +185,7 @@ def _connected(
     while index < len(spans):
         span = spans[index]
         own = [one.table for one in spans[index : index + 2] if one.table is not None]
-        tables = list(map(connectors_of, own or numbers))
+        tables = list(map(patterns_of, own or numbers))
         index += 1
         span = _with_part(folded, span, tables)
         is_joined = False
@@ -214,7 +206,7 @@ def _connected(
             yield _with_connector(folded, span, tables)
 
 
-def _with_part(folded: str, span: Span, tables: Sequence[Connectors]) -> Span:
+def _with_part(folded: str, span: Span, tables: Sequence[Patterns]) -> Span:
     if not span.is_day:
         return span
     for patterns in tables:
@@ -224,7 +216,7 @@ def _with_part(folded: str, span: Span, tables: Sequence[Connectors]) -> Span:
             before = patterns.part_of.search(folded, max(0, span.core - 40), span.core)
         match = after or before
         if match is not None:
-            found = part_of_day(span.range[0], patterns.parts[match["t"]])
+            found = part_of_day(span.range[0], patterns.of["parts"][match["t"]])
             return span._replace(
                 range=found,
                 begin=min(span.begin, match.start()),
@@ -245,7 +237,7 @@ def _hull(one: Span, other: Span) -> Range:
     return min(lo, other.range[0]), max(hi, other.range[1])
 
 
-def _with_connector(folded: str, span: Span, tables: Sequence[Connectors]) -> _Open:
+def _with_connector(folded: str, span: Span, tables: Sequence[Patterns]) -> _Open:
     lo, hi = span.range
     for patterns in tables:
         before = after = None
@@ -260,9 +252,9 @@ def _with_connector(folded: str, span: Span, tables: Sequence[Connectors]) -> _O
         end = span.end if after is None else after.end()
         counted = patterns.counted.search(folded, max(0, begin - 30), begin)
         if counted is not None and match.lastgroup in ("before", "after"):
-            unit = UNITS[patterns.units[counted["u"]]] if counted["u"] else "week"
+            unit = UNITS[patterns.of["units"][counted["u"]]] if counted["u"] else "week"
             unit = "week" if unit == "weekend" else unit
-            count = count_of(patterns, counted)[1]
+            count = patterns.count_of(counted)[1]
             if match.lastgroup == "before":
                 lo = time_ago(lo, unit, count)
             else:
@@ -303,13 +295,9 @@ def find_period(
 ) -> Found | None:
     """Return the period that a normalised query names, and the other words.
 
-    Args:
-        folded: The query. Only the first and the last 512 characters are read.
-        words: Its words.
-        now: The time to which "yesterday" is relative, in seconds since 1970.
-        zone: The time zone of the days.
-        language: The query's language, or None if unknown. "3.5." is a day in German
-            and a version in English, "hier" is yesterday in French and here in German.
+    Only the first and the last 512 characters are read. The language, if it is known,
+    decides: "3.5." is a day in German and a version in English, "hier" is yesterday in
+    French and here in German.
     """
     text = " ".join(folded.split()).replace("\u2019", "'").replace("ё", "е")
     read, between = query_ends(text)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vecall.lexical.features import TIME_WORDS
-from vecall.lexical.stems import ALL_STOP_WORDS
+from vecall.lexical.languages import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
 from vecall.text import normalise, without_marks
 

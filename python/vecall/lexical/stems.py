@@ -10,21 +10,15 @@ from importlib import import_module
 from typing import Any
 
 from vecall.lexical.languages import (
+    ALL_STOP_WORDS,
     ARABIC,
-    ARABIC_STOP_WORDS,
     ENGLISH,
     GREEK,
-    GREEK_STOP_WORDS,
     HINDI,
-    HINDI_STOP_WORDS,
-    RUSSIAN,
-    RUSSIAN_STOP_WORDS,
-    STOP_WORDS,
     TURKISH,
     VIETNAMESE,
-    VIETNAMESE_STOP_WORDS,
 )
-from vecall.lexical.period_words import MONTH_NAMES
+from vecall.lexical.period_patterns import MONTH_NAMES
 from vecall.text import without_marks
 
 # PyStemmer has no wheel for every Python, and would bring back the global lock of one
@@ -99,16 +93,6 @@ PART = 1 << 63
 """The highest bit of a term. It marks a part of a memory's words, or an optional term
 of a query. The engine does not count terms with this bit in the length of a memory. It
 looks up an optional term with and without the bit."""
-
-
-ALL_STOP_WORDS = {
-    **STOP_WORDS,
-    ARABIC: ARABIC_STOP_WORDS,
-    GREEK: GREEK_STOP_WORDS,
-    HINDI: HINDI_STOP_WORDS,
-    RUSSIAN: RUSSIAN_STOP_WORDS,
-    VIETNAMESE: VIETNAMESE_STOP_WORDS,
-}
 
 
 class Language:

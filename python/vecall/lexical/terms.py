@@ -34,8 +34,7 @@ from vecall.lexical.languages import (
     may_be_german,
 )
 from vecall.lexical.latin import latin_rules
-from vecall.lexical.period_patterns import eastern_months
-from vecall.lexical.period_words import MONTHS
+from vecall.lexical.period_patterns import MONTHS, eastern_months
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.stems import CACHE_WORDS, PART, STOPPED, Language, made_language
 from vecall.lexical.tokenizer import (
@@ -150,19 +149,11 @@ def query_terms(
     most: int = _MOST,
     by_period: bool = True,
 ) -> tuple[list[int], QueryMarks]:
-    """Return the term hashes of a query, and what else it asks for.
+    """Return the hashes of at most so many words of a query, and what else it asks for.
 
-    Args:
-        text: The query.
-        now: The time to which "yesterday" is relative, in seconds since 1970; None for
-            the current time.
-        zone: The time zone of the days that the query names; None is UTC.
-        most: The maximum number of terms to return.
-        by_period: Whether to look for a period; else its words are terms.
-
-    Returns:
-        The hashes of the words in order, without stop words and without those that
-        name a period; and the marks, the optional terms and the period.
+    Stop words are left out, and the words that name a period, if one is looked for.
+    "Yesterday" is relative to `now`, in seconds since 1970, or else to the current
+    time, in the time zone of the user, or else in UTC.
     """
     found = _analyzer().query_terms(text, _new_terms, by_period)
     if found is None or most != _MOST:
@@ -219,19 +210,12 @@ def _optional_terms(
 
 
 def memory_terms(text: str, author: str | None, timestamp: float | None) -> list[int]:
-    """Return the term hashes under which a memory is indexed.
+    """Return the hashes under which a memory is indexed, with repeats, marks last.
 
-    Args:
-        text: The text of the memory.
-        author: The author's name, which becomes terms: "what did Nate say" should find
-            Nate's turns. None for no author.
-        timestamp: The time in seconds since 1970. The day, the month's name and the
-            year, in UTC, become terms. None for no time.
-
-    Returns:
-        64-bit hashes with repeats, without stop words, marks last. A text in a language
-        other than English gets the stems of its language and the English stems, so that
-        a query in any language finds a name.
+    The author's name becomes terms: "what did Nate say" should find Nate's turns. So do
+    the day, the month's name and the year of the time, in UTC. A text in a language
+    other than English gets the stems of its language and the English stems, so that a
+    query in any language finds a name.
     """
     folded = normalise(text)
     words = split_words(folded)

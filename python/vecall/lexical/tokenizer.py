@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vecall.lexical.languages import APOSTROPHES, cut_elisions
 from vecall.text import MARKS, normalise
@@ -42,26 +42,22 @@ _MOST_PARTS = 6  # of one identifier, for `joined_parts`
 _LONGEST_IDENTIFIER = 100  # characters of an identifier; longer runs are ignored
 
 
-def identifier_parts(text: str, folded: str) -> list[str]:
-    """Return the parts of the identifiers in a text.
-
-    Args:
-        text: The original text, whose capitals mark the boundaries.
-        folded: The normalised text.
-
-    Returns:
-        Normalised words, with repeats; empty for a text without identifiers.
-    """
-    parts: list[str] = []
+def _identifiers(text: str) -> Iterator[str]:
+    """Yield the words with a capital inside."""
     if _MAY_BE_CAMEL.search(text):
         for word in _PLAIN_WORD.findall(text):
-            if (
-                len(word) <= _LONGEST_IDENTIFIER
-                and word.isascii()
-                and _MAY_BE_CAMEL.search(word)
-            ):
-                found = _CAMEL_PART.findall(word)
-                parts += [part.casefold() for part in found if len(part) > 1]
+            if len(word) > _LONGEST_IDENTIFIER or not word.isascii():
+                continue
+            if _MAY_BE_CAMEL.search(word):
+                yield word
+
+
+def identifier_parts(text: str, folded: str) -> list[str]:
+    """Return the parts of the identifiers in a text, normalised, with repeats."""
+    parts: list[str] = []
+    for word in _identifiers(text):
+        found = _CAMEL_PART.findall(word)
+        parts += [part.casefold() for part in found if len(part) > 1]
     if _DIGIT.search(folded):
         for match in _MIXED.finditer(folded):
             parts += [part for part in match.groups() if part]
@@ -69,21 +65,9 @@ def identifier_parts(text: str, folded: str) -> list[str]:
 
 
 def joined_parts(text: str) -> list[str]:
-    """Join neighbouring parts of identifiers: OpenAIEmbedder gives openai.
-
-    Args:
-        text: The original text, whose capitals mark the boundaries.
-    """
-    if not _MAY_BE_CAMEL.search(text):
-        return []
+    """Join neighbouring parts of a text's identifiers: OpenAIEmbedder gives openai."""
     joined: dict[str, None] = {}
-    for word in _PLAIN_WORD.findall(text):
-        if (
-            len(word) > _LONGEST_IDENTIFIER
-            or not word.isascii()
-            or not _MAY_BE_CAMEL.search(word)
-        ):
-            continue
+    for word in _identifiers(text):
         parts = _CAMEL_PART.findall(word.translate(_NO_DIGITS))[:_MOST_PARTS]
         for begin in range(len(parts)):
             for end in range(begin + 2, len(parts) + 1):
@@ -92,11 +76,7 @@ def joined_parts(text: str) -> list[str]:
 
 
 def joined_numbers(words: Sequence[str]) -> list[str]:
-    """Join each word and the number next to it: "iphone 15" gives iphone15.
-
-    Args:
-        words: Normalised words, in the order of the text.
-    """
+    """Join each word and the number next to it: "iphone 15" gives iphone15."""
     found = []
     for one, other in itertools.pairwise(words):
         if (one.isalpha() and other.isdigit()) or (one.isdigit() and other.isalpha()):
@@ -131,14 +111,9 @@ def may_be_compound(word: str) -> bool:
 
 
 def compound_parts(words: Sequence[str]) -> list[str]:
-    """Return the prefixes and suffixes of long words that may be words themselves.
+    """Return the prefixes and suffixes of the first 64 long words of a German text.
 
-    Args:
-        words: Normalised words of a German text. Only the first 64 long words are cut.
-
-    Returns:
-        Parts of at least four letters, without repeats. The rest of the word also has
-        at least four letters.
+    A part and the rest of its word have at least four letters each.
     """
     found: dict[str, None] = {}
     long_words = [word for word in dict.fromkeys(words) if may_be_compound(word)]
@@ -180,12 +155,7 @@ def cut_suffixes(folded: str) -> str:
 
 
 def suffixed_words(folded: str) -> list[str]:
-    """Return the words with such a suffix, joined with the suffix.
-
-    Returns:
-        The words of a normalised text: "İstanbul'da" gives istanbulda. Empty if the
-        text has no such words.
-    """
+    """Return a text's words with such a suffix: "İstanbul'da" gives istanbulda."""
     if not _ONE_APOSTROPHE.search(folded):
         return []  # a fast path for most texts
     found = []
@@ -230,14 +200,10 @@ _POSSESSIVE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)s\b")
 
 
 def words(text: str) -> list[str]:
-    """Split `text` into words, in order, with repeats.
+    """Split any text into normalised words, in order, with repeats.
 
-    Args:
-        text: Any string; lone surrogates and control characters separate words.
-
-    Returns:
-        The normalised words. "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives
-        ecole; "İstanbul'da" gives istanbul; "C++" stays c++.
+    "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives ecole; "İstanbul'da" gives
+    istanbul; "C++" stays c++. Lone surrogates and control characters separate words.
     """
     return split_words(normalise(text))
 

@@ -22,12 +22,7 @@ from vecall.errors import (
     InvalidTypeError,
     VecallError,
 )
-from vecall.ingest.passages import (
-    SUMMARY,
-    as_one,
-    lowest_trust,
-    summary_drafts,
-)
+from vecall.ingest.passages import SUMMARY, as_one, lowest_trust, summary_drafts
 from vecall.lexical.statements import has_reordered_words, statement_key
 from vecall.lexical.tokenizer import words
 from vecall.operations.options import checked_summarizer
@@ -74,13 +69,10 @@ _SIGNS = re.compile(
 def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories with the same words, apart from fillers.
 
-    The comparison ignores case, accents, punctuation and spaces. It respects symbols,
-    question marks and the punctuation of numbers. Memories of different authors, kinds
-    or trust are never duplicates. Turns of a session are never merged, because they
-    depend on their context.
-
-    Returns:
-        The groups; the newest memory of each group is kept.
+    The newest memory of each group is kept. The comparison ignores case, accents,
+    punctuation and spaces. It respects symbols, question marks and the punctuation of
+    numbers. Memories of different authors, kinds or trust are never duplicates. Turns
+    of a session are never merged, because they depend on their context.
     """
     groups: dict[object, list[Row]] = {}
     for row in in_slices(list(rows)):
@@ -132,15 +124,8 @@ def near_duplicates(
     threshold as its cosine with the kept fact; chains of neighbours do not count. Facts
     of different authors, kinds or trust are never merged. Neither are two facts that
     differ in a number or a negation, of which only one is a question, or that have the
-    same words in another order. Turns of a session are never merged.
-
-    Args:
-        stored: A user's live memories.
-        model: The id of the model; vectors of other models are ignored.
-        threshold: The least cosine, in (0, 1].
-
-    Returns:
-        The groups, each with its least cosine.
+    same words in another order. Turns of a session are never merged, and vectors of
+    other models are ignored.
     """
     classes: dict[object, list[RowWithVector]] = {}
     for entry in in_slices(list(stored)):
@@ -232,8 +217,7 @@ class ConsolidationPlan:
                 ttl_seconds(self.older_than, "older_than")
             self.seconds_between()
         except (InvalidArgumentError, InvalidTypeError) as error:
-            msg = f"consolidation: {error}"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"consolidation: {error}") from None
 
     def seconds_between(self) -> float:
         """Return the shortest time between two runs, in seconds."""
@@ -241,27 +225,17 @@ class ConsolidationPlan:
 
 
 def checked_fold(fold: object) -> frozenset[str]:
-    """Return the kinds of memories to summarize, checked.
-
-    Raises:
-        InvalidArgumentError: `fold` is not a collection of "sessions", "summaries" and
-            "facts".
-    """
+    """Return the kinds of memories to summarize, checked."""
     known = get_args(Fold)
     if isinstance(fold, list | tuple | set | frozenset):
         names = [exact(name) for name in fold]
         if all(isinstance(name, str) and name in known for name in names):
             return frozenset(names)
-    msg = f"fold: expected some of {', '.join(known)}"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError(f"fold: expected some of {', '.join(known)}")
 
 
 def checked_similarity(value: Any) -> float | None:
-    """Return the least cosine of facts to merge, or None.
-
-    Raises:
-        InvalidArgumentError: Not a number in (0, 1].
-    """
+    """Return the least cosine of facts to merge, or None, checked."""
     value = exact(value)
     if value is None:
         return None
@@ -271,8 +245,7 @@ def checked_similarity(value: Any) -> float | None:
         and 0 < value <= 1
     ):
         return float(value)
-    msg = "similarity: expected a number above 0 and at most 1"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError("similarity: expected a number above 0 and at most 1")
 
 
 Key = tuple[str, str]
@@ -303,17 +276,7 @@ class Consolidator:
         observing: SessionObserver,
         plan: ConsolidationPlan | None,
     ) -> None:
-        """Create a consolidator for an open file.
-
-        Args:
-            memory: The open file.
-            observing: Holds the default summarizer, and calls summarizers.
-            plan: The scheduled consolidation; None schedules nothing.
-
-        Raises:
-            ConfigError: The service is read-only, or lacks the summarizer or the
-                vectors that the plan needs.
-        """
+        """Create a consolidator for an open file; check that it can run the plan."""
         self._memory = memory
         self._observing = observing
         self._plan = plan
@@ -324,11 +287,9 @@ class Consolidator:
             msg = "consolidation: a service with read_only=True writes nothing"
             raise ConfigError(msg)
         if plan.older_than is not None and plan.fold and observing.summarizer is None:
-            msg = "consolidation: older_than needs a summarizer"
-            raise ConfigError(msg)
+            raise ConfigError("consolidation: older_than needs a summarizer")
         if plan.similarity is not None and memory.search_index.model is None:
-            msg = f"consolidation: {_NO_VECTORS}"
-            raise ConfigError(msg)
+            raise ConfigError(f"consolidation: {_NO_VECTORS}")
 
     def under(
         self, memory: WritesAndSearches, observing: SessionObserver
@@ -355,11 +316,9 @@ class Consolidator:
         if request.older_than is not None:
             age = ttl_seconds(request.older_than, "older_than")
         if age is not None and provider is None and not dry:
-            msg = "summarizer: summing up what is older needs one"
-            raise ConfigError(msg)
+            raise ConfigError("summarizer: summing up what is older needs one")
         if similarity is not None and self._memory.search_index.model is None:
-            msg = f"similarity: {_NO_VECTORS}"
-            raise ConfigError(msg)
+            raise ConfigError(f"similarity: {_NO_VECTORS}")
         groups, merged = await self._merge(
             key, words=request.merge is True, similarity=similarity, dry=dry
         )
@@ -452,11 +411,7 @@ class Consolidator:
         return found
 
     async def _fold(
-        self,
-        key: Key,
-        provider: SummaryProvider,
-        session: str | None,
-        rows: list[Row],
+        self, key: Key, provider: SummaryProvider, session: str | None, rows: list[Row]
     ) -> tuple[list[str], int]:
         """Replace memories with one summary; return its ids, and their number."""
         app, user = key
@@ -533,21 +488,11 @@ class Consolidator:
 def checked_consolidating(
     memory: WritesAndSearches, observing: SessionObserver, plan: object
 ) -> Consolidator:
-    """Return the consolidator of a service; close `memory` on an error.
-
-    Args:
-        memory: The open file.
-        observing: Holds the default summarizer.
-        plan: The scheduled consolidation; None consolidates only on request.
-
-    Raises:
-        ConfigError: `plan` is not a ConsolidationPlan, or the service cannot run it.
-    """
+    """Return the consolidator of a service; close `memory` on an error."""
     try:
         if plan is None or isinstance(plan, ConsolidationPlan):
             return Consolidator(memory, observing, plan)
-        msg = "consolidation: expected a vecall.ConsolidationPlan"
-        raise ConfigError(msg)
+        raise ConfigError("consolidation: expected a vecall.ConsolidationPlan")
     except ConfigError:
         memory.close()
         raise

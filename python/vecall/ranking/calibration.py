@@ -67,8 +67,7 @@ class Signals(NamedTuple):
         """
         explanation = memory.explanation
         if explanation is None:
-            msg = "signals: search with explain=True"
-            raise InvalidMemoryError(msg)
+            raise InvalidMemoryError("signals: search with explain=True")
         return Signals(
             *Confidence.signals(
                 explanation["query_coverage"],
@@ -126,8 +125,8 @@ class Calibration:
         full_weight: The `model_id` of models whose vectors count in full in the
             ranking, besides those of the shipped calibration. The vectors of other
             models count as far as they agree with the words.
-        messages: What is added to the log-odds, in a search with vectors, for a query
-            that tells more than it asks: it matches by chance more often.
+        messages: What is added to the log-odds for a query that tells more than it
+            asks: it matches by chance more often.
     """
 
     words: Weights
@@ -264,8 +263,7 @@ def fit(
         x = x[:, :WORD_SIGNALS]
     share = np.ones(len(y)) if importance is None else np.asarray(importance, float)
     if share.shape != y.shape or not np.isfinite(share).all() or share.min() <= 0.0:
-        msg = "calibration: expected n numbers above 0 as importance"
-        raise ConfigError(msg)
+        raise ConfigError("calibration: expected n numbers above 0 as importance")
     mean = np.average(x, axis=0, weights=share)
     deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
     deviation[deviation < 1e-9] = np.inf  # a constant signal gets the weight 0

@@ -114,8 +114,7 @@ class Ranking:
             object.__setattr__(self, "authors", authors)
         given: object = self.weights
         if not isinstance(given, Mapping):
-            msg = "ranking.weights: expected a mapping of names to weights"
-            raise ConfigError(msg)
+            raise ConfigError("ranking.weights: expected a mapping of names to weights")
         weights = {exact(name): exact(value) for name, value in given.items()}
         for name, weight in weights.items():
             if name not in WEIGHTS:
@@ -136,8 +135,7 @@ class Ranking:
             _check(self.half_life, "ranking.half_life", math.inf, above=True)
         for name in ("rewriter", "reranker"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
-                msg = f"ranking.{name}: expected a function"
-                raise ConfigError(msg)
+                raise ConfigError(f"ranking.{name}: expected a function")
         if self.collapse is not None:
             _check(self.collapse, "ranking.collapse", 1.0, above=True)
         if self.diversity is not None:
@@ -179,8 +177,7 @@ def checked_authors(given: object, option: str) -> tuple[str, ...]:
         ConfigError: The value is not a sequence of at most 64 non-empty strings.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
-        msg = f"{option}: expected a sequence of authors' names"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option}: expected a sequence of authors' names")
     names = list(map(exact, given))
     if len(names) > _MOST_AUTHORS or not all(
         isinstance(name, str) and _is_name(name) for name in names
@@ -205,13 +202,16 @@ def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
         return
     minimum = "above 0" if above else "at least 0"
     maximum = "" if math.isinf(limit) else f" and at most {limit:g}"
-    msg = f"{name}: must be a number {minimum}{maximum}"
-    raise ConfigError(msg)
+    raise ConfigError(f"{name}: must be a number {minimum}{maximum}")
 
 
 OF_STATEMENTS = Ranking(weights={**dict.fromkeys(CONTEXT, 0.0), "dense": 0.6})
 """The weights for a query that asks nothing, by a model that vecall knows. What it is
 about was said in other words, beside other things: a neighbour is no sign of it."""
+
+OF_MESSAGES = Ranking(weights={"question": 0.95, "favoured": 1.35})
+"""The weights for a longer query that tells more than it asks. It goes on with what its
+user said, and also with what the user asked then."""
 
 
 # The importance of a memory: a function of its prior, its age and its use.

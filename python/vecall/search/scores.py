@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vecall._core import Confidence
 from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
@@ -56,7 +55,7 @@ class QueryStats(NamedTuple):
             default ranking.
         period: The period that the query names.
         inside: The number of rows in it.
-        is_message: Whether the query, with a vector, tells more than it asks.
+        is_message: Whether the query tells more than it asks.
     """
 
     coverage: float
@@ -124,26 +123,25 @@ class Scoring:
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
         self._model_id = model_id
-        self._words = calibration.words.law()
         self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
-        self._hybrid: Confidence | None = None
-        self._messages: Confidence | None = None
+        words = hybrid = calibration.words
         if model_id is not None:
             self.known_model = calibration.counts_in_full(model_id)
-            weights = calibration.of_model(model_id)
-            self._hybrid = weights.law()
-            self._messages = weights.law(calibration.messages)
+            hybrid = calibration.of_model(model_id)
+        # By whether the query has a vector, and whether it is a message.
+        self._laws = [
+            [weights.law(), weights.law(calibration.messages)]
+            for weights in (words, hybrid)
+        ]
         self._scorer = scorer
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        law = self._messages if answer.is_message else self._hybrid
-        if law is None or not answer.has_vector:
-            law = self._words
+        law = self._laws[answer.has_vector][answer.is_message]
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts

@@ -36,7 +36,7 @@ from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import Key, RowCache, name_key
 from vecall.lexical import DATED, QUESTION, query_terms
-from vecall.lexical.features import is_message, is_statement
+from vecall.lexical.features import message_of
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import (
@@ -44,6 +44,7 @@ from vecall.ranking.options import (
     DEFAULT_AUTHORS,
     DEFAULT_PRIOR,
     DENSE,
+    OF_MESSAGES,
     OF_STATEMENTS,
     Ranking,
     Rewriter,
@@ -554,9 +555,11 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         by_words = ranking.fusion != "vectors"
-        weights = ranking
-        if vector is not None and self._scoring.known_model and not ranking.weights:
-            weights = OF_STATEMENTS if is_statement(request.query) else ranking
+        kind, weights = message_of(request.query), ranking
+        if kind == "message" and not ranking.weights:
+            weights = OF_MESSAGES
+        elif kind and not ranking.weights and vector is not None:
+            weights = OF_STATEMENTS if self._scoring.known_model else ranking
         terms, marks = query_terms(
             request.query,
             now=self._expiry_clock.wall(),
@@ -616,7 +619,7 @@ class Searcher:
         dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
         best = by_score[0] if by_score else 0.0
-        told = has_vector and is_message(request.query)
+        told = kind != ""
         return hits, QueryStats(
             coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
         )
