@@ -29,6 +29,7 @@ PAGES = [
     *ROOT.glob("docs/**/*.md"),
     *BENCH.rglob("*.md"),
     ROOT / ".ci/run",
+    ROOT / ".ci/speed",
     ROOT / ".github/workflows/bench.yml",
 ]
 COMMAND = re.compile(r"python\"? -m (bench\.[\w.]*\w)((?:[^`|\n\\]|\\\n)*)")
