@@ -49,7 +49,7 @@ DIM = 512
 CALLS = 50
 QUESTIONS = 400
 SESSION = 20  # turns
-MOST_PAIRS = 9
+MOST_PAIRS = 7
 CLOCK = 1.25  # other programs are in it
 
 
