@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -481,6 +482,25 @@ TEST_CASE("forged sections with right checksums are answered or refused") {
       const std::size_t at = random() % (place->bytes / 4) * 4;
       forge(bytes, kind, at, std::as_bytes(std::span(&value, 1)));
       (void)fate_of(folder, bytes);  // neither a crash nor an untyped error
+    }
+  }
+}
+
+TEST_CASE("numbers that no vector of norm 1 has are refused before they overflow") {
+  const Folder folder;
+  const std::string path = folder.of("index");
+  const auto whole =
+      filled(options_of(IndexKind::kFlat, Codec::kInt4Plus8, true)).to_bytes();
+  for (const Section kind : {Section::kFactors, Section::kSteps, Section::kFloats}) {
+    for (const float value : {-3e38F, 3e38F, std::nanf("")}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(value);
+      auto bytes = whole;
+      forge(bytes, kind, 0, std::as_bytes(std::span(&value, 1)));
+      put(path, bytes);
+      CHECK_THROWS_AS(Index::load(path), CorruptDataError);
+      if (kind == Section::kFloats) continue;  // of a mapped file they are not read
+      CHECK_THROWS_AS(Index::map(path), CorruptDataError);
     }
   }
 }
