@@ -4,10 +4,10 @@
 
 It runs the commands of README's table of figures, beside the rivals that they name;
 with `--all` every command of bench/README.md. Each is a process of its own. FOLDER gets
-report.md, report.json (the machine, and of each command its output, exit status and
-times) and results.json with the pictures of the engine's comparison. Install the rivals
-with `pip install ".[bench]"`. A command that needs a file or a package that is not here
-is listed with the reason; the exit status is 1 if one failed.
+report.md, report.json (the machine, and of each command its output, the tables in it,
+exit status and times) and results.json with the pictures of the engine's comparison.
+Install the rivals with `pip install ".[bench]"`. A command that needs a file or a
+package that is not here is listed with the reason; the exit status is 1 if one failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.common import arguments, measure
+from bench.common import arguments, measure, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPARISON = "bench.vector.compare"
@@ -63,6 +63,23 @@ def chosen(
             yield what, words
 
 
+def tables_in(output: str) -> list[list[list[str]]]:
+    """The Markdown tables of an output: rows of cells, the first row the head."""
+    found: list[list[list[str]]] = []
+    before = ""
+    for line in output.splitlines():
+        if re.fullmatch(r"(\|:?-+:?)+\|", line):
+            found.append([_cells(before)])
+        elif line.startswith("|") and before.startswith("|"):
+            found[-1:] = [[*each, _cells(line)] for each in found[-1:]]
+        before = line
+    return found
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
 def run(words: Sequence[str]) -> dict[str, Any]:
     """Run one command; return its output, exit status and times."""
     begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -83,6 +100,7 @@ def run(words: Sequence[str]) -> dict[str, Any]:
             after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1
         ),
         "output": done.stdout,
+        "tables": tables_in(done.stdout),
     }
     if done.returncode:
         found["error"] = done.stderr[-2_000:]
@@ -93,6 +111,8 @@ def document(machine: dict[str, Any], found: Sequence[dict[str, Any]]) -> str:
     """Return the report as Markdown."""
     lines = ["# Report", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
+    rows = [(each["what"], each.get("status", "-"), _took(each)) for each in found]
+    lines += ["", tables.table(("what", "status", "seconds"), rows).rstrip()]
     for each in found:
         lines += ["", f"## {each['what']}", ""]
         if "why" in each:
@@ -105,6 +125,10 @@ def document(machine: dict[str, Any], found: Sequence[dict[str, Any]]) -> str:
         shown = each.get("error") or each["output"]
         lines += ["", "```text", shown.rstrip(), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _took(each: dict[str, Any]) -> str:
+    return f"not run: {each['why']}" if "why" in each else f"{each['seconds']}"
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 // Hostile snapshots for libFuzzer. Bytes are changed by chance, and then the checksums
 // and the table are made right again, so that what the sections say is reached. What
-// loads must answer, take changes and be saved, and load again.
+// loads must answer, take changes and be saved, and load again. What is mapped must
+// answer or give its error; where it loads too, its scans answer alike.
 //
 // VECALL_FUZZ_BYTES=N ends the program after N bytes of input.
 
@@ -10,11 +11,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernels/dispatch.hpp"
 #include "snapshot/snapshot_format.hpp"
+#include "snapshot/snapshot_reader.hpp"
 #include "vecall/engine.hpp"
 #include "vecall/errors.hpp"
 #include "vecall/index.hpp"
@@ -28,6 +33,8 @@ namespace {
 
 constexpr PartitionKey kKey = {"app", "user"};
 
+std::size_t mapped_snapshots = 0;
+
 std::vector<float> numbers(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -40,6 +47,16 @@ std::vector<RowId> ids_to(std::size_t count) {
   std::vector<RowId> ids(count);
   for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<RowId>(i);
   return ids;
+}
+
+// What an Index saves: vectors alone, for a mapping or not.
+std::vector<std::byte> seed_of_index(std::size_t dim, const Options& options,
+                                     std::size_t rows, unsigned number) {
+  Index index(dim, options);
+  index.add(ids_to(rows), numbers(rows * dim, number));
+  index.build();
+  index.remove(std::vector<RowId>{2, 5, 6});
+  return index.to_bytes(number % 2 == 0);
 }
 
 // Rows of every kind: words, times, sessions, names, expiries, gaps and a graph.
@@ -56,6 +73,7 @@ std::vector<std::byte> seed_of(unsigned number) {
   options.keep_float32 = number % 2 == 0;
   const std::size_t dim = kDims[number / 2 % 4];
   const std::size_t rows = number % 5 * 9;
+  if (number % 7 > 3 && dim > 0) return seed_of_index(dim, options, rows, number);
   Engine engine(dim, options);
   RowBatch batch;
   batch.ids = ids_to(rows);
@@ -138,16 +156,90 @@ void use(Engine& engine, std::size_t dim) {
   engine.recall(kKey, query, recalled);
 }
 
+// A file without a name, so that none is left.
+class File {
+ public:
+  File() : file_(std::tmpfile()) {
+    if (file_ == nullptr) throw std::runtime_error("no temporary file");
+  }
+  ~File() { std::fclose(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  [[nodiscard]] std::string path() const {
+    return "/dev/fd/" + std::to_string(::fileno(file_));
+  }
+  void write(std::span<const std::byte> bytes) const {
+    if (::ftruncate(::fileno(file_), 0) != 0 ||
+        ::pwrite(::fileno(file_), bytes.data(), bytes.size(), 0) !=
+            static_cast<::ssize_t>(bytes.size())) {
+      throw std::runtime_error("the temporary file cannot be written");
+    }
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+bool same(const std::vector<Hit>& a, const std::vector<Hit>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Hit one, Hit two) {
+    return one.id == two.id && one.score == two.score;
+  });
+}
+
+void map(std::span<const std::byte> bytes, const Index* loaded) {
+  static const File file;
+  file.write(bytes);
+  std::optional<Index> mapped;
+  try {
+    mapped = Index::map(file.path());
+  } catch (const IncompatibleDataError&) {  // more than vectors
+    return;
+  } catch (const CorruptDataError&) {
+    // Loading makes the lists of copies anew and does not look at those of the file.
+    if (loaded != nullptr && !SnapshotReader(bytes).has(Section::kCopies)) std::abort();
+    return;
+  }
+  ++mapped_snapshots;
+  const std::vector<float> query(mapped->dim(), 1.0F);
+  (void)mapped->search(query, {.k = 7});
+  const auto scanned = mapped->search(query, {.k = 7, .exact = true});
+  if (loaded != nullptr &&
+      !same(scanned, loaded->search(query, {.k = 7, .exact = true}))) {
+    std::abort();
+  }
+  std::vector<RowId> ids(14);
+  std::vector<float> scores(14);
+  std::vector<float> two = query;
+  two.insert(two.end(), query.begin(), query.end());
+  mapped->search_batch(two, {.k = 7}, 1, ids, scores);
+  if (mapped->ids().size() != mapped->size()) std::abort();
+  try {
+    const std::vector<RowId> only = {1, 3, 9};
+    (void)mapped->search(query, {.k = 7, .only = only});
+    (void)mapped->contains(1);
+  } catch (const CorruptDataError&) {  // two rows have one id
+    if (loaded != nullptr) std::abort();
+  }
+  try {
+    (void)mapped->to_bytes(true);
+  } catch (const CorruptDataError&) {  // what was not verified before
+    if (loaded != nullptr) std::abort();
+  }
+}
+
 void load(std::span<const std::byte> bytes) {
   SnapshotHeader header;
   if (bytes.size() < sizeof(header)) return;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.dim > 0) {
+    std::optional<Index> index;
     try {
-      const Index index = Index::from_bytes(bytes);
-      (void)index.to_bytes();
+      index = Index::from_bytes(bytes);
+      (void)index->to_bytes();
     } catch (const Error&) {  // refused, as it should be
     }
+    map(bytes, index ? &*index : nullptr);
   }
   Options options;
   options.codec = static_cast<Codec>(header.codec % 3);
@@ -224,7 +316,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   seen += size;
   ++inputs;
   if (most > 0 && seen >= most) {
-    std::printf("%zu bytes in %zu snapshots: no fault\n", seen, inputs);
+    std::printf("%zu bytes in %zu snapshots, %zu of them mapped: no fault\n", seen,
+                inputs, vecall::mapped_snapshots);
     std::fflush(stdout);
     _exit(0);
   }

@@ -29,6 +29,7 @@ PAGES = [
     *ROOT.glob("docs/**/*.md"),
     *BENCH.rglob("*.md"),
     ROOT / ".ci/run",
+    ROOT / ".ci/speed",
     ROOT / ".github/workflows/bench.yml",
 ]
 COMMAND = re.compile(r"python\"? -m (bench\.[\w.]*\w)((?:[^`|\n\\]|\\\n)*)")
@@ -107,3 +108,18 @@ def test_a_report_says_what_a_command_printed_and_that_it_failed(monkeypatch):
     done = report.run(["bench.common.tables", "no such file"])
     assert done["status"] != 0
     assert "no such file" in report.document({}, [{"what": "tables", **done}])
+
+
+def test_a_report_has_the_tables_that_a_command_printed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    report = importlib.import_module("bench.report")
+    output = (
+        "| no | table |\nfirst:\n| a | b |\n|---|---|\n| 1 | 2 us |\n| 3 | |\n\n"
+        "| alone |\n\n| c |\n|:---:|\nend\n"
+    )
+    assert report.tables_in(output) == [
+        [["a", "b"], ["1", "2 us"], ["3", ""]],
+        [["c"]],
+    ]
+    not_run = report.document({}, [{"what": "speed", "why": "no data"}])
+    assert "| speed | - | not run: no data |" in not_run

@@ -35,6 +35,12 @@ unsigned checked_flags(unsigned flags, const RowTable& rows) {
   return flags;
 }
 
+// Those of a vector of norm 1 are far smaller. Above, a score could overflow.
+bool is_of_norm_1(float value) noexcept {
+  constexpr float kMost = 1e6F;
+  return std::abs(value) <= kMost;  // not NaN either
+}
+
 bool is_waypoint(RowLayout::Column column) noexcept {
   return column == RowLayout::kHigh || column == RowLayout::kFactor;
 }
@@ -176,8 +182,8 @@ void RowTableSnapshot::check_numbers(RowTable& rows) {
   for (Slot slot = 0; slot < rows.slots(); ++slot) {
     const float factor = rows.factor(slot);
     const float step = rows.step(slot);
-    if (!std::isfinite(factor) || !std::isfinite(step)) {
-      refuse_snapshot("a row's scale is no number");
+    if (!is_of_norm_1(factor) || !is_of_norm_1(step)) {
+      refuse_snapshot("a row's scale is that of no vector");
     }
     if (rows.has_vector(slot))
       rows.largest_factor_ = std::max(rows.largest_factor_, factor);
@@ -186,9 +192,8 @@ void RowTableSnapshot::check_numbers(RowTable& rows) {
       continue;
     }
     const float* floats = rows.floats(slot);
-    if (!std::all_of(floats, floats + rows.space().dim(),
-                     [](float value) { return std::isfinite(value); })) {
-      refuse_snapshot("a vector has a value that is no number");
+    if (!std::all_of(floats, floats + rows.space().dim(), is_of_norm_1)) {
+      refuse_snapshot("a vector has a value that is none of norm 1");
     }
   }
 }
