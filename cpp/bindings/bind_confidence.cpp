@@ -10,6 +10,7 @@
 
 #include "bindings.hpp"
 #include "casters.hpp"
+#include "confidence.hpp"
 #include "instances.hpp"
 #include "strict.hpp"
 #include "vecall/errors.hpp"
@@ -72,13 +73,8 @@ struct Doubles {
   }
 };
 
-// What the engine says of a found row, and the characters of its text.
-struct Hit {
-  double score, covered, vectors, factor, similarity, size;
-};
-
 struct Hits {
-  std::vector<Hit> values;
+  std::vector<RatedHit> values;
 
   static constexpr auto kHint =
       const_name("list[tuple[float, float, float, float, float, int]]");
@@ -129,7 +125,7 @@ std::vector<double> descending_of(const std::vector<double>& chances,
   return found;
 }
 
-Signals signals_of(const Hit& hit, double place, double relative) {
+Signals signals_of(const RatedHit& hit, double place, double relative) {
   const bool seen = hit.covered > 0.0;
   const double root = std::sqrt(hit.covered);
   return {root,
@@ -152,60 +148,37 @@ Floats to_list(const Values& values) {
   return list;
 }
 
-// A logistic law: the log-odds are a bias and a weighted sum of signals.
-class Confidence {
- public:
-  Confidence(double bias, std::vector<double> weights)
-      : bias_(bias), weights_(std::move(weights)) {}
-
-  template <class Values>
-  [[nodiscard]] double probability(const Values& signals) const {
-    double odds = bias_;
-    for (std::size_t i = 0; i < std::min(weights_.size(), signals.size()); ++i) {
-      odds += weights_[i] * signals[i];
-    }
-    odds = std::min(std::max(odds, -kMostOdds), kMostOdds);
-    return 1.0 / (1.0 + std::exp(-odds));
-  }
-
-  [[nodiscard]] py::typing::List<Rated> rate(std::vector<Hit> hits, double best,
-                                             double vector_scale) const {
-    std::vector<double> scores(hits.size());
-    for (std::size_t i = 0; i < hits.size(); ++i) scores[i] = hits[i].score;
-    const std::vector<double> places = places_of(scores);
-    std::vector<double> relatives(hits.size());
-    std::vector<double> chances(hits.size());
-    for (std::size_t i = 0; i < hits.size(); ++i) {
-      relatives[i] = best > 0.0 ? scores[i] / best : 0.0;
-      hits[i].vectors *= vector_scale;
-      chances[i] = probability(signals_of(hits[i], places[i], relatives[i]));
-    }
-    const std::vector<double> confidences = descending_of(chances, scores);
-    py::typing::List<Rated> rated(hits.size());
-    for (std::size_t i = 0; i < hits.size(); ++i) {
-      rated[i] = py::make_tuple(places[i], relatives[i], confidences[i]);
-    }
-    return rated;
-  }
-
- private:
-  double bias_;
-  std::vector<double> weights_;
-};
-
 }  // namespace
 
-}  // namespace vecall::bindings
+double Confidence::probability(std::span<const double> signals) const {
+  double odds = bias_;
+  for (std::size_t i = 0; i < std::min(weights_.size(), signals.size()); ++i) {
+    odds += weights_[i] * signals[i];
+  }
+  odds = std::min(std::max(odds, -kMostOdds), kMostOdds);
+  return 1.0 / (1.0 + std::exp(-odds));
+}
 
-namespace pybind11::detail {
-
-template <>
-struct type_caster<vecall::bindings::Confidence>
-    : MadeInstanceCaster<vecall::bindings::Confidence> {};
-
-}  // namespace pybind11::detail
-
-namespace vecall::bindings {
+std::vector<Rating> Confidence::rate(std::span<const RatedHit> hits, double best,
+                                     double vector_scale) const {
+  std::vector<double> scores(hits.size());
+  for (std::size_t i = 0; i < hits.size(); ++i) scores[i] = hits[i].score;
+  const std::vector<double> places = places_of(scores);
+  std::vector<double> relatives(hits.size());
+  std::vector<double> chances(hits.size());
+  for (std::size_t i = 0; i < hits.size(); ++i) {
+    relatives[i] = best > 0.0 ? scores[i] / best : 0.0;
+    RatedHit hit = hits[i];
+    hit.vectors *= vector_scale;
+    chances[i] = probability(signals_of(hit, places[i], relatives[i]));
+  }
+  const std::vector<double> confidences = descending_of(chances, scores);
+  std::vector<Rating> rated(hits.size());
+  for (std::size_t i = 0; i < hits.size(); ++i) {
+    rated[i] = {places[i], relatives[i], confidences[i]};
+  }
+  return rated;
+}
 
 void bind_confidence(py::module_& module) {
   py::class_<Confidence> bound(module, "Confidence",
@@ -238,7 +211,13 @@ Signals without a weight, and weights without a signal, do not count.)");
       bound, "rate",
       [](const Confidence& self, const Hits& hits, Double<"best"> best,
          Double<"vector_scale"> vector_scale) {
-        return self.rate(hits.values, best.value, vector_scale.value);
+        py::typing::List<Rated> list(hits.values.size());
+        std::size_t at = 0;
+        for (const auto& [place, relative, confidence] :
+             self.rate(hits.values, best.value, vector_scale.value)) {
+          list[at++] = py::make_tuple(place, relative, confidence);
+        }
+        return list;
       },
       "hits"_a, "best"_a, "vector_scale"_a, R"(Rates the hits of one search.
 
@@ -256,8 +235,8 @@ Returns:
       [](Double<"covered"> covered, Double<"place"> place, Double<"relative"> relative,
          Double<"factor"> factor, Double<"size"> size, Double<"vectors"> vectors,
          Double<"similarity"> similarity) {
-        const Hit hit{0.0,          covered.value,    vectors.value,
-                      factor.value, similarity.value, size.value};
+        const RatedHit hit{0.0,          covered.value,    vectors.value,
+                           factor.value, similarity.value, size.value};
         using Weighed = py::typing::Tuple<py::float_, py::ellipsis>;
         return Weighed(to_list(signals_of(hit, place.value, relative.value)));
       },

@@ -244,7 +244,7 @@ Args:
 Returns:
     ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
     nothing.)");
-  bind_recall(bound);
+  bind_recall(module, bound);
   def_strict(bound, "remove", &remove, "key"_a, "ids"_a,
              R"(Removes rows by id, int64 (n,); unknown ids are ignored.
 

@@ -1,14 +1,21 @@
 // Python.h must come first.
 #include <pybind11/pybind11.h>
 // What pybind11 does not include: the offsets of slots.
+#include <pybind11/stl.h>
+#include <pybind11/typing.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <optional>
+#include <vector>
 
+#include "bind_recall.hpp"
 #include "bindings.hpp"
 #include "casters.hpp"
+#include "confidence.hpp"
 #include "instances.hpp"
 #include "strict.hpp"
 #include "vecall/errors.hpp"
@@ -72,6 +79,11 @@ struct Tuples {
   }
 };
 
+// The scores of an entry; similarity is NaN without one.
+struct Scores {
+  py::object score, similarity, confidence, explanation;
+};
+
 struct Entries {
   py::list list;
 
@@ -86,6 +98,16 @@ struct Given {
   static constexpr auto kHint = const_name("typing.Any");
   void load(py::handle source) { object = py::reinterpret_borrow<py::object>(source); }
 };
+
+using Rows = Tuples<"rows", kColumns>;
+
+struct KnownRows : Rows {
+  static constexpr auto kHint = const_name("list[tuple[typing.Any, ...] | None]");
+};
+
+using Answer = py::typing::Tuple<py::typing::List<py::object>, py::float_, py::float_>;
+
+constexpr std::size_t kFirst = 5;  // hits that tell whether a query asks for something
 
 // A frozen dataclass sets its fields by name, one call each: half of the time of an
 // entry. Here each goes into its slot.
@@ -111,14 +133,51 @@ class EntryMaker {
     }
   }
 
-  [[nodiscard]] Entries make(const Tuples<"rows", kColumns>& rows,
-                             const Tuples<"scores", 4>& scores, const Given& now,
-                             const Given& scope) const {
+  [[nodiscard]] Entries make(const Rows& rows, const Tuples<"scores", 4>& scores,
+                             const Given& now, const Given& scope) const {
     py::list entries;
     for (std::size_t i = 0; i < rows.list.size(); ++i) {
-      entries.append(entry(rows.at(i), scores.at(i), now.object, scope.object));
+      const py::object given = scores.at(i);
+      const auto own = [&given](Py_ssize_t place) {
+        return py::reinterpret_borrow<py::object>(value(given, place));
+      };
+      entries.append(entry(rows.at(i), {own(0), own(1), own(2), own(3)}, now.object,
+                           scope.object));
     }
     return {entries};
+  }
+
+  [[nodiscard]] std::optional<Answer> answer(const Found& found, const KnownRows& rows,
+                                             Count k, const Confidence& law,
+                                             double vector_scale, const Given& now,
+                                             const Given& scope) const {
+    std::vector<ReadHit> hits(found.hits.size());
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      if (rows.list[i].is_none()) return std::nullopt;
+      hits[i] = {&found.hits[i], rows.at(i)};
+    }
+    // The engine orders ties by row.
+    std::ranges::stable_sort(hits, precedes);
+    hits.resize(std::min(hits.size(), k.value));
+    std::vector<RatedHit> rated;
+    float covered = 0.0F;
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      const RecallHit& hit = *hits[i].hit;
+      rated.push_back({hit.score, hit.covered, hit.parts.vectors, hit.parts.factor,
+                       hit.similarity, size_of(value(hits[i].row, kText))});
+      if (i < kFirst) covered = std::max(covered, hit.covered);
+    }
+    const double best = rated.empty() ? 0.0 : rated.front().score;
+    const std::vector<Rating> ratings = law.rate(rated, best, vector_scale);
+    py::list entries(hits.size());
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      const Scores scores = {py::float_(rated[i].score),
+                             py::float_(rated[i].similarity),
+                             py::float_(ratings[i].confidence), py::none()};
+      entries[i] = entry(hits[i].row, scores, now.object, scope.object);
+    }
+    return py::make_tuple(entries, hits.empty() ? 0.0 : ratings.front().confidence,
+                          covered);
   }
 
  private:
@@ -126,19 +185,51 @@ class EntryMaker {
     throw InvalidTypeError("made: expected a class with the slots of an entry");
   }
 
+  struct ReadHit {
+    const RecallHit* hit = nullptr;
+    py::object row;
+  };
+
+  // The better one; of equal ones the newer, then that of the smaller id.
+  static bool precedes(const ReadHit& a, const ReadHit& b) {
+    if (a.hit->score != b.hit->score) return a.hit->score > b.hit->score;
+    const double time_of_a = seconds_of(time_of(a.row));
+    const double time_of_b = seconds_of(time_of(b.row));
+    if (time_of_a != time_of_b) return time_of_a > time_of_b;
+    const int order =
+        PyUnicode_Compare(value(a.row, kId).ptr(), value(b.row, kId).ptr());
+    if (order == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return order < 0;
+  }
+
+  static double seconds_of(py::handle time) {
+    const double seconds = PyFloat_AsDouble(time.ptr());
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return seconds;
+  }
+
+  // When it was said, or else stored.
+  static py::handle time_of(const py::object& row) {
+    const py::handle told = value(row, kTimestamp);
+    return told.is_none() ? value(row, kCreatedAt) : told;
+  }
+
+  static double size_of(py::handle text) {
+    if (!PyUnicode_Check(text.ptr())) throw InvalidTypeError("rows: expected texts");
+    return static_cast<double>(PyUnicode_GET_LENGTH(text.ptr()));
+  }
+
   static py::handle value(const py::object& row, Py_ssize_t place) {
     return PyTuple_GET_ITEM(row.ptr(), place);
   }
 
-  [[nodiscard]] py::object entry(const py::object& row, const py::object& scores,
+  [[nodiscard]] py::object entry(const py::object& row, const Scores& scores,
                                  const py::object& now, const py::object& scope) const {
-    const auto borrowed = [](py::handle source) {
-      return py::reinterpret_borrow<py::object>(source);
+    const auto own = [&row](Column column) {
+      return py::reinterpret_borrow<py::object>(value(row, column));
     };
-    const auto own = [&](Column column) { return borrowed(value(row, column)); };
     const py::object content = own(kContent);
     const py::object metadata = own(kMetadata);
-    const py::object similarity = borrowed(value(scores, 1));
     std::array<py::object, kFields.size()> values = {
         content.is_none() ? own(kText) : parsed_(content),
         own(kId),
@@ -151,10 +242,10 @@ class EntryMaker {
         own(kTrust),
         metadata.is_none() ? py::dict() : parsed_(metadata),
         importance(row, now),
-        borrowed(value(scores, 0)),
-        std::isnan(similarity.cast<double>()) ? py::none() : similarity,
-        borrowed(value(scores, 2)),
-        borrowed(value(scores, 3)),
+        scores.score,
+        std::isnan(scores.similarity.cast<double>()) ? py::none() : scores.similarity,
+        scores.confidence,
+        scores.explanation,
         own(kCreatedAt),
         own(kUpdatedAt),
         time(own(kValidUntil), "valid_until"),
@@ -180,10 +271,8 @@ class EntryMaker {
                                       const py::object& now) const {
     auto found = py::reinterpret_borrow<py::object>(value(row, kPrior));
     if (!now.is_none()) {
-      const py::handle told = value(row, kTimestamp);
-      const py::handle time = told.is_none() ? value(row, kCreatedAt) : told;
-      const auto age =
-          py::reinterpret_steal<py::object>(PyNumber_Subtract(now.ptr(), time.ptr()));
+      const auto age = py::reinterpret_steal<py::object>(
+          PyNumber_Subtract(now.ptr(), time_of(row).ptr()));
       if (!age) throw py::error_already_set();
       const auto days = py::reinterpret_steal<py::object>(
           PyNumber_FloorDivide(age.ptr(), day_.ptr()));
@@ -244,6 +333,24 @@ Args:
     scores: Of each its score, cosine (NaN without one), confidence and explanation.
     now: The time of the importance, in seconds since 1970; None is what is stored.
     scope: The scope that was read.)");
+  def_strict(bound, "answer", &EntryMaker::answer, "found"_a, "rows"_a, "k"_a, "law"_a,
+             "vector_scale"_a, "now"_a, "scope"_a,
+             R"(Returns the entries of what a search found, best first.
+
+Of equal scores the newer memory comes first, then that of the smaller id.
+
+Args:
+    found: What Engine.recall_found returned.
+    rows: The row of each hit, or None where it is unknown.
+    k: The most entries.
+    law: Rates the hits.
+    vector_scale: See Confidence.rate.
+    now: As for make.
+    scope: As for make.
+
+Returns:
+    The entries without explanations, the highest confidence, and the largest share of the
+    query that one of the first five covers; None if a row is unknown.)");
   bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
     throw InvalidTypeError("an EntryMaker cannot be pickled or copied");
   });

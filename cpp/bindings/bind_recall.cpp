@@ -23,6 +23,8 @@ using namespace py::literals;
 
 namespace {
 
+using RecallFound = py::typing::Tuple<Found, IdList, FloatList>;
+
 template <class Result>
 Result recall(
     const Engine& engine, const Key& key,
@@ -71,8 +73,10 @@ Result recall(
   }
   const RecallSummary summary = with_wait_hook(
       [&](WaitHook hook) { return engine.recall(key.value, request, hits, hook); });
-  if constexpr (std::is_same_v<Result, RecallLists>) {
-    return to_lists(hits, summary);
+  if constexpr (std::is_same_v<Result, RecallFound>) {
+    py::list shared = list_of(numbers_of(summary), std::identity());
+    shared.append(hits.empty() ? 0.0F : hits.front().score);
+    return py::make_tuple(Found{hits}, ids_of(hits), std::move(shared));
   } else {
     return to_arrays(hits, summary);
   }
@@ -98,7 +102,14 @@ void define(py::class_<Engine>& bound, const char* name, const char* doc,
 
 }  // namespace
 
-void bind_recall(py::class_<Engine>& bound) {
+void bind_recall(py::module_& module, py::class_<Engine>& bound) {
+  py::class_<Found> found(module, "Found", "What Engine.recall_found found.");
+  def_strict(
+      found, "lists", [](const Found& self) { return to_lists(self.hits); },
+      "Returns what recall() does before the summary, as lists.");
+  found.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
+    throw InvalidTypeError("a Found cannot be pickled or copied");
+  });
   define<RecallArrays>(
       bound, "recall",
       R"(Finds the best rows of one partition by words and vector together.
@@ -141,13 +152,13 @@ Returns:
     query, the trust in the vectors, mean and deviation of all cosines, the number of
     rows that passed the filter, and how many of these lie in the period.)",
       py::kw_only());
-  define<RecallLists>(bound, "recall_lists",
-                      R"(As recall(), with lists instead of arrays: faster for few rows.
+  define<RecallFound>(bound, "recall_found",
+                      R"(As recall(), in a form that is faster for few rows.
 
 Arguments may be given by position, which is faster too.
 
 Returns:
-    As recall(); the parts are a list of 6 numbers for each row.)");
+    What was found; the ids; the summary of recall(), and the best score, 0 without hits.)");
 }
 
 }  // namespace vecall::bindings

@@ -24,11 +24,10 @@ using HitArrays = py::typing::Tuple<Array<std::int64_t>, Array<float>>;
 using RecallArrays = py::typing::Tuple<Array<std::int64_t>, Array<float>, Array<float>,
                                        Array<float>, Array<float>, Array<double>>;
 
-using RecallLists =
-    py::typing::Tuple<py::typing::List<std::int64_t>, py::typing::List<double>,
-                      py::typing::List<double>, py::typing::List<double>,
-                      py::typing::List<py::typing::List<double>>,
-                      py::typing::List<double>>;
+using IdList = py::typing::List<std::int64_t>;
+using FloatList = py::typing::List<double>;
+using RecallLists = py::typing::Tuple<IdList, FloatList, FloatList, FloatList,
+                                      py::typing::List<FloatList>>;
 
 inline HitArrays to_arrays(const std::vector<Hit>& hits) {
   const auto count = static_cast<py::ssize_t>(hits.size());
@@ -104,14 +103,16 @@ py::list list_of(const Values& values, Get get) {
   return all;
 }
 
-inline RecallLists to_lists(const std::vector<RecallHit>& hits,
-                            const RecallSummary& summary) {
+inline py::list ids_of(const std::vector<RecallHit>& hits) {
+  return list_of(hits, [](const RecallHit& hit) { return hit.id; });
+}
+
+inline RecallLists to_lists(const std::vector<RecallHit>& hits) {
   return py::make_tuple(
-      list_of(hits, [](const RecallHit& hit) { return hit.id; }),
-      list_of(hits, [](const RecallHit& hit) { return hit.score; }),
+      ids_of(hits), list_of(hits, [](const RecallHit& hit) { return hit.score; }),
       list_of(hits, [](const RecallHit& hit) { return hit.similarity; }),
       list_of(hits, [](const RecallHit& hit) { return hit.lexical; }),
-      list_of(hits, parts_of), list_of(numbers_of(summary), std::identity()));
+      list_of(hits, parts_of));
 }
 
 }  // namespace vecall::bindings

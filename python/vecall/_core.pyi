@@ -14,6 +14,7 @@ __all__: list[str] = [
     "Encoder",
     "Engine",
     "EntryMaker",
+    "Found",
     "Index",
     "LinearMap",
     "ProcessEnd",
@@ -181,50 +182,6 @@ class Confidence:
         Returns:
             Of each hit its place, its score as a share of the best one, and its confidence; see
             places() and descending().
-        """
-
-class EntryMaker:
-    """
-    Makes entries of rows, without calls of Python.
-
-    Args:
-        made: The class of an entry: frozen, with slots.
-        parsed: Returns the object of a JSON text.
-        seconds: Returns a time that is no float as one; takes its name too.
-        weight: Returns the importance for a stored one, a count of uses and an age in days.
-        checked: Raises for an importance that is no float within [0, 1].
-        day: The seconds of a day.
-        prior: The importance of rows without one.
-
-    Raises:
-        InvalidTypeError: The class lacks a slot.
-    """
-    def __init__(
-        self,
-        made: typing.Any,
-        parsed: typing.Any,
-        seconds: typing.Any,
-        weight: typing.Any,
-        checked: typing.Any,
-        day: typing.Any,
-        prior: typing.Any,
-    ) -> None: ...
-    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
-    def make(
-        self,
-        rows: list[tuple[typing.Any, ...]],
-        scores: list[tuple[typing.Any, ...]],
-        now: typing.Any,
-        scope: typing.Any,
-    ) -> list[typing.Any]:
-        """
-        Returns the entry of each row; it shares no object that can change.
-
-        Args:
-            rows: Each a `Row` of the storage.
-            scores: Of each its score, cosine (NaN without one), confidence and explanation.
-            now: The time of the importance, in seconds since 1970; None is what is stored.
-            scope: The scope that was read.
         """
 
 class Index:
@@ -770,7 +727,7 @@ class Engine:
             query, the trust in the vectors, mean and deviation of all cosines, the number of
             rows that passed the filter, and how many of these lie in the period.
         """
-    def recall_lists(
+    def recall_found(
         self,
         key: tuple[str, str],
         query: numpy.typing.NDArray[numpy.float32] | None,
@@ -797,16 +754,14 @@ class Engine:
         period_from: int | None = None,
         period_until: int | None = None,
         dated_mark: int = 0,
-    ) -> tuple[
-        list[int], list[float], list[float], list[float], list[list[float]], list[float]
-    ]:
+    ) -> tuple[Found, list[int], list[float]]:
         """
-        As recall(), with lists instead of arrays: faster for few rows.
+        As recall(), in a form that is faster for few rows.
 
         Arguments may be given by position, which is faster too.
 
         Returns:
-            As recall(); the parts are a list of 6 numbers for each row.
+            What was found; the ids; the summary of recall(), and the best score, 0 without hits.
         """
     def remove(
         self, key: tuple[str, str], ids: numpy.typing.NDArray[numpy.int64]
@@ -903,6 +858,90 @@ class Engine:
     def nbytes(self) -> int:
         """
         Memory that the engine holds.
+        """
+
+class Found:
+    """
+    What Engine.recall_found found.
+    """
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def lists(
+        self,
+    ) -> tuple[list[int], list[float], list[float], list[float], list[list[float]]]:
+        """
+        Returns what recall() does before the summary, as lists.
+        """
+
+class EntryMaker:
+    """
+    Makes entries of rows, without calls of Python.
+
+    Args:
+        made: The class of an entry: frozen, with slots.
+        parsed: Returns the object of a JSON text.
+        seconds: Returns a time that is no float as one; takes its name too.
+        weight: Returns the importance for a stored one, a count of uses and an age in days.
+        checked: Raises for an importance that is no float within [0, 1].
+        day: The seconds of a day.
+        prior: The importance of rows without one.
+
+    Raises:
+        InvalidTypeError: The class lacks a slot.
+    """
+    def __init__(
+        self,
+        made: typing.Any,
+        parsed: typing.Any,
+        seconds: typing.Any,
+        weight: typing.Any,
+        checked: typing.Any,
+        day: typing.Any,
+        prior: typing.Any,
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def answer(
+        self,
+        found: Found,
+        rows: list[tuple[typing.Any, ...] | None],
+        k: int,
+        law: Confidence,
+        vector_scale: typing.SupportsFloat | typing.SupportsIndex,
+        now: typing.Any,
+        scope: typing.Any,
+    ) -> tuple[list[typing.Any], float, float] | None:
+        """
+        Returns the entries of what a search found, best first.
+
+        Of equal scores the newer memory comes first, then that of the smaller id.
+
+        Args:
+            found: What Engine.recall_found returned.
+            rows: The row of each hit, or None where it is unknown.
+            k: The most entries.
+            law: Rates the hits.
+            vector_scale: See Confidence.rate.
+            now: As for make.
+            scope: As for make.
+
+        Returns:
+            The entries without explanations, the highest confidence, and the largest share of the
+            query that one of the first five covers; None if a row is unknown.
+        """
+    def make(
+        self,
+        rows: list[tuple[typing.Any, ...]],
+        scores: list[tuple[typing.Any, ...]],
+        now: typing.Any,
+        scope: typing.Any,
+    ) -> list[typing.Any]:
+        """
+        Returns the entry of each row; it shares no object that can change.
+
+        Args:
+            rows: Each a `Row` of the storage.
+            scores: Of each its score, cosine (NaN without one), confidence and explanation.
+            now: The time of the importance, in seconds since 1970; None is what is stored.
+            scope: The scope that was read.
         """
 
 class ProcessEnd:

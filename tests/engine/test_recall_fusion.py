@@ -52,7 +52,7 @@ def test_recall_of_random_rows_is_what_the_reference_finds(references, seed, dim
     assert compared > 20
 
 
-def test_recall_lists_takes_its_arguments_by_position(references):
+def test_recall_found_takes_its_arguments_by_position(references):
     words = ((1, 2, 7), (1, 5, 9), (1, 6, 3), (1, 8, 8))
     rows = [references.Row(i, own, author=i) for i, own in enumerate(words)]
     rows.append(references.Row(4, (1, 4), expires=50))
@@ -60,7 +60,7 @@ def test_recall_lists_takes_its_arguments_by_position(references):
     ranking = Ranking(question=0.5, favoured=1.1)
     for now in (49, 50):
         given = (now, 7, 9, [3], [3], ranking, True)
-        found = engine.recall_lists(KEY, None, [1], 5, *given)
+        found, _, summary = engine.recall_found(KEY, None, [1], 5, *given)
         named = engine.recall(
             KEY,
             None,
@@ -74,9 +74,11 @@ def test_recall_lists_takes_its_arguments_by_position(references):
             ranking=ranking,
             known_model=True,
         )
-        assert repr(found) == repr(tuple(column.tolist() for column in named))
-        assert set(found[0]) == set(range(5 if now < 50 else 4))
-        assert len(set(found[1])) == len(found[1])
+        lists = (*found.lists(), summary[:-1])
+        assert repr(lists) == repr(tuple(column.tolist() for column in named))
+        ids, scores, *_ = lists
+        assert set(ids) == set(range(5 if now < 50 else 4))
+        assert len(set(scores)) == len(scores)
 
 
 @pytest.mark.campaign

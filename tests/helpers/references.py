@@ -115,7 +115,11 @@ def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ..
 
 
 def ask_for_lists(engine: Any, key: tuple[str, str], query: Query) -> tuple[list, ...]:
-    return _recall(engine.recall_lists, key, query)
+    found, ids, summary = _recall(engine.recall_found, key, query)
+    lists = found.lists()
+    assert ids == lists[0]
+    assert summary.pop() == (lists[1][0] if ids else 0.0)
+    return (*lists, summary)
 
 
 def _recall(method: Any, key: tuple[str, str], query: Query) -> Any:

@@ -269,11 +269,11 @@ class ScheduledEngine:
         self._point(key, "w")
         return self._inner.restore(key, data)
 
-    def recall_lists(self, key: tuple[str, str], *args: Any, **named: Any) -> Any:
+    def recall_found(self, key: tuple[str, str], *args: Any, **named: Any) -> Any:
         """Search a partition."""
         self._point(key, "r")
         self._scheduler.use((self._name, "clock"), "c")
-        return self._inner.recall_lists(key, *args, **named)
+        return self._inner.recall_found(key, *args, **named)
 
     def size(self, key: tuple[str, str]) -> Any:
         """How many rows a partition has."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Period
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.period_patterns import MONTHS
+from vecall.lexical.period_patterns import LATIN, MONTHS
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise
@@ -380,3 +380,27 @@ def test_any_words_give_a_period_in_order_or_none(parts, spaced):
         start, end = found.period.start, found.period.end
         assert start is not None or end is not None
         assert start is None or end is None or start < end
+
+
+def test_a_year_is_found_behind_each_word_that_may_stand_before_it():
+    """However much stands before that word; the longest ones have eleven letters."""
+    names = ("year", "since", "before", "until", "after_", "and")
+    told = {
+        word
+        for table in LATIN
+        for name in names
+        for word in table.get(name, "in").split("|")
+    }
+    plain = [word for word in told if word.replace(" ", "").isalpha()]
+    assert len(plain) > 50
+    for word in plain:
+        for article in ("", "the ", "det "):
+            alone = normalise(f"{word} {article}2023")
+            behind = f"{'words ' * 9}{alone}"
+            expected, found = (
+                find_period(text, split_words(text), 1.7e9) for text in (alone, behind)
+            )
+            assert expected is not None
+            assert found is not None
+            assert found.period == expected.period
+            assert found.rest.split() == ["words"] * 9 + expected.rest.split()

@@ -167,6 +167,31 @@ def test_a_calibration_of_ones_own_gives_any_embedder_a_confidence(open_service)
     assert confidences == pytest.approx(shown(weights, told), rel=1e-6)
 
 
+@pytest.mark.parametrize("top_k", [2, 5, 9])
+def test_an_answer_is_the_same_whether_it_is_explained_or_not(open_service, top_k):
+    """Python orders and rates what is explained, the core what is not; ties as well."""
+    service = open_service(embedder=Eye())
+    times = [3.0, None, 1.0, 3.0, 2.0, None]
+    told = [
+        MemoryEntry(f"{fact}.", id=f"{place}{which}", timestamp=time)
+        for place, fact in enumerate(FACTS)
+        for which, time in zip("fedcba", times, strict=True)
+    ]
+    service.sync.add_memory(**ALICE, memories=told)
+    for query in ("parrot called Kiwi", "red bicycle", "Elm Porto nine", "nothing"):
+        plain, explained = (
+            service.sync.search_memory(
+                **ALICE, query=query, top_k=top_k, explain=explain
+            )
+            for explain in (False, True)
+        )
+        assert len(plain) == top_k
+        bare = [replace(each, explanation=None) for each in explained]
+        assert list(map(repr, plain)) == list(map(repr, bare))
+        assert plain.memories == bare
+        assert plain.relevance == explained.relevance
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_confidence_does_not_depend_on_the_identity_of_the_file(count):
     """Each file rotates its vectors by a seed of its own."""

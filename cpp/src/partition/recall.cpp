@@ -81,7 +81,7 @@ class ScratchPool {
 
 void add_candidate(const RowTable& rows, Slot slot, float similarity,
                    RecallScratch& scratch) {
-  Candidate candidate;
+  Candidate& candidate = scratch.candidates.emplace_back();
   candidate.slot = slot;
   // Facts and pieces of artifacts belong to a session but stand nowhere in it: filters
   // see it, ranking does not.
@@ -93,7 +93,6 @@ void add_candidate(const RowTable& rows, Slot slot, float similarity,
     candidate.lexical = score.bm25;
     candidate.covered = std::min(score.matched / scratch.terms.query_idf, 1.0F);
   }
-  scratch.candidates.push_back(candidate);
   scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
 }
 

@@ -63,18 +63,19 @@ class RowCache:
         """Return rows, None for those not in the cache, and mark them as used."""
         found: list[Row | None] = []
         part, valid_since = -1, 0
+        rows, mark_used = self._rows, self._rows.move_to_end
         with self._lock:
             for rid in rids:
                 if rid >> 32 != part:  # most answers are of one partition
                     part = rid >> 32
                     valid_since = self._valid_from[part]
-                entry = self._rows.get(rid)
+                entry = rows.get(rid)
                 if entry is None or entry[-1] < valid_since:
                     found.append(None)
                     continue
                 if entry[0].__class__ is int:  # its number: not used before
-                    entry = self._rows[rid] = (Row._make(entry[:-1]), entry[-1])
-                self._rows.move_to_end(rid)
+                    entry = rows[rid] = (Row._make(entry[:-1]), entry[-1])
+                mark_used(rid)
                 found.append(entry[0])
         return found
 

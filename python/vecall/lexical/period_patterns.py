@@ -548,6 +548,8 @@ _NUMBERED = (
     rf"(?<![\w/])(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>{YEAR})(?![\w/])",
 )
 _SHORT, _SLASHED = 4, 5  # places above: "3.5.", "3/5/2024"
+_DIGIT, _SIGNED, _ANY_YEAR = map(re.compile, (r"\d", r"\d[-/.]", YEAR))
+_MOST_BEFORE = 20  # characters of a date or a year before its first digit
 _EAST_NUMBER = r"\d{1,2}|[一二三四五六七八九十]{1,3}"
 _EAST_DATE = re.compile(
     rf"(?:(?P<y>\d{{4}}) ?[年년] ?|(?P<a>{'|'.join(EAST_YEARS)}) ?(?:の ?)?)?"
@@ -609,11 +611,20 @@ def number_spans(
     folded: str, now: datetime, language: str | None
 ) -> Iterator[Span | None]:
     """Yield the dates in Latin and Cyrillic letters or in numbers."""
+    digit = _DIGIT.search(folded)
+    if digit is None:
+        return
+    # No match begins further before the first digit, or the first year.
+    first, before = digit.start(), max(0, digit.start() - _MOST_BEFORE)
+    year_at = _ANY_YEAR.search(folded, first)
     has_month = any(map(folded.__contains__, _IN_MONTHS))
+    has_sign = _SIGNED.search(folded, first) is not None
     for place, pattern in enumerate(_of_numbers()):
-        if (place < 2 and not has_month) or (place == _SHORT and language == "english"):
+        if place == _SHORT and language == "english":
             continue
-        for match in pattern.finditer(folded):
+        if not (has_month if place < 2 else has_sign):
+            continue
+        for match in pattern.finditer(folded, before if place == 1 else first):
             groups = match.groupdict()
             name, day = match["m"], int(match["d"])
             month = MONTH_NUMBERS[name] + 1 if place < 2 else int(name)
@@ -624,9 +635,11 @@ def number_spans(
             other = groups.get("d0") or groups.get("d1")
             last = int(other) if other else None
             yield _dated(match, now, match["y"], month, day, last)
-    for match in _ONLY_MONTH.finditer(folded):
+    for match in _ONLY_MONTH.finditer(folded, first) if has_sign else ():
         yield span_of(match, month_range(int(match["y"]) * 12 + int(match["m"]) - 1))
-    for match in _of_years().finditer(folded):
+    if year_at is None:
+        return
+    for match in _of_years().finditer(folded, max(0, year_at.start() - _MOST_BEFORE)):
         name = "c" if match["c"] else "d"
         found = unit_range(datetime(int(match[name]), 1, 1), "year", 0)
         yield Span(match.start(), match.start(name), match.end(), found)

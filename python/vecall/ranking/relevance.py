@@ -75,8 +75,9 @@ class Asked:
 
         Only a model with weights of its own can say so, and never of mere keywords.
         """
-        is_known = self.vector is not None and self.model_id in _shipped()["models"]
-        if self.coverage > 0.0 or not is_known:
+        if self.coverage > 0.0 or self.vector is None:
+            return False
+        if self.model_id not in _shipped()["models"]:
             return False
         nothing, _, keywords = asking(self.query)
         return (nothing or not keywords) and self() < IRRELEVANT

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vecall._core import Confidence
 from vecall.clock import Period
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.embedders import Vectors
 from vecall.embedders.base import is_async
 from vecall.errors import (
     ClosedError,
@@ -26,7 +26,7 @@ from vecall.errors import (
 from vecall.lexical import content_words
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import DAY, Ranking, weight_of
-from vecall.ranking.relevance import Asked, most_relevant
+from vecall.ranking.relevance import most_relevant
 from vecall.store import Row
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
@@ -36,9 +36,6 @@ from vecall.types import MemoryEntry, SearchMemoryResponse
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
 """(memory with default scores, query) -> (confidence or None, importance). It runs on
 the caller's thread for every memory of every search, so it must be fast."""
-
-
-_FIRST = 5  # memories that tell whether a query asks for something
 
 
 class QueryStats(NamedTuple):
@@ -122,7 +119,7 @@ class Scoring:
         self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
     ) -> None:
         """Select the weights of a model; None selects those of words only."""
-        self._model_id = model_id
+        self.model_id = model_id
         self._matches = calibration.of_matches().law()
         self.known_model = False
         """Whether the model's vectors count in full."""
@@ -139,9 +136,14 @@ class Scoring:
         self.is_custom = scorer is not None
         """Whether a scorer replaces the confidences."""
 
+    def law(self, answer: QueryStats) -> tuple[Confidence, float]:
+        """Return the law of a query's confidences, and its scale of vectors."""
+        scale = answer.scale if answer.has_vector else 0.0
+        return self._laws[answer.has_vector][answer.is_message], scale
+
     def rate(self, found: Sequence[tuple[Hit, Row]], answer: QueryStats) -> None:
         """Set the confidences of hits that are in the engine's order."""
-        law = self._laws[answer.has_vector][answer.is_message]
+        law, scale = self.law(answer)
         hits = []
         for hit, row in found:
             covered, _, vectors, _, _, factor = hit.score_parts
@@ -149,31 +151,9 @@ class Scoring:
             hits.append(
                 (hit.engine_score, covered, vectors, factor, hit.similarity, size)
             )
-        scale = answer.scale if answer.has_vector else 0.0
         rated = law.rate(hits, answer.best, scale)
         for (hit, _), values in zip(found, rated, strict=True):
             hit.place, hit.relative, hit.confidence = values
-
-    def asked(
-        self,
-        query: str,
-        found: Sequence[tuple[Hit, Row]],
-        answer: QueryStats,
-        vector: Vectors | None,
-    ) -> Asked:
-        """Return what the relevance of a query depends on."""
-        confidence = covered = 0.0
-        for hit, _ in found[:_FIRST]:
-            confidence = max(confidence, hit.confidence)
-            covered = max(covered, hit.score_parts[0])
-        return Asked(
-            query,
-            confidence,
-            covered,
-            answer.coverage,
-            vector if answer.has_vector else None,
-            self._model_id,
-        )
 
     def rate_matches(
         self, found: Sequence[tuple[float, Row]]

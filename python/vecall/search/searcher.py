@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine, EntryMaker
+from vecall._core import Found as FoundRows
 from vecall.clock import ExpiryClock, Period, to_micros, to_seconds
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
@@ -50,6 +51,7 @@ from vecall.ranking.options import (
     Rewriter,
     checked_authors,
 )
+from vecall.ranking.relevance import Asked
 from vecall.scalars import make_exact, short_repr
 from vecall.search import scores as _reorder
 from vecall.search.scores import (
@@ -319,6 +321,7 @@ def entry_from_draft(draft: Draft) -> MemoryEntry:
 
 _TRIES = 1_000
 _INLINE = 400  # hits that the event loop makes entries of: some milliseconds
+_FIRST = 5  # memories that tell whether a query asks for something
 _AT_ONCE = 32  # hits that another thread makes entries of before it gives way
 
 _PLAIN = Ranking()
@@ -326,6 +329,7 @@ _PLAIN = Ranking()
 T = TypeVar("T")
 
 Found = list[tuple[Hit, Row]]
+Answered = tuple[FoundRows, list[Any], QueryStats, float]  # with the `Row`s known
 
 
 class RetiredModelError(Exception):
@@ -424,32 +428,46 @@ class Searcher:
         )
         if answered is None:
             answered = await self._answer_when_current(request, vector, target)
-        hits, answer = answered
-        found = [(hit, hit.row) for hit in hits if hit.row is not None]
-        if len(found) < len(hits):
+        if answered is None:
+            return self._judged([], 0.0, 0.0, _NOTHING, request, vector)
+        found, rows, answer, now = answered
+        scoring = self._scoring
+        is_usual = request.ranking.is_plain and not request.explain
+        if is_usual and not scoring.is_custom and len(rows) <= _INLINE:
+            law, scale = scoring.law(answer)
+            made = _ENTRIES.answer(found, rows, request.top_k, law, scale, now, "user")
+            if made is not None:
+                return self._judged(*made, answer, request, vector)
+        return await self._of_hits(request, vector, answered)
+
+    async def _of_hits(
+        self, request: SearchRequest, vector: Vectors | None, answered: Answered
+    ) -> SearchMemoryResponse:
+        """Return the best memories where each hit is looked at in Python."""
+        found, rows, answer, now = answered
+        is_plain = request.ranking.is_plain
+        hits = _hits(found, rows)
+        if None in rows:
             await self._fetch(request.key, hits)
-            # A row that is still missing was deleted after the engine call.
-            found = [(hit, hit.row) for hit in hits if hit.row is not None]
-        now = self._expiry_clock.wall()
+        # A row that is still missing was deleted after the engine call.
+        pairs = [(hit, hit.row) for hit in hits if hit.row is not None]
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
         if len(set(map(_SCORE, hits))) < len(hits):
-            found.sort(key=_by_score)
-        ranking = request.ranking
-        is_plain = ranking.is_plain
+            pairs.sort(key=_by_score)
         if is_plain:
-            found = found[: request.top_k]
-        if len(found) <= _INLINE:
-            self._scoring.rate(found, answer)
+            pairs = pairs[: request.top_k]
+        if len(pairs) <= _INLINE:
+            self._scoring.rate(pairs, answer)
         else:
-            await self._apart(request, self._scoring.rate, found, answer)
+            await self._apart(request, self._scoring.rate, pairs, answer)
         if not is_plain:
-            found = await self._reordered(request, found, answer, now)
-        if len(found) <= _INLINE:
-            return self._response(found, answer, request, vector, now)
+            pairs = await self._reordered(request, pairs, answer, now)
+        if len(pairs) <= _INLINE:
+            return self._response(pairs, answer, request, vector, now)
         return await self._apart(
-            request, self._response, found, answer, request, vector, now
+            request, self._response, pairs, answer, request, vector, now
         )
 
     async def _apart(
@@ -507,13 +525,17 @@ class Searcher:
 
     async def _answer_when_current(
         self, request: SearchRequest, vector: Vectors | None, target: Version | None
-    ) -> tuple[list[Hit], QueryStats]:
-        """Query the engine once it has all changes from before the search began."""
+    ) -> Answered | None:
+        """Query the engine once it has all changes from before the search began.
+
+        Returns:
+            None if the user was deleted.
+        """
         partitions, key = self._loader, request.key
         with partitions.pinned(key):
             for attempt in range(_TRIES):
                 if target is None:
-                    return [], _NOTHING
+                    return None
                 if not partitions.retired:
                     await Join(partitions.synchronize(key))
                 if partitions.retired:
@@ -544,7 +566,7 @@ class Searcher:
         request: SearchRequest,
         vector: Vectors | None,
         target: Version | None,
-    ) -> tuple[list[Hit], QueryStats] | None:
+    ) -> Answered | None:
         """Query the engine; None unless the partition is at `target` throughout."""
         partitions, key, ranking = self._loader, request.key, request.ranking
         entry = partitions.loaded(key, target)
@@ -560,9 +582,10 @@ class Searcher:
             weights = OF_MESSAGES
         elif kind and not ranking.weights and vector is not None:
             weights = OF_STATEMENTS if self._scoring.known_model else ranking
+        now = self._expiry_clock.wall()
         terms, marks = query_terms(
             request.query,
-            now=self._expiry_clock.wall(),
+            now=now,
             zone=request.time_zone,
             by_period=request.by_period and (by_words or vector is not None),
         )
@@ -572,28 +595,26 @@ class Searcher:
             if periods:
                 period = periods.pop(0)
                 options |= _period_options(period)
-            rids, by_score, similarities, lexical, parts, summary = (
-                self._engine.recall_lists(
-                    key,
-                    vector,
-                    [*terms, *marks.optional] if by_words else [],
-                    top_k,
-                    to_micros(self._expiry_clock.now()),
-                    QUESTION,
-                    marks.time,
-                    list(marks.authors),
-                    _author_keys(tuple(request.authors)),
-                    weights.engine_ranking,
-                    self._scoring.known_model,
-                    **options,
-                )
+            found, rids, summary = self._engine.recall_found(
+                key,
+                vector,
+                [*terms, *marks.optional] if by_words else [],
+                top_k,
+                to_micros(self._expiry_clock.now()),
+                QUESTION,
+                marks.time,
+                list(marks.authors),
+                _author_keys(tuple(request.authors)),
+                weights.engine_ranking,
+                self._scoring.known_model,
+                **options,
             )
-            if summary[-1] or marks.period is None:
+            if summary[5] or marks.period is None:
                 break
             if not periods:  # nothing lies in any: their words are looked for
                 period, options = marks.period, _options(request)
                 terms, marks = query_terms(request.query, by_period=False)
-        texts = self._cache.get(rids)
+        known_rows = self._cache.get(rids)
         if not partitions.holds(key, entry, steps):
             return None
         part = entry.part
@@ -601,28 +622,15 @@ class Searcher:
             if rid >> 32 != part:  # a row number begins with its partition's number
                 partitions.distrust(entry)
                 return None
-        hits = list(
-            map(
-                Hit,
-                rids,
-                texts,
-                by_score,
-                similarities,
-                lexical,
-                parts,
-                range(len(rids)),
-                by_score,
-            )
-        )
-        coverage, vector_weight, mean, deviation, rows, inside = summary
+        coverage, vector_weight, mean, deviation, rows, inside, best = summary
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = weights.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
-        best = by_score[0] if by_score else 0.0
-        told = kind != ""
-        return hits, QueryStats(
-            coverage, vector_weight, rows, best, has_vector, scale, period, inside, told
+        answer = QueryStats(
+            *(coverage, vector_weight, rows, best, has_vector),
+            *(scale, period, inside, kind != ""),
         )
+        return found, known_rows, answer, now
 
     def _response(
         self,
@@ -633,7 +641,7 @@ class Searcher:
         now: float,
     ) -> SearchMemoryResponse:
         memories: list[MemoryEntry] = []
-        scoring, floor = self._scoring, request.min_confidence
+        scoring = self._scoring
         step = _INLINE if len(found) <= _INLINE else _AT_ONCE
         for begin in in_slices(range(0, len(found), step)):
             part = found[begin : begin + step]
@@ -654,15 +662,43 @@ class Searcher:
         if scoring.is_custom:
             sliced = memories if len(memories) <= _INLINE else in_slices(memories)
             memories = [scoring.rescore(memory, request.query) for memory in sliced]
+        confidence = max((hit.confidence for hit, _ in found[:_FIRST]), default=0.0)
+        covered = max((hit.score_parts[0] for hit, _ in found[:_FIRST]), default=0.0)
+        return self._judged(memories, confidence, covered, answer, request, vector)
+
+    def _judged(
+        self,
+        memories: list[MemoryEntry],
+        confidence: float,
+        covered: float,
+        answer: QueryStats,
+        request: SearchRequest,
+        vector: Vectors | None,
+    ) -> SearchMemoryResponse:
+        """Return the memories that are sure enough, with what their relevance needs."""
+        scoring, floor = self._scoring, request.min_confidence
+        asked = None  # a scorer of one's own decides alone
+        if not scoring.is_custom:
+            asked = Asked(
+                request.query,
+                confidence,
+                covered,
+                answer.coverage,
+                vector if answer.has_vector else None,
+                scoring.model_id,
+            )
+            if request.drops and asked.is_irrelevant():
+                memories = []
         if floor:
             # A floor of 0 lets a memory pass for which the scorer knows none.
             memories = [each for each in memories if (each.confidence or 0.0) >= floor]
-        asked = None  # a scorer of one's own decides alone
-        if not scoring.is_custom:
-            asked = scoring.asked(request.query, found, answer, vector)
-            if request.drops and asked.is_irrelevant():
-                memories = []
         return SearchMemoryResponse(memories, answer.period, asked)
+
+
+def _hits(found: FoundRows, rows: Sequence[Row | None]) -> list[Hit]:
+    rids, scores, cosines, lexical, parts = found.lists()
+    places = range(len(rids))
+    return list(map(Hit, rids, rows, scores, cosines, lexical, parts, places, scores))
 
 
 def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
