@@ -1,9 +1,10 @@
-"""CPU time that the HTTP server takes for a request, and for the search alone.
+"""CPU time that the HTTP and MCP server takes for a request, and for the search alone.
 
     python -m bench.server.request_cpu [--rows 1000] [--requests 2000] [--rounds 5]
 
-One client keeps one connection. The CPU time is that of the server's process, user and
-system, by its own clock; the figures are medians of the rounds.
+Needs vecall[mcp,server]. One client keeps one connection. The CPU time is that of the
+server's process, user and system, by its own clock; the figures are medians of the
+rounds.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Client:
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
             f"Authorization: Bearer {self._token}\r\n"
+            "Accept: application/json, text/event-stream\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._socket.sendall(head.encode() + body)
@@ -76,6 +78,12 @@ class Client:
             msg = f"{path}: {status.decode()} {answer[:200].decode()}"
             raise SystemExit(msg)
         return answer
+
+
+def message(method: str, params: dict[str, object]) -> bytes:
+    """Return a request of the Model Context Protocol."""
+    fields = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return json.dumps(fields).encode()
 
 
 def cpu_of(process: int) -> float:
@@ -93,10 +101,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
         fill(path, given.rows)
-        make = [*COMMAND, "token", "create", "--path", str(path), "--app", "app"]
+        make = [*COMMAND, "token", "create", "--path", str(path)]
+        make += ["--app", "app", "--user", "alice"]
         token = subprocess.run(make, capture_output=True, text=True, check=True).stdout
         serve = [*COMMAND, "serve", "--path", str(path)]
-        serve += ["--port", "0", "--embedder", "none", "--reads-per-second", "1000000"]
+        serve += ["--port", "0", "--embedder", "none", "--mcp"]
+        serve += ["--reads-per-second", "1000000"]
         server = subprocess.Popen(
             serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -111,9 +121,12 @@ def main() -> None:
             client = Client(url, token.split()[0])
             body = json.dumps({"query": QUERY, "k": 5}).encode()
             place = "/apps/app/users/alice/memories/search"
+            tool = {"name": "search_memory", "arguments": {"query": QUERY, "limit": 5}}
             kinds = {
                 "healthz": ("GET", "/healthz", b""),
                 "search": ("POST", place, body),
+                "MCP search": ("POST", "/mcp", message("tools/call", tool)),
+                "MCP ping": ("POST", "/mcp", message("ping", {})),
             }
             rounds: dict[str, list[float]] = {name: [] for name in kinds}
             for request in kinds.values():

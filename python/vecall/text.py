@@ -84,6 +84,7 @@ _SELECTOR = re.compile(
     "(?<![#*0-9\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
 _PLAIN = re.compile("[\t\n -~]*")
+_WITHOUT_TAGS = re.compile(r"[\t\n -%'-;=-Z\\^-~]*")
 _CONTINUED = re.compile(r"\n(?=[^\n])")
 _MANY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
@@ -263,6 +264,8 @@ def escape(text: str) -> str:
     As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an entity.
     The brackets of chat templates become "&#91;" and "&#93;".
     """
+    if _WITHOUT_TAGS.fullmatch(text):
+        return text
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
     return _SQUARE.sub(_bracket_entity, text)

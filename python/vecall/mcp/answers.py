@@ -248,6 +248,10 @@ class Answers:
         """Return the declarations of the tools."""
         return {"tools": self._declared}
 
+    def has_tool(self, name: object) -> bool:
+        """Whether `list_tools` declares a tool."""
+        return isinstance(name, str) and name in self._tools
+
     def list_resources(self) -> Result:
         """Return the resources with a fixed URI."""
         return {"resources": LISTED}
@@ -336,9 +340,8 @@ class Answers:
         self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
         async with nullcontext() if self._admit is None else self._admit(writes):
-            if self._seconds is None:
+            async with asyncio.timeout(self._seconds):
                 return await work()
-            return await asyncio.wait_for(work(), self._seconds)
 
     @property
     def _late_message(self) -> str:
