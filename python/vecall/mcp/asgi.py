@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +27,7 @@ from vecall.server.limits import Places, RateLimiter
 from vecall.server.requests import (
     BodyPlaces,
     BodyRules,
+    HttpRequest,
     Sender,
     Validator,
     authenticate,
@@ -159,7 +159,7 @@ class _Application:
         try:
             if not at_path:
                 raise HttpError(404, "not_found", "There is nothing at this path.")
-            await self._pass(Request(scope, receive), counted)
+            await self._pass(HttpRequest(scope, receive), counted)
         except Exception as error:
             expected = answer_to(error)
             if expected is None:
@@ -170,7 +170,7 @@ class _Application:
             response.headers["Connection"] = "close"  # the body may be endless
             await response(scope, receive, counted)
 
-    async def _pass(self, request: Request, send: Send) -> None:
+    async def _pass(self, request: HttpRequest, send: Send) -> None:
         """Check a request, and let the server of its token answer.
 
         Raises:
@@ -215,7 +215,7 @@ class _Application:
             async with manager.run():
                 await manager.handle_request(request.scope, receive, send)
 
-    def _describe(self, request: Request, root: str) -> Response:
+    def _describe(self, request: HttpRequest, root: str) -> Response:
         """Return the metadata of the path as a protected resource, without a secret."""
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
@@ -281,7 +281,7 @@ _PLAIN_PARAMS = {"name", "arguments", "_meta"}
 _EXACT = 2**53  # whole numbers below are the same in every parser
 
 
-def _is_plain_request(request: Request) -> bool:
+def _is_plain_request(request: HttpRequest) -> bool:
     """Whether the SDK would take the request for one of a revision with a handshake."""
     headers = request.headers
     accepted = headers.get("accept", "").lower().split(",")

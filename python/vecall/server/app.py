@@ -14,7 +14,6 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,6 +24,7 @@ from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
     BodyRules,
+    HttpRequest,
     Sender,
     Validator,
     authenticate,
@@ -35,7 +35,6 @@ from vecall.server.requests import (
     check_host,
     check_origin,
     check_rate,
-    declared_size,
     read_json,
     read_query,
     ref,
@@ -145,7 +144,7 @@ class _Application:
         if scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)
         elif scope["type"] == "http":
-            await _Exchange(self, Request(scope, receive)).answer(send)
+            await _Exchange(self, HttpRequest(scope, receive)).answer(send)
 
     async def respond(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
@@ -156,7 +155,7 @@ class _Application:
             await self._turns.turn(_NO_TOKEN)
             raise
         sender = _NO_TOKEN if token is None else token.id
-        size = declared_size(request) if _has_body(request) else 0
+        size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
             self._admit(token, operation, names)
@@ -175,8 +174,8 @@ class _Application:
             )
             if token is None or not operation.timed:
                 return await operation.handler(call)
-            await held.enter_async_context(state.working.place(token.id))
-            return await self._in_time(operation, call, request)
+            async with state.working.place(token.id):
+                return await self._in_time(operation, call, request)
 
     def _identify(
         self, exchange: _Exchange
@@ -192,7 +191,7 @@ class _Application:
         public = operation.access == "public"
         return operation, names, None if public else authenticate(request, self._tokens)
 
-    def _still_admitted(self, request: Request) -> bool:
+    def _still_admitted(self, request: HttpRequest) -> bool:
         try:
             authenticate(request, self._tokens)
         except HttpError:
@@ -201,13 +200,13 @@ class _Application:
 
     async def _body(
         self,
-        request: Request,
+        request: HttpRequest,
         operation: Operation,
         token: Token | None,
         held: AsyncExitStack,
     ) -> dict[str, Any]:
         if operation.body is None:
-            if operation.method == "DELETE" and _has_body(request):
+            if operation.method == "DELETE" and request.has_body:
                 # A client that sends a filter must not delete everything by mistake.
                 raise HttpError(422, "invalid", "body: is not read here; leave it out")
             return {}
@@ -224,7 +223,7 @@ class _Application:
         return await read_json(request, rules, sender)
 
     async def _in_time(
-        self, operation: Operation, call: RequestContext, request: Request
+        self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
         seconds = self._state.limits.request_seconds
         work = _begun(operation.handler(call), operation.handler is run)
@@ -234,7 +233,7 @@ class _Application:
         done, _ = await asyncio.wait([work], timeout=quick)
         left = False
         if not done:
-            is_read = operation.body is not None or not _has_body(request)
+            is_read = operation.body is not None or not request.has_body
             if is_read and not changes(operation.access):
                 left = await _wait_for_client(work, request.receive, seconds - quick)
             else:
@@ -262,7 +261,7 @@ class _Application:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, app: _Application, request: Request) -> None:
+    def __init__(self, app: _Application, request: HttpRequest) -> None:
         self._app = app
         self.request = request
         self.operation: Operation | None = None
@@ -277,7 +276,7 @@ class _Exchange:
         except Exception as error:
             response = as_response(self._told(error), self._id)
             whole = False
-        if _has_body(self.request) and not whole:
+        if self.request.has_body and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
         given = {name for name, _ in response.raw_headers}
         response.raw_headers += [each for each in _HEADERS if each[0] not in given]
@@ -391,11 +390,6 @@ def _forget(work: asyncio.Future[Response]) -> None:
     """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()
-
-
-def _has_body(request: Request) -> bool:
-    headers = request.headers
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 async def _handle_lifespan(receive: Receive, send: Send) -> None:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
 from itertools import accumulate, chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -90,6 +91,7 @@ _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
     for kind in (MemoryEntry, Revision, Conflict, SimilarMemory)
 }
+_OF_MEMORY = attrgetter(*_NAMES[MemoryEntry])
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
@@ -120,9 +122,8 @@ async def best(call: RequestContext, found: SearchMemoryResponse) -> Response:
     entries = found.memories
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(entries))
-        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
-        return _listed("memories", texts, truncated=len(texts) < len(entries))
+        texts, count = _fitting(each, entries, shown, call)
+        return _listed("memories", texts, truncated=count < len(entries))
 
     return await _write_response(entries, write)
 
@@ -131,11 +132,9 @@ async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(entries))
-        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
-        if len(texts) < len(entries):
-            return _listed("memories", texts, next=entries[len(texts) - 1].id)
-        return _listed("memories", texts, next=entries.next)
+        texts, count = _fitting(each, entries, shown, call)
+        after = entries.next if count == len(entries) else entries[count - 1].id
+        return _listed("memories", texts, next=after)
 
     return await _write_response(entries, write)
 
@@ -250,7 +249,8 @@ _LIMITS = {
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
-    fields = _fields_not_none(entry)
+    pairs = zip(_NAMES[MemoryEntry], _OF_MEMORY(entry), strict=True)
+    fields = {name: field for name, field in pairs if field is not None}
     for name in ("content", "custom_metadata", "explanation"):
         if fields.get(name) == {}:
             del fields[name]
@@ -278,6 +278,22 @@ async def _write_response(
         return response
 
     return await asyncio.to_thread(write_and_free)
+
+
+def _fitting(
+    each: Each,
+    entries: list[MemoryEntry],
+    show: Callable[[MemoryEntry], dict[str, Any]],
+    call: RequestContext,
+) -> tuple[list[str], int]:
+    """Return the first memories as JSON, one or several a text, and their number."""
+    limit = call.state.limits.max_answer_bytes
+    if each is iter:  # few, which are quicker written together
+        together = as_json(list(map(show, entries)))[1:-1]
+        if len(together) < limit:
+            return [together], len(entries)
+    texts = _json_texts_that_fit(map(show, each(entries)), limit)
+    return texts, len(texts)
 
 
 def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
@@ -322,9 +338,11 @@ async def preload(call: RequestContext) -> Response:
             return "shown"
         return "no_room" if key_of(entry) in sure else "unsure"
 
+    def told(entry: MemoryEntry) -> dict[str, Any]:
+        return {"memory": shown(entry), "fate": fate(entry)}
+
     def write(each: Each) -> Response:
-        told = ({"memory": shown(it), "fate": fate(it)} for it in each(entries))
-        texts = _json_texts_that_fit(told, call.state.limits.max_answer_bytes)
+        texts, _ = _fitting(each, entries, told, call)
         floor = {} if least is None else {"floor": least}
         rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
         return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')

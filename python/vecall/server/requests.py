@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -22,9 +23,38 @@ from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
 
+
+class HttpRequest(Request):
+    """A request whose headers are read once."""
+
+    @cached_property
+    def given(self) -> dict[str, list[str]]:
+        """The values of each header, by its name in lower case."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.scope["headers"]:
+            found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        return found
+
+    @property
+    def declared_size(self) -> int | None:
+        """The Content-Length; None without one."""
+        if "content-length" not in self.given:
+            return None
+        declared = self.given["content-length"][0]
+        # A number with too many digits exceeds every limit.
+        return int(declared) if _WHOLE.fullmatch(declared) else 10**10
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body follows the headers."""
+        declared = self.given.get("content-length", _NO_BODY)
+        return declared[0] != "0" or "transfer-encoding" in self.given
+
+
 # Checks of a request before its body is read.
 
 
+_NO_BODY = ["0"]
 _LOOPBACK = re.compile(
     r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?", re.ASCII
 )
@@ -32,7 +62,7 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def check_header_size(request: Request, limits: HttpLimits) -> None:
+def check_header_size(request: HttpRequest, limits: HttpLimits) -> None:
     """Refuse a request whose headers together exceed the limit.
 
     Raises:
@@ -46,19 +76,19 @@ def check_header_size(request: Request, limits: HttpLimits) -> None:
         raise HttpError(400, "headers_too_large", msg)
 
 
-def check_framing(request: Request) -> None:
+def check_framing(request: HttpRequest) -> None:
     """Refuse a body whose end is ambiguous to proxies (request smuggling).
 
     Raises:
         HttpError: 400.
     """
-    headers = request.headers
-    if "transfer-encoding" in headers and "content-length" in headers:
+    given = request.given
+    if "transfer-encoding" in given and "content-length" in given:
         msg = "A body has a length or is chunked, not both."
         raise HttpError(400, "bad_request", msg)
 
 
-def check_host(request: Request, hosts: Collection[str]) -> None:
+def check_host(request: HttpRequest, hosts: Collection[str]) -> None:
     """Refuse a request for another host, which prevents DNS rebinding.
 
     Args:
@@ -68,7 +98,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
     Raises:
         HttpError: 403.
     """
-    given = request.headers.getlist("host")
+    given = request.given.get("host", ())
     if len(given) == 1:
         host = given[0].lower()
         if host in hosts:
@@ -82,7 +112,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
     raise HttpError(403, "host", "The Host header is not allowed.")
 
 
-def check_origin(request: Request, origins: Collection[str]) -> None:
+def check_origin(request: HttpRequest, origins: Collection[str]) -> None:
     """Refuse requests of web pages but the server's own, unless they are allowed.
 
     Args:
@@ -92,20 +122,22 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
     Raises:
         HttpError: 403.
     """
-    given = request.headers.getlist("origin")
-    host = request.headers.get("host", "").lower()  # `check_host` has allowed it
+    given = request.given.get("origin")
+    if given is None:
+        return
+    host = request.given["host"][0].lower()  # `check_host` has allowed it
     own = {f"{scheme}://{host}" for scheme in _DEFAULT_PORTS}
     if any(origin.lower() not in own.union(origins) for origin in given):
         raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
-def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token:
+def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
     """Return the client's token; `more` is put at the end of a challenge.
 
     Raises:
         HttpError: 401.
     """
-    given = request.headers.getlist("authorization")
+    given = request.given.get("authorization", ())
     shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     token = tokens.find(shaped[1]) if shaped else None
     if token is None:
@@ -223,17 +255,17 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-# Keyword, measured quantity, whether the bound is a lower one, and the message.
-_BOUNDS: list[tuple[str, Callable[[Any], float], bool, str]] = [
-    ("minimum", lambda value: value, True, "must be at least {}"),
-    ("maximum", lambda value: value, False, "must be at most {}"),
-    ("minLength", len, True, "must have at least {} characters"),
-    ("maxLength", len, False, "must have at most {} characters"),
-    ("minItems", len, True, "must have at least {} items"),
-    ("maxItems", len, False, "must have at most {} items"),
-    ("minProperties", len, True, "must have at least {} fields"),
-    ("maxProperties", len, False, "must have at most {} fields"),
-]
+# Measured quantity, whether the bound is a lower one, and the message.
+_BOUNDS: dict[str, tuple[Callable[[Any], float], bool, str]] = {
+    "minimum": (lambda value: value, True, "must be at least {}"),
+    "maximum": (lambda value: value, False, "must be at most {}"),
+    "minLength": (len, True, "must have at least {} characters"),
+    "maxLength": (len, False, "must have at most {} characters"),
+    "minItems": (len, True, "must have at least {} items"),
+    "maxItems": (len, False, "must have at most {} items"),
+    "minProperties": (len, True, "must have at least {} fields"),
+    "maxProperties": (len, False, "must have at most {} fields"),
+}
 
 
 class Validator:
@@ -276,9 +308,10 @@ class Validator:
         if "enum" in schema and value not in schema["enum"]:
             words = (str(word).lower() for word in schema["enum"])
             raise _broken_rule_error(where, f"must be one of {', '.join(words)}")
-        for keyword, measure, floor, rule in _BOUNDS:
-            if keyword in schema:
-                bound, given = schema[keyword], measure(value)
+        for keyword, bound in schema.items():
+            if keyword in _BOUNDS:
+                measure, floor, rule = _BOUNDS[keyword]
+                given = measure(value)
                 # With `not`, NaN fails the check; JSON has no NaN.
                 if not (given >= bound if floor else given <= bound):
                     raise _broken_rule_error(where, rule.format(bound))
@@ -372,6 +405,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _INLINE_PARSE_LIMIT = 16 * 1024  # bytes: some 0.1 ms of the event loop
 _MAX_CONCURRENT_READS = 4  # large bodies of one token
 _PARTS = b"[{,"  # characters that start an item or a field; also counted in strings
+_PLAIN = ["identity"]
 _DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 
@@ -430,7 +464,7 @@ class Sender:
 
 
 async def read_json(
-    request: Request, rules: BodyRules, sender: Sender
+    request: HttpRequest, rules: BodyRules, sender: Sender
 ) -> dict[str, Any]:
     """Return a body that fits a schema.
 
@@ -455,21 +489,21 @@ async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any
         return await asyncio.to_thread(_parse_body, body, rules)
 
 
-async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> bytes:
+async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> bytes:
     """Return a body of JSON that is not parsed yet.
 
     Raises:
         HttpError: As in `read_json`, except for what the body contains.
     """
     limits = rules.limits
-    kinds = request.headers.getlist("content-type")
+    kinds = request.given.get("content-type", ())
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         msg = "The Content-Type must be application/json."
         raise HttpError(415, "unsupported_media_type", msg)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
         msg = "The body must not be compressed."
         raise HttpError(415, "unsupported_media_type", msg)
-    size = declared_size(request)
+    size = request.declared_size
     if size is not None and size <= _INLINE_PARSE_LIMIT:
         return await _read_in_time(request, rules, sender, size)
     async with sender.places.reading.place(sender.token):
@@ -494,7 +528,7 @@ async def _within_budget(sender: Sender, seconds: float) -> None:
 
 
 async def _read_in_time(
-    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
 ) -> bytes:
     seconds = rules.limits.body_seconds
     try:
@@ -507,20 +541,11 @@ async def _read_in_time(
         raise HttpError(400, "disconnected", "The body has no end.") from None
 
 
-def declared_size(request: Request) -> int | None:
-    """Return the Content-Length of a request; None without one."""
-    declared = request.headers.get("content-length")
-    if declared is None:
-        return None
-    # A number with too many digits exceeds every limit.
-    return int(declared) if _WHOLE.fullmatch(declared) else 10**10
-
-
 async def _read(
-    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
 ) -> bytes:
     max_bytes = rules.max_bytes
-    if "expect" in request.headers and declared is not None and declared > max_bytes:
+    if "expect" in request.given and declared is not None and declared > max_bytes:
         raise _too_large(max_bytes)
     max_parts = rules.limits.max_json_parts
     counted = declared is None or declared > max_parts
@@ -587,7 +612,7 @@ def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_query(
-    request: Request,
+    request: HttpRequest,
     validator: Validator,
     schemas: dict[str, Schema],
     needs: Collection[str] = (),
