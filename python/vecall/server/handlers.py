@@ -38,13 +38,14 @@ from vecall.server.responses import (
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.tokens import Token
+from vecall.server.tokens import Token, to_json
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
 from vecall.tools.preload import floor_of, worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
+    AppSummary,
     Conflict,
     Consolidation,
     MemoryEntry,
@@ -52,6 +53,7 @@ from vecall.types import (
     Revision,
     SearchMemoryResponse,
     SimilarMemory,
+    UserSummary,
 )
 from vecall.validation import check_name
 
@@ -610,3 +612,54 @@ async def backup(call: RequestContext) -> Response:
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
+
+
+# Lists of what a token may know: apps and users, and the token itself.
+
+
+_SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
+
+
+async def list_apps(call: RequestContext) -> Response:
+    """List the apps that the token may know; of one user, with this user's figures."""
+    token, given = call.by, call.arguments
+    if token.lists_all:
+        return await run(call)
+    admin, app = call.memory.admin, token.app
+    assert app is not None, "the token is for one app"
+    found: list[AppSummary] = []
+    if _is_on_page(app, given):
+        if token.user is None:
+            apps = await admin.list_apps(prefix=app, limit=1)
+            found = [each for each in apps if each.app_name == app]
+        else:
+            users = await admin.list_users(app_name=app, prefix=token.user, limit=1)
+            for user in users:
+                if user.user_id == token.user:
+                    figures = {name: getattr(user, name) for name in _SUMMED}
+                    found = [AppSummary(app, users=1, **figures)]
+    return await summaries("apps")(call, Page(found))
+
+
+async def list_users(call: RequestContext) -> Response:
+    """List the users of an app that the token may know."""
+    token, given = call.by, call.arguments
+    if token.user is None:
+        return await run(call)
+    users: list[UserSummary] = []
+    if _is_on_page(token.user, given):
+        users = await call.ask(prefix=token.user, after=None, limit=1)
+    own = [each for each in users if each.user_id == token.user]
+    return await summaries("users")(call, Page(own))
+
+
+def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a list with a prefix, after a name, may have this one."""
+    return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
+
+
+async def show_token(call: RequestContext) -> Response:
+    """Return what the client's token permits."""
+    fields = to_json(call.by)
+    del fields["sha256"]
+    return json_response(fields)
