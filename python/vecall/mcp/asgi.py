@@ -23,6 +23,7 @@ from vecall.limits import HttpLimits
 from vecall.mcp.answers import Answers
 from vecall.mcp.server import server_of
 from vecall.mcp.tools import Access
+from vecall.server.app import handle_lifespan
 from vecall.server.limits import Places, RateLimiter
 from vecall.server.requests import (
     BodyPlaces,
@@ -133,7 +134,7 @@ class _Application:
         if not at_path and self.beside is not None:
             await self.beside(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _handle_lifespan(receive, send)
+            await handle_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, send, at_path=at_path)
 
@@ -340,12 +341,3 @@ def _replaying_receive(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-async def _handle_lifespan(receive: Receive, send: Send) -> None:
-    """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

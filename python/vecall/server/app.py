@@ -142,7 +142,7 @@ class _Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _handle_lifespan(receive, send)
+            await handle_lifespan(receive, send)
         elif scope["type"] == "http":
             await _Exchange(self, HttpRequest(scope, receive)).answer(send)
 
@@ -392,7 +392,7 @@ def _forget(work: asyncio.Future[Response]) -> None:
         work.exception()
 
 
-async def _handle_lifespan(receive: Receive, send: Send) -> None:
+async def handle_lifespan(receive: Receive, send: Send) -> None:
     """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
     while True:
         message = await receive()
