@@ -32,10 +32,7 @@ from vecall.server.requests import (
     Sender,
     Validator,
     authenticate,
-    check_framing,
-    check_header_size,
-    check_host,
-    check_origin,
+    check_head,
     check_rate,
     parsed,
     read_bytes,
@@ -177,10 +174,7 @@ class _Application:
         Raises:
             HttpError: A check failed.
         """
-        check_header_size(request, self.limits)
-        check_framing(request)
-        check_host(request, self.hosts)
-        check_origin(request, self.origins)
+        check_head(request, self.limits, self.hosts, self.origins)
         # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"
         scheme = "https" if forwarded else request.scope["scheme"]
@@ -285,7 +279,7 @@ _EXACT = 2**53  # whole numbers below are the same in every parser
 def _is_plain_request(request: HttpRequest) -> bool:
     """Whether the SDK would take the request for one of a revision with a handshake."""
     headers = request.headers
-    accepted = headers.get("accept", "").lower().split(",")
+    accepted = headers.get("accept", "").split(",")
     return (
         headers.get("mcp-protocol-version") in _PLAIN_REVISIONS
         and any(each.split(";")[0].strip() == _JSON for each in accepted)

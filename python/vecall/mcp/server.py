@@ -253,12 +253,7 @@ Line = bytes | TooLong | None
 
 
 class LineReader:
-    """Reads lines ahead, up to a number of them.
-
-    Args:
-        descriptor: The file descriptor.
-        max_bytes: The most bytes of a line.
-    """
+    """Reads lines of at most some bytes ahead, up to a number of them."""
 
     def __init__(self, descriptor: int, max_bytes: int) -> None:
         """Start to read."""
@@ -321,12 +316,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes lines in order.
-
-    Args:
-        descriptor: The file descriptor.
-        broken: Called on the event loop when the other side reads no more.
-    """
+    """Writes lines in order; calls `broken` when the other side reads no more."""
 
     def __init__(self, descriptor: int, broken: Callable[[], None]) -> None:
         """Start the thread."""

@@ -30,12 +30,10 @@ from vecall.server.requests import (
     authenticate,
     authorize,
     changes,
-    check_framing,
-    check_header_size,
-    check_host,
-    check_origin,
+    check_head,
     check_rate,
-    read_json,
+    parsed,
+    read_bytes,
     read_query,
     ref,
 )
@@ -182,10 +180,7 @@ class _Application:
     ) -> tuple[Operation, dict[str, str], Token | None]:
         """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
-        check_header_size(request, self._state.limits)
-        check_framing(request)
-        check_host(request, self._hosts)
-        check_origin(request, self._origins)
+        check_head(request, self._state.limits, self._hosts, self._origins)
         operation, names = self._router.find(request)
         exchange.operation = operation
         public = operation.access == "public"
@@ -220,7 +215,7 @@ class _Application:
         max_bytes = min(max_bytes, limits.max_body_bytes)
         sender = Sender(token.id, self._rates, self._state.bodies, held)
         rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
-        return await read_json(request, rules, sender)
+        return await parsed(await read_bytes(request, rules, sender), rules, sender)
 
     async def _in_time(
         self, operation: Operation, call: RequestContext, request: HttpRequest

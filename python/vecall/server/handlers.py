@@ -540,14 +540,7 @@ def as_text(
     durations: Durations,
     pauses: Pauses,
 ) -> str:
-    """Return counts in Prometheus' text format.
-
-    Args:
-        stats: The result of `MemoryService.stats`.
-        answered: The number of answered requests, by operation and status.
-        durations: The time that the answers took.
-        pauses: The pauses of the interpreter.
-    """
+    """Return counts in Prometheus' text format; `answered` by operation and status."""
     operations = dict(stats["operations"])
     errors = operations.pop("errors")
     lines = ["# TYPE vecall_build_info gauge", f"vecall_build_info{{{_BUILD}}} 1"]

@@ -33,14 +33,9 @@ class RateLimiter:
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     def wait(self, token: str, kind: str) -> float:
-        """Take one request from a bucket.
+        """Take one request from a bucket, or return the seconds until it has one.
 
-        Args:
-            token: The token's public id.
-            kind: "read" or "write"; "bytes" takes one byte, and admits a body.
-
-        Returns:
-            0.0 if the request may proceed, else the seconds until it may be repeated.
+        The kind is "read" or "write"; "bytes" takes one byte, and admits a body.
         """
         left, now = self._left(token, kind)
         if left < 1.0:
@@ -49,13 +44,7 @@ class RateLimiter:
         return 0.0
 
     def spend(self, token: str, kind: str, amount: int) -> None:
-        """Take an amount from a bucket, even more than it holds.
-
-        Args:
-            token: The token's public id.
-            kind: As in `wait`.
-            amount: The amount to take.
-        """
+        """Take an amount from a bucket, even more than it holds."""
         left, now = self._left(token, kind)
         self._buckets[token, kind] = left - amount, now
 
@@ -88,16 +77,11 @@ class Places:
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
         self._turns = count()
-        self._last_turns: dict[
-            str, int
-        ] = {}  # the last turn of each token that has a place or waits
+        # The last turn of each token that has a place or waits.
+        self._last_turns: dict[str, int] = {}
 
     def place(self, token: str, size: int = 1) -> AbstractAsyncContextManager[None]:
-        """Return a context that holds places.
-
-        Args:
-            token: The id of the token.
-            size: The number of places; capped at the limit of a token.
+        """Return a context that holds places, at most those that one token may have.
 
         Raises:
             HttpError: On entry: 503, not enough places were free before the timeout.
@@ -208,10 +192,7 @@ class Turns:
     async def turn(self, token: str, size: int | None = 0) -> None:
         """Wait for a turn of a token; its first requests in a round do not wait.
 
-        Args:
-            token: The id of the token; "" where a request has none.
-            size: The bytes of the request's body; None: not known. A large one is the
-                last one of a round.
+        A body of a large or unknown size is the last one of a round.
         """
         share = 1 if size is not None and size <= _SMALL else _REQUESTS_PER_ROUND
         loop = asyncio.get_running_loop()

@@ -20,12 +20,7 @@ _write = partial(_run, method="POST", access="write")
 
 
 def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
-    """Return the operations.
-
-    Args:
-        limits: The limits of the server.
-        of_memory: The limits of the memory service.
-    """
+    """Return the operations of a server and of its memory service."""
     operations = [
         *_of_sessions(),
         *_of_memories(),

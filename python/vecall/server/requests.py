@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of, unwrapped
@@ -62,73 +63,53 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def check_header_size(request: HttpRequest, limits: HttpLimits) -> None:
-    """Refuse a request whose headers together exceed the limit.
+def check_head(
+    request: HttpRequest,
+    limits: HttpLimits,
+    hosts: Collection[str],
+    origins: Collection[str],
+) -> None:
+    """Refuse what the headers of a request say.
+
+    Their size has a limit. A body whose end is ambiguous to proxies would let requests
+    be smuggled. Another host would allow DNS rebinding, and another origin is a foreign
+    web page.
+
+    Args:
+        request: The request.
+        limits: The limits of the server.
+        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
+        origins: Allowed values of Origin in addition to the server's own, likewise.
 
     Raises:
-        HttpError: 400.
+        HttpError: 400 or 403.
     """
-    scope = request.scope
+    scope, given = request.scope, request.given
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if size > limits.max_header_bytes:
         msg = f"The headers have at most {limits.max_header_bytes} bytes."
         raise HttpError(400, "headers_too_large", msg)
-
-
-def check_framing(request: HttpRequest) -> None:
-    """Refuse a body whose end is ambiguous to proxies (request smuggling).
-
-    Raises:
-        HttpError: 400.
-    """
-    given = request.given
     if "transfer-encoding" in given and "content-length" in given:
         msg = "A body has a length or is chunked, not both."
         raise HttpError(400, "bad_request", msg)
+    host, *others = given.get("host", ("", ""))  # none is as bad as two
+    host = host.lower()
+    if others or not (host in hosts or _is_loopback(host, scope)):
+        raise HttpError(403, "host", "The Host header is not allowed.")
+    for origin in given.get("origin", ()):
+        own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
+        if origin.lower() not in own and origin.lower() not in origins:
+            raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
-def check_host(request: HttpRequest, hosts: Collection[str]) -> None:
-    """Refuse a request for another host, which prevents DNS rebinding.
-
-    Args:
-        request: The request.
-        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
-
-    Raises:
-        HttpError: 403.
-    """
-    given = request.given.get("host", ())
-    if len(given) == 1:
-        host = given[0].lower()
-        if host in hosts:
-            return
-        local = _LOOPBACK.fullmatch(host)
-        default = _DEFAULT_PORTS.get(request.scope["scheme"])
-        server = request.scope.get("server")
-        bound = (server[1] if server else None) or default
-        if local and int(local[1] or default or 0) == bound:
-            return
-    raise HttpError(403, "host", "The Host header is not allowed.")
-
-
-def check_origin(request: HttpRequest, origins: Collection[str]) -> None:
-    """Refuse requests of web pages but the server's own, unless they are allowed.
-
-    Args:
-        request: The request.
-        origins: Allowed values of Origin, in lower case.
-
-    Raises:
-        HttpError: 403.
-    """
-    given = request.given.get("origin")
-    if given is None:
-        return
-    host = request.given["host"][0].lower()  # `check_host` has allowed it
-    own = {f"{scheme}://{host}" for scheme in _DEFAULT_PORTS}
-    if any(origin.lower() not in own.union(origins) for origin in given):
-        raise HttpError(403, "origin", "The Origin is not allowed.")
+def _is_loopback(host: str, scope: Scope) -> bool:
+    """Whether a host is this machine, with the port of the server."""
+    local = _LOOPBACK.fullmatch(host)
+    default = _DEFAULT_PORTS.get(scope["scheme"])
+    server = scope.get("server")
+    bound = (server[1] if server else None) or default
+    return local is not None and int(local[1] or default or 0) == bound
 
 
 def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
@@ -148,16 +129,7 @@ def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> T
 
 
 def authorize(token: Token, access: str, names: dict[str, str]) -> None:
-    """Refuse an operation that a token does not permit.
-
-    Args:
-        token: The client's token.
-        access: As in `Operation`, except "public".
-        names: The app and the user in the path; empty for an operation without them.
-
-    Raises:
-        HttpError: 403.
-    """
+    """Refuse with 403 an access, as in `Operation`, that a token does not permit."""
     if access == "any":
         allowed = True
     elif access == "list":
@@ -170,21 +142,13 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError(403, "read_only", "The token may only read.")
     if not allowed:
         raise HttpError(403, "forbidden", "The token is not for this.")
-    if access == "review":
-        check_reviewer(token)
+    if access == "review" and not token.review:
+        msg = "This needs a token with the right to review."
+        raise HttpError(403, "review", msg)
 
 
 def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
-    """Refuse a request above the rate limit.
-
-    Args:
-        rates: The rate limits of the tokens.
-        token: The id of the token.
-        kind: As in `RateLimiter.wait`.
-
-    Raises:
-        HttpError: 429.
-    """
+    """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
     seconds = rates.wait(token, kind)
     if seconds:
         headers = {"Retry-After": str(int(seconds) + 1)}
@@ -195,17 +159,6 @@ def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
 def changes(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
-
-
-def check_reviewer(token: Token) -> None:
-    """Refuse a token without the right to review.
-
-    Raises:
-        HttpError: 403.
-    """
-    if not token.review:
-        msg = "This needs a token with the right to review."
-        raise HttpError(403, "review", msg)
 
 
 # Parts of which the schemas of the OpenAPI document are made.
@@ -302,9 +255,8 @@ class Validator:
             return  # any value
         kind = schema["type"]
         if not _TYPES[kind](value):
-            raise _broken_rule_error(
-                where, f"expected {_indefinite_article(kind)} {kind}"
-            )
+            article = "an" if kind[0] in "aio" else "a"
+            raise _broken_rule_error(where, f"expected {article} {kind}")
         if "enum" in schema and value not in schema["enum"]:
             words = (str(word).lower() for word in schema["enum"])
             raise _broken_rule_error(where, f"must be one of {', '.join(words)}")
@@ -384,10 +336,6 @@ class Validator:
                 self.check(item, more, f"{where}.*")
 
 
-def _indefinite_article(kind: str) -> str:
-    return "an" if kind[0] in "aio" else "a"
-
-
 def _broken_rule_error(where: str, rule: str) -> HttpError:
     return HttpError(422, "invalid", f"{where}: {rule}")
 
@@ -431,14 +379,7 @@ class BodyPlaces:
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """The rules for a body.
-
-    Attributes:
-        limits: The limits of the server.
-        max_bytes: The limit on the bytes of the body.
-        schema: The schema of the body.
-        validator: The validator of the shared schemas.
-    """
+    """The rules for a body: its limits, and a schema with those it refers to."""
 
     limits: HttpLimits
     max_bytes: int
@@ -448,32 +389,12 @@ class BodyRules:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The sender of a body, and its remaining budget.
-
-    Attributes:
-        token: The id of the token.
-        rates: The rate limits of the tokens.
-        places: The places of large bodies.
-        held: The stack that releases the place of a large body; close it after use.
-    """
+    """The token of a sender, and its budget; closing `held` frees its place."""
 
     token: str
     rates: RateLimiter
     places: BodyPlaces
     held: AsyncExitStack
-
-
-async def read_json(
-    request: HttpRequest, rules: BodyRules, sender: Sender
-) -> dict[str, Any]:
-    """Return a body that fits a schema.
-
-    Raises:
-        HttpError: 400 invalid JSON, 408 timeout, 413 too large, 415 wrong content type,
-            422 schema violation or too many parts, 429 rate limit on bytes, 503 too
-            many large bodies at once.
-    """
-    return await parsed(await read_bytes(request, rules, sender), rules, sender)
 
 
 async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any]:
@@ -493,7 +414,8 @@ async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> 
     """Return a body of JSON that is not parsed yet.
 
     Raises:
-        HttpError: As in `read_json`, except for what the body contains.
+        HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
+            parts, 429 rate limit on bytes, 503 too many large bodies at once.
     """
     limits = rules.limits
     kinds = request.given.get("content-type", ())
@@ -515,11 +437,7 @@ async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> 
 
 
 async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left; the server stops reading until then.
-
-    Raises:
-        HttpError: 429, the wait would be too long.
-    """
+    """Wait until the token has bytes left, or refuse with 429 a long wait."""
     wait = sender.rates.wait(sender.token, "bytes")
     if wait and wait <= seconds:
         await asyncio.sleep(wait)

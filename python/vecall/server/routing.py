@@ -114,11 +114,7 @@ class ServerState:
 
     @contextmanager
     def export_place(self, token: str, limit: int) -> Iterator[None]:
-        """Hold a place for an export until its last byte is sent.
-
-        Args:
-            token: The id of the client's token.
-            limit: The number of places.
+        """Hold one of the places for an export until its last byte is sent.
 
         Raises:
             HttpError: 503, no place is free, or the token has reached its limit.

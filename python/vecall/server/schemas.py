@@ -327,12 +327,7 @@ _KINDS: dict[Any, Schema] = {
 
 
 def _record(kind: type[Any], without: str = "") -> Schema:
-    """Return the schema of a dataclass in a response, which leaves out None and False.
-
-    Args:
-        kind: The dataclass.
-        without: A field that no response has.
-    """
+    """Return the schema of a dataclass in a response, without its None and False."""
     hints = get_type_hints(kind)
     names = [name for name in kind.__dataclass_fields__ if name != without]
     fields = {name: _in_answer(hints[name]) for name in names}
@@ -359,12 +354,7 @@ def _page_of(name: str, kind: type[Any]) -> Schema:
 def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
-    """Return all schemas by name.
-
-    Args:
-        operations: All operations, as `declared` returns them.
-        limits: The limits on the size of requests.
-    """
+    """Return all schemas by name; the operations are those of `declared`."""
     ids = _whole({"ids": _array_of(_WORD)})
     added = _open(
         {
@@ -516,13 +506,7 @@ def _declared_by(
 
 
 def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
-    """Return an operation with the fields that the method it calls declares.
-
-    Args:
-        operation: The operation.
-        limits: The limits on the size of requests.
-        of_memory: The limits of the memory service.
-    """
+    """Return an operation with the fields that the method it calls declares."""
     method = operation.calls
     if method is None:
         return operation
@@ -634,10 +618,6 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
 
     `x-repeat` of an operation is its `repeat`; `x-line-schema` of JSON lines is the
     schema of one line.
-
-    Args:
-        operations: All operations.
-        shared: The shared schemas by name.
     """
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
