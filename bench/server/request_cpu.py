@@ -1,13 +1,16 @@
-"""CPU time that the HTTP server takes for a request, and for the search alone.
+"""CPU time that the HTTP and MCP server takes for a request, and for the search alone.
 
     python -m bench.server.request_cpu [--rows 1000] [--requests 2000] [--rounds 5]
 
-One client keeps one connection. The CPU time is that of the server's process, user and
-system, by its own clock; the figures are medians of the rounds.
+Needs vecall[mcp,server]. One client keeps one connection. The CPU time is that of the
+server's process, user and system, by its own clock; the figures are medians of the
+rounds. "The app" is the ASGI app in this process, without sockets, HTTP and the log:
+the figure that load of the machine touches least.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -20,11 +23,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import vecall
+from vecall.mcp import asgi_app
+from vecall.server import HttpLimits, Tokens, create_app, mint
 
 from bench.common import arguments
 
 ME = {"app_name": "app", "user_id": "alice"}
 COMMAND = [sys.executable, "-m", "vecall.cli.main"]
+HOST = "127.0.0.1"
+HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+Asked = tuple[str, str, bytes]
 QUERY = "Which parrot sings in the garden?"
 
 
@@ -47,6 +58,51 @@ def search_alone(path: Path, count: int) -> float:
         return (time.process_time() - begun) / count
 
 
+async def app_alone(
+    path: Path, kinds: dict[str, Asked], count: int
+) -> dict[str, float]:
+    """Return the CPU seconds of a request of each kind, without a server."""
+    bearer, token = mint(app="app", user="alice")
+    tokens, limits = Tokens([token]), HttpLimits(reads_per_second=1_000_000)
+    taken = {}
+    with vecall.MemoryService(path, embedder=None) as service:
+        beside = create_app(service, tokens=tokens, limits=limits)
+        app = asgi_app(service, tokens=tokens, limits=limits, beside=beside)
+        for name, (method, where, body) in kinds.items():
+            headers = {**HEADERS, "authorization": f"Bearer {bearer}", "host": HOST}
+            headers["content-length"] = str(len(body))
+            scope = {
+                "type": "http",
+                "http_version": "1.1",
+                "scheme": "http",
+                "server": ("127.0.0.1", 80),
+                "method": method,
+                "path": where,
+                "raw_path": where.encode(),
+                "query_string": b"",
+                "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+            }
+
+            bodies: list[bytes] = []
+
+            async def receive(bodies: list[bytes] = bodies) -> dict[str, object]:
+                if not bodies:
+                    await asyncio.Event().wait()  # the client stays
+                return {"type": "http.request", "body": bodies.pop()}
+
+            async def send(message: dict[str, object]) -> None:
+                assert message.get("status", 200) == 200, message
+
+            for number in range(count + 50):
+                if number == 50:
+                    begun = time.process_time()
+                bodies[:] = [body]
+                await app({**scope, "state": {}}, receive, send)
+                await asyncio.sleep(0)
+            taken[name] = (time.process_time() - begun) / count
+    return taken
+
+
 class Client:
     """One connection that is kept."""
 
@@ -62,6 +118,7 @@ class Client:
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
             f"Authorization: Bearer {self._token}\r\n"
+            "Accept: application/json, text/event-stream\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._socket.sendall(head.encode() + body)
@@ -76,6 +133,12 @@ class Client:
             msg = f"{path}: {status.decode()} {answer[:200].decode()}"
             raise SystemExit(msg)
         return answer
+
+
+def message(method: str, params: dict[str, object]) -> bytes:
+    """Return a request of the Model Context Protocol."""
+    fields = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return json.dumps(fields).encode()
 
 
 def cpu_of(process: int) -> float:
@@ -93,10 +156,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
         fill(path, given.rows)
-        make = [*COMMAND, "token", "create", "--path", str(path), "--app", "app"]
+        make = [*COMMAND, "token", "create", "--path", str(path)]
+        make += ["--app", "app", "--user", "alice"]
         token = subprocess.run(make, capture_output=True, text=True, check=True).stdout
         serve = [*COMMAND, "serve", "--path", str(path)]
-        serve += ["--port", "0", "--embedder", "none", "--reads-per-second", "1000000"]
+        serve += ["--port", "0", "--embedder", "none", "--mcp"]
+        serve += ["--reads-per-second", "1000000"]
         server = subprocess.Popen(
             serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -111,9 +176,12 @@ def main() -> None:
             client = Client(url, token.split()[0])
             body = json.dumps({"query": QUERY, "k": 5}).encode()
             place = "/apps/app/users/alice/memories/search"
+            tool = {"name": "search_memory", "arguments": {"query": QUERY, "limit": 5}}
             kinds = {
                 "healthz": ("GET", "/healthz", b""),
                 "search": ("POST", place, body),
+                "MCP search": ("POST", "/mcp", message("tools/call", tool)),
+                "MCP ping": ("POST", "/mcp", message("ping", {})),
             }
             rounds: dict[str, list[float]] = {name: [] for name in kinds}
             for request in kinds.values():
@@ -129,11 +197,18 @@ def main() -> None:
         finally:
             server.terminate()
             server.wait(30)
+        apps = [
+            asyncio.run(app_alone(path, kinds, given.requests))
+            for _ in range(given.rounds)
+        ]
         alone = statistics.median(
             search_alone(path, given.requests) for _ in range(given.rounds)
         )
     for name, seconds in rounds.items():
         print(f"{name:<14}{statistics.median(seconds) * 1e6:8.0f} us of CPU a request")
+    for name in kinds:
+        seconds = statistics.median(each[name] for each in apps)
+        print(f"{name + ', app':<16}{seconds * 1e6:6.0f} us of CPU a request")
     print(f"{'in process':<14}{alone * 1e6:8.0f} us of CPU a search")
 
 

@@ -242,6 +242,12 @@ def _current_count(count: itertools.count[int]) -> int:
     return int(repr(count)[len("count(") : -1])
 
 
+def is_traced() -> bool:
+    """Whether the process has an OpenTelemetry provider that records spans."""
+    trace = sys.modules.get("opentelemetry.trace")
+    return trace is not None and not _is_idle(trace.get_tracer_provider())
+
+
 def _is_idle(provider: object) -> bool:
     """Whether it is one of those that the API package stands in with."""
     module = type(provider).__module__

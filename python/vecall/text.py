@@ -14,7 +14,23 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, cast
+
+
+class _LazyPattern:
+    def __init__(self, text: str, flags: int) -> None:
+        self._source = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(*self._source), name)
+        setattr(self, name, value)  # the next use finds it here
+        return value
+
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled at its first use: a short process uses few."""
+    return cast("re.Pattern[str]", _LazyPattern(text, flags))
+
 
 # Combining marks inside words. `\\w` excludes them, which would split Hindi and Arabic
 # words. The punctuation of the same blocks is excluded here.
@@ -37,27 +53,27 @@ RARE_MARKS = (
     "\U0001d165-\U0001d244\U0001e000-\U0001e94a"
 )
 _MOST_MARKS = 30
-_MANY_MARKS = re.compile(rf"[{MARKS}{RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
+_MANY_MARKS = lazy_pattern(rf"[{MARKS}{RARE_MARKS}]{{{_MOST_MARKS + 1},}}")
 _Form = Literal["NFC", "NFD", "NFKC"]
 _PART = 16_384  # characters that are normalised at once
 # Letters that combine with none before them. Runs without one of these become little
 # longer when they are normalised.
-_BEGINS_A_PART = re.compile(
+_BEGINS_A_PART = lazy_pattern(
     "[\x00-\x7f\xc0-\u024f\u0370-\u0482\u0621-\u064a\u1e00-\u1fff\u3041-\u3096"
     "\u30a1-\u30fa\u3300-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
 )
-_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
+_LATIN_ACCENT = lazy_pattern("([a-z])[\u0300-\u036f]+")
 
 # Terminal escapes: OSC and its like up to their end, CSI, then the two-character ones.
 # None contains the begin of another, or many begins would look for the same end.
-_ANSI = re.compile(
+_ANSI = lazy_pattern(
     r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n\x9d\x90\x98\x9e\x9f]{0,256}"
     r"(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[ -/]{0,4}[0-~]"
 )
-_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_LINE_ENDS = lazy_pattern("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SURROGATES = lazy_pattern("[\ud800-\udfff]")
 
 # Invisible: controls except tab and newline, direction marks, zero-width characters,
 # blank letters, variation selectors except the two of emoji, tags, noncharacters.
@@ -72,38 +88,39 @@ _UNSEEN = (
         for last in (0xFFFE, 0xFFFF)
     )
 )
-_HIDDEN = re.compile(f"[{_UNSEEN}]+")
+_HIDDEN = lazy_pattern(f"[{_UNSEEN}]+")
 # Joiners spell words in Persian and Indic scripts and glue emoji; selectors choose the
 # colours of a symbol. Elsewhere, and in a row, they only hide.
-_JOINER = re.compile(
+_JOINER = lazy_pattern(
     "(?<![\u0600-\u1cff\u2190-\u2bff\ufb50-\ufeff\ufe0f\U0001f000-\U0001faff])"
     "[\u200c\u200d]"
     "|[\u200c\u200d](?![\u0600-\u1cff\u2190-\u2bff\ufb50-\ufeff\U0001f000-\U0001faff])"
 )
-_SELECTOR = re.compile(
+_SELECTOR = lazy_pattern(
     "(?<![#*0-9\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
-_PLAIN = re.compile("[\t\n -~]*")
-_CONTINUED = re.compile(r"\n(?=[^\n])")
-_MANY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+_PLAIN = lazy_pattern("[\t\n -~]*")
+_WITHOUT_TAGS = lazy_pattern(r"[\t\n -%'-;=-Z\\^-~]*")
+_CONTINUED = lazy_pattern(r"\n(?=[^\n])")
+_MANY_LINES = lazy_pattern(r"\n(?:[ \t]*\n){2,}")
 
 # "<" in its own form, in those that NFKC or NFD make "<" of, and look-alikes where they
 # make a tag.
-_LESS = re.compile(
+_LESS = lazy_pattern(
     "[<\uff1c\ufe64\u226e]"
     "|[\u2039\u00ab\u02c2\u1438\u226a\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8"
     "\u27ea\u29fc\u3008\u300a\ufe3d\ufe3f]"
     "(?=\\s{0,8}[/\\\\\u2044\u2215\u29f8\uff0f]"
     "|\\s{0,8}(?i:past[\\s_-]{0,8}conv|recalled[_-]|memory[_-]))"
 )
-_MORE = re.compile("(?<=]])>")  # in XML "]]>" may stand in no text
-_AMPERSAND = re.compile(
+_MORE = lazy_pattern("(?<=]])>")  # in XML "]]>" may stand in no text
+_AMPERSAND = lazy_pattern(
     "[&\uff06\ufe60](?=[#\uff03\ufe5f]|\\w{2,32}[;\uff1b\ufe54]|(?i:lt|gt|amp|quot))"
 )
 # Words by which chat templates switch the speaker; those in "<" are cut by that. Beside
 # the known ones: "[|" of EXAONE and Jais, "]~" and "[e~[" of MiniMax, and all words in
 # capitals, as Mistral writes its control tokens.
-_SQUARE = re.compile(
+_SQUARE = lazy_pattern(
     r"[\[\uff3b](?=\s{0,8}[|\uff5c\u2502\u01c0]|e~"
     r"|\s{0,8}/?\s{0,8}[A-Z][A-Z0-9_]{1,40}\s{0,8}[]\uff3d]"
     r"|(?i:\s{0,8}/?\s{0,8}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|TOOL_CALLS?|TOOL_RESULTS?"
@@ -115,7 +132,7 @@ _SQUARE = re.compile(
 # Marks of speakers and tools that no prose or program has: what google-adk's own tools
 # show is escaped only where one of these is.
 _LESS_FORMS = "[<\uff1c\ufe64\u226e]"
-_MARKS = re.compile(
+_MARKS = lazy_pattern(
     rf"{_LESS_FORMS}\s{{0,8}}[|\uff5c\u2502\u01c0]"
     rf"|{_LESS_FORMS}{{1,2}}\s{{0,8}}/?\s{{0,8}}(?i:tool|tools|tool_calls?|tool_responses?"
     r"|tool_results?|tool_outputs?|tool_use|function_calls?|function_results?|system"
@@ -128,22 +145,22 @@ _MARKS = re.compile(
     r"|[]\uff3d]~!?b"
 )
 _LONGEST_MARK = 200  # more than any match of the expression
-_JSON_UNSAFE = re.compile(
+_JSON_UNSAFE = lazy_pattern(
     f"[<>&\u2028\u2029\u226e\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
 )
 # google-adk prints memories between tags of this name and escapes nothing.
 _TAG = "pastconversations"
-_BETWEEN_LETTERS = re.compile(r"[\W_]+")
+_BETWEEN_LETTERS = lazy_pattern(r"[\W_]+")
 # Matches every spelling of the tag in case-folded text, and few other texts. It takes a
 # twentieth of the time of removing all characters between letters. U+0345 is no letter,
 # but folds to iota.
-_MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
-_SPACES = re.compile(r"\s+")
-_SENTENCE_END = re.compile(
+_MAY_SPELL = lazy_pattern("[\\W_\u03b9]*".join(_TAG))
+_SPACES = lazy_pattern(r"\s+")
+_SENTENCE_END = lazy_pattern(
     r"(?<=[.!?\u2026\u3002\uff01\uff1f\u061f])\s+|\n+|(?<=[\u3002\uff01\uff1f])"
 )
 _SENTENCE_LENGTH = 12  # characters; shorter ones say little
-_SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
+_SPEAKS = lazy_pattern("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
 
 
 def normalise(text: str) -> str:
@@ -263,6 +280,8 @@ def escape(text: str) -> str:
     As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an entity.
     The brackets of chat templates become "&#91;" and "&#93;".
     """
+    if _WITHOUT_TAGS.fullmatch(text):
+        return text
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
     return _SQUARE.sub(_bracket_entity, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -12,10 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from vecall import __version__
-from vecall.cli import console as ui
-from vecall.errors import VecallError
-from vecall.system import prepare_terminal
-from vecall.telemetry import RawTurnsWarning
 
 _HOOK = "hook"
 _SERVERS = ("serve", "mcp")  # which end by themselves
@@ -116,6 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == [_HOOK]:
         return _run_hook(given[1:], own_process=arguments is None)
+    from vecall.cli import console as ui
+    from vecall.system import prepare_terminal
+    from vecall.telemetry import RawTurnsWarning
+
     if arguments is None:  # until something is begun, Ctrl-C ends it without a word
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     prepare_terminal()
@@ -152,8 +153,13 @@ def _interrupt(*_: object) -> None:
 
 
 def _run_hook(arguments: list[str], *, own_process: bool) -> int:
+    if own_process:  # a collection during the imports visits all that they made
+        gc.disable()
     from vecall.coding_agents.hook_command import main as hook
 
+    if own_process:
+        gc.freeze()
+        gc.enable()
     status = hook(arguments)
     if own_process:
         sys.stdout.flush()
@@ -162,6 +168,9 @@ def _run_hook(arguments: list[str], *, own_process: bool) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from vecall.cli import console as ui
+    from vecall.errors import VecallError
+
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         status = run(options)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.system import open_to_read
-from vecall.text import without_blocks
+from vecall.text import lazy_pattern, without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning, unless
@@ -302,10 +302,10 @@ def _with_cut_text(turn: Turn) -> Turn:
 # Edits a JSON document as text, so that what is not edited keeps its formatting.
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NO_NEWLINE = re.compile(r"[^\r\n]")
+_SPACE = lazy_pattern(r"[ \t\r\n]*")
+_NO_NEWLINE = lazy_pattern(r"[^\r\n]")
 # A string, which may have no end, or what JSON does not know.
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+_COMMENT = lazy_pattern(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 _decoded = json.JSONDecoder().raw_decode
 
 Key = str | int

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from vecall.clock import Period
 from vecall.lexical.tokenizer import ORDINALS
-from vecall.text import normalise, sentences
+from vecall.text import lazy_pattern, normalise, sentences
 
 _WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
@@ -33,7 +33,7 @@ CLOSING = (
     "\u200d\u2600-\u27bf\U0001f1e6-\U0001faff\ufe0f"
 )
 _QUESTION_SIGNS = ("?", "\uff1f", "\u061f", "\u304b\u3002")
-_ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{CLOSING}]*\Z")
+_ASKS = lazy_pattern(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{CLOSING}]*\Z")
 
 # Expressions of time. Three lists: words in Latin letters (English, German, Spanish,
 # French, Italian, Portuguese), as `split_words` returns them; numbers; and Russian,
@@ -58,13 +58,13 @@ TIME_WORDS = frozenset(
     ontem hoje amanha segunda terca quarta quinta sexta
     """.split()
 ) - {"an"}
-_TIME_NUMBERS = re.compile(
+_TIME_NUMBERS = lazy_pattern(
     rf"\b(?:(?:19|20)\d\d|\d{{1,2}}(?:{'|'.join(ORDINALS)}))\b"
     r"|\d{1,2}[./]\d{1,2}(?:[./]|\b)|\d{1,2}:\d\d"
 )
 # Letters of which each of the expressions below has one.
-_ELSEWHERE = re.compile("[\u0400-\u04ff\u4e00-\u9fff\uac00-\ud7a3]")
-_TIME_ELSEWHERE = re.compile(
+_ELSEWHERE = lazy_pattern("[\u0400-\u04ff\u4e00-\u9fff\uac00-\ud7a3]")
+_TIME_ELSEWHERE = lazy_pattern(
     r"""\b(?:
     вчера|сегодня|завтра|назад|недел[яюие]|неделю|месяц\w*|год\w*|лет|дн[яей]|день|
     понедельник\w*|вторник\w*|сред[ауы]|четверг\w*|пятниц\w*|суббот\w*|воскресень\w*|
@@ -86,10 +86,10 @@ _SENTENCE_SIGNS = ".!?\u2026\u3002\uff01\uff1f\u061f\n"
 _LONGEST_QUESTION = 40  # words
 _LONGEST_REQUEST = 20  # words, if the author is "user"
 USER = "user"
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_pattern(r"\d")
 
 # Questions that ask for a time.
-_ASKS_TIME = re.compile(
+_ASKS_TIME = lazy_pattern(
     r"""[\W_]*(?:and\s|so\s|do\s(?:you|i)\s(?:know|remember)\s)?(?:
     (?:since\s)?when\b|how\slong\b|(?:(?:on|in|at)\s)?(?:what|which)\s(?:exact\s)?
     (?:date|day|weekday|week|month|year|time)\b|
@@ -107,7 +107,7 @@ _ASKS_TIME = re.compile(
     """,
     re.VERBOSE,
 )
-_ASKS_TIME_EAST = re.compile(
+_ASKS_TIME_EAST = lazy_pattern(
     r"""什么时候|什麼時候|何时|何時|哪天|哪一天|哪[年月]|哪个月|几[号月点]|幾[號月點]|多久|星期几
     |いつ|何[日月年]|何曜日|どのくらいの期間
     |언제|며칠|몇\s?[시월년]|무슨\s?요일|얼마나\s?오래|얼마\s?동안
@@ -118,7 +118,7 @@ _ASKS_TIME_EAST = re.compile(
 
 # Questions that several memories answer together: lists, counts of times, summaries.
 # A question "how many" is left out: most such numbers were said once.
-_ASKS_LIST = re.compile(
+_ASKS_LIST = lazy_pattern(
     r"""\b(?:
     which\sof|how\soften|how\smany\stimes|every\stime|each\stime|
     (?:all|everything)\s(?:of\s)?(?:my|our|the|his|her|their|i|we|about)|
@@ -141,7 +141,7 @@ _ASKS_LIST = re.compile(
     )""",
     re.VERBOSE,
 )
-_ASKS_LIST_EAST = re.compile(
+_ASKS_LIST_EAST = lazy_pattern(
     r"""哪些|哪几|多少次|几次|幾次|多久一次|每次|所有|全部|列出|总结|總結|概括
     |どれくらいの頻度|何回|何度|毎回|すべて|全て|全部|一覧|まとめ|要約
     |얼마나\s?자주|몇\s?번|매번|모든|전부|목록|요약

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from vecall.text import lazy_pattern
 
 # Stop words by language: words without meaning for a search.
 #
@@ -190,10 +191,10 @@ ELIDING_LANGUAGES: dict[str, tuple[str, ...]] = {
 }
 APOSTROPHES = "'\u2018\u2019\u02bc"
 VOWELS = "aeiouh\u00e6\u0153"
-_MAY_BE_ELIDED = re.compile(rf"[{APOSTROPHES}][{VOWELS}]")  # a fast check
+_MAY_BE_ELIDED = lazy_pattern(rf"[{APOSTROPHES}][{VOWELS}]")  # a fast check
 _PREFIX = rf"(?<![\w{APOSTROPHES}])({'|'.join(ELIDING_LANGUAGES)})[{APOSTROPHES}]"
-_ELIDED = re.compile(rf"{_PREFIX}(?=[{VOWELS}]\w)")
-_WHOLE = re.compile(rf"{_PREFIX}([{VOWELS}]\w+)")
+_ELIDED = lazy_pattern(rf"{_PREFIX}(?=[{VOWELS}]\w)")
+_WHOLE = lazy_pattern(rf"{_PREFIX}([{VOWELS}]\w+)")
 
 
 def cut_elisions(folded: str) -> str:
@@ -243,12 +244,12 @@ _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in nu
 
 
 # Letters with a horn, with two marks, with a dot below or with a hook above.
-VIETNAMESE_LETTERS = re.compile(
+VIETNAMESE_LETTERS = lazy_pattern(
     "[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]"
 )
-TURKISH_LETTERS = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
-ROMANIAN_LETTERS = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
-_RUN = re.compile(r"\w+")
+TURKISH_LETTERS = lazy_pattern("[\u011e\u011f\u0130\u0131\u015e\u015f]")
+ROMANIAN_LETTERS = lazy_pattern("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
+_RUN = lazy_pattern(r"\w+")
 
 
 def language_of(

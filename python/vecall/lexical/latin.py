@@ -7,16 +7,16 @@ from typing import Any
 
 from vecall.lexical import features, languages, periods, tokenizer
 from vecall.lexical.period_patterns import MONTHS
-from vecall.text import MARKS, RARE_MARKS, normalise
+from vecall.text import MARKS, RARE_MARKS, lazy_pattern, normalise
 
 # Basic Latin to Latin Extended-B, and General Punctuation without what is invisible.
 _LETTERS = (*range(0x250), *range(0x2010, 0x2028), *range(0x2030, 0x205F))
 # What the C++ analysis has no rule for: marks, Vietnamese, other scripts, symbols.
-_ELSEWHERE = re.compile(
+_ELSEWHERE = lazy_pattern(
     rf"[{MARKS}{RARE_MARKS}\u02b0-\u02ff\u0370-\u1dff]"
     rf"|{languages.VIETNAMESE_LETTERS.pattern}"
 )
-_CLOSING = re.compile(rf"[{features.CLOSING}]")
+_CLOSING = lazy_pattern(rf"[{features.CLOSING}]")
 
 
 def _covered() -> dict[str, str]:

@@ -24,6 +24,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from vecall.text import lazy_pattern
+
 Table = dict[str, str]
 
 PARTS = ("morning", "afternoon", "evening", "night")
@@ -551,13 +553,13 @@ _SHORT, _SLASHED = 4, 5  # places above: "3.5.", "3/5/2024"
 _DIGIT, _SIGNED, _ANY_YEAR = map(re.compile, (r"\d", r"\d[-/.]", YEAR))
 _MOST_BEFORE = 20  # characters of a date or a year before its first digit
 _EAST_NUMBER = r"\d{1,2}|[一二三四五六七八九十]{1,3}"
-_EAST_DATE = re.compile(
+_EAST_DATE = lazy_pattern(
     rf"(?:(?P<y>\d{{4}}) ?[年년] ?|(?P<a>{'|'.join(EAST_YEARS)}) ?(?:の ?)?)?"
     rf"(?P<m>{_EAST_NUMBER}) ?[月월](?![曜間间요])"
     rf"(?: ?(?P<d>{_EAST_NUMBER}) ?[日号號일])?"
 )
-_EAST_YEAR = re.compile(rf"(?<!\d)(?P<c>(?P<y>{YEAR}) ?[年년])(?! ?[\d前전])")
-_ONLY_MONTH = re.compile(rf"(?<!\w)(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\w-])")
+_EAST_YEAR = lazy_pattern(rf"(?<!\d)(?P<c>(?P<y>{YEAR}) ?[年년])(?! ?[\d前전])")
+_ONLY_MONTH = lazy_pattern(rf"(?<!\w)(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\w-])")
 
 
 @lru_cache(maxsize=1)

@@ -36,6 +36,7 @@ from vecall.lexical.period_patterns import (
     time_ago,
 )
 from vecall.lexical.tokenizer import split_words
+from vecall.text import lazy_pattern
 
 
 class Found(NamedTuple):
@@ -71,11 +72,11 @@ _FRENCH = _NAMES.index("french")
 _IN_EAST = [
     re.compile(any_of([word[-1:] for word in _last_words(table)])) for table in EAST
 ]
-_EASTERN = re.compile("|".join(pattern.pattern for pattern in _IN_EAST))
-_DIGIT = re.compile("[0-9]")
+_EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
+_DIGIT = lazy_pattern("[0-9]")
 
 
-_LAST_ARTICLE = re.compile(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
+_LAST_ARTICLE = lazy_pattern(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
 
 
 def may_name_period(words: Sequence[str], folded: str) -> bool:
@@ -136,8 +137,8 @@ def _spans(
 _MOST_SPANS = 8
 _ONLY_IN = {"hier": "french", "dun": "turkish"}  # here in German, a colour in English
 _YEARS_BEFORE = 5
-_RELATIVE = re.compile(r"(?:last|previous|past|next|following) \w+|\w+day")
-_OF_SOMETHING = re.compile(
+_RELATIVE = lazy_pattern(r"(?:last|previous|past|next|following) \w+|\w+day")
+_OF_SOMETHING = lazy_pattern(
     r"(?:'s|(?<!\w)(?:my|our|his|her|its|their|your|whose|every|each|any|that|black|"
     r"good|ash|easter)|(?<!in )(?<!over )(?<!during )(?<!within )(?<!for )(?<!since )"
     r"(?<!\w)the) \Z"
@@ -152,8 +153,8 @@ def _is_of_something(folded: str, span: Span) -> bool:
     return _OF_SOMETHING.search(folded, max(0, begin - 14), begin) is not None
 
 
-_ENDS = re.compile(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
-_ASKS = re.compile("[?？؟]")
+_ENDS = lazy_pattern(r"[?？؟]|(?<=\w{3})[.!] |[。！\n]")
+_ASKS = lazy_pattern("[?？؟]")
 
 
 def _is_asked(text: str, end: int) -> bool:
@@ -166,7 +167,7 @@ def _is_asked(text: str, end: int) -> bool:
     return ends is None or ends[0] in "?？؟"
 
 
-_PART_OF = re.compile(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
+_PART_OF = lazy_pattern(rf"(?:of|in|de|im|von|van|di|do|av|i|en|em) ?(?:{ARTICLES})?")
 
 
 class _Open(NamedTuple):

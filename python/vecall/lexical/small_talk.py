@@ -20,12 +20,12 @@ from typing import NamedTuple
 from vecall.lexical.features import TIME_WORDS
 from vecall.lexical.languages import ALL_STOP_WORDS
 from vecall.lexical.tokenizer import words
-from vecall.text import normalise, without_marks
+from vecall.text import lazy_pattern, normalise, without_marks
 
 _READ = 2_000  # characters; what comes later changes nothing
 _ARABIC = str.maketrans("\u0629\u0649", "\u0647\u064a")
-_CALCULATES = re.compile(r"\d\s*[-+*/^=×÷%!]|[%=]\s*\d|\bsqrt\b|√")
-_CODE = re.compile(
+_CALCULATES = lazy_pattern(r"\d\s*[-+*/^=×÷%!]|[%=]\s*\d|\bsqrt\b|√")
+_CODE = lazy_pattern(
     r"[{}<>\[\]|\\_$&]|[=!+*:-]=|[=-]>|::|//|[a-z]\(|\)\s*[:{]|[)\w\"'];\s*$"
     r"|^\s*[#@/-]|\w=\S|\b[a-z_]+\.[a-z]\w*\(|\b\w+\.(?:py|js|ts|json|yml|cpp|java)\b"
     r"|(?<!\S)--?[a-z]|^\s*\w+:$|\b(?:def|const|import|SELECT|ALTER|INSERT|FROM|WHERE"
@@ -34,8 +34,10 @@ _CODE = re.compile(
     r"|^ +(?:break|continue|pass|return)\b",
     re.MULTILINE | re.ASCII,
 )
-_REPORT = re.compile(r"\s*(?:error|warning|fatal|panic)\b[^\s:]{0,40}:", re.IGNORECASE)
-_ASKS = re.compile("[?\uff1f\u061f]")
+_REPORT = lazy_pattern(
+    r"\s*(?:error|warning|fatal|panic)\b[^\s:]{0,40}:", re.IGNORECASE
+)
+_ASKS = lazy_pattern("[?\uff1f\u061f]")
 _MOST = 4
 _LONGEST_PARTING = 4  # words
 _CODE_SHARE = 0.2  # signs of code per word

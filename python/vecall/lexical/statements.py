@@ -7,14 +7,13 @@ The rule was fitted to labelled pairs of statements in four of eight languages
 from __future__ import annotations
 
 import math
-import re
 from typing import Literal, NamedTuple
 
 from vecall.lexical.terms import terms_of_both
 from vecall.lexical.tokenizer import words
-from vecall.text import few_marks
+from vecall.text import few_marks, lazy_pattern
 
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NUMBER = lazy_pattern(r"\d+(?:[.,:]\d+)*")
 # Negations invert the meaning of a sentence but hardly change its cosine.
 _NEGATIONS = frozenset(
     """
@@ -28,12 +27,12 @@ _NEGATIONS = frozenset(
     \u0644\u064a\u0633
     """.split()
 )
-_NEGATIONS_UNSPACED = re.compile(
+_NEGATIONS_UNSPACED = lazy_pattern(
     "[\u4e0d\u6ca1\u6c92\u672a\u65e0\u7121]|\u306a\u3044|\u307e\u305b\u3093|\u306a\u304b"
     "|\uc54a|\uc5c6|\ubabb|\uc548 "
 )
 
-_UNEQUAL = re.compile(r"!=|\u2260|!(?=\w)")
+_UNEQUAL = lazy_pattern(r"!=|\u2260|!(?=\w)")
 
 
 def statement_key(text: str) -> tuple[object, ...]:

@@ -14,11 +14,10 @@ what is no word and is found nevertheless: single characters and emoji.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 
 from vecall.lexical.languages import APOSTROPHES, cut_elisions
-from vecall.text import MARKS, normalise
+from vecall.text import MARKS, lazy_pattern, normalise
 
 # Splits identifiers into words: `OpenAIEmbedder`, `iPhone15`, `30min`.
 #
@@ -28,13 +27,13 @@ from vecall.text import MARKS, normalise
 
 
 # A capital after a small letter, or several capitals before two small letters.
-_MAY_BE_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
-_PLAIN_WORD = re.compile(r"[^\W_]+")
-_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_DIGIT = re.compile(r"\d")
+_MAY_BE_CAMEL = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_PLAIN_WORD = lazy_pattern(r"[^\W_]+")
+_CAMEL_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGIT = lazy_pattern(r"\d")
 ORDINALS = ("st", "nd", "rd", "th")
 UNITS = (*ORDINALS, "am", "pm")  # after a number, they are no part
-_MIXED = re.compile(
+_MIXED = lazy_pattern(
     rf"\b(?:([^\W\d_]{{3,}})(\d+)|(\d+)(?!(?:{'|'.join(UNITS)})\b)([^\W\d_]{{2,}}))\b"
 )
 _NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
@@ -143,9 +142,9 @@ _AFTER_VOWEL = (
     rf"(?<=\w[aeiou0-9])[{APOSTROPHES}]"
     rf"(?:{_CASES}|y[aeiu]|yl[ae]|n[iu]n?|nd[ae]n?|n[ae]|s[iu](?:n[iuae]|n[dt][ae]n?)?)"
 )
-_SUFFIX = re.compile(rf"(?:{_AFTER_CONSONANT}|{_AFTER_VOWEL})(?!\w)")
-_ONE_APOSTROPHE = re.compile(rf"[{APOSTROPHES}]")
-_WORD_END = re.compile(r"\w+\Z")
+_SUFFIX = lazy_pattern(rf"(?:{_AFTER_CONSONANT}|{_AFTER_VOWEL})(?!\w)")
+_ONE_APOSTROPHE = lazy_pattern(rf"[{APOSTROPHES}]")
+_WORD_END = lazy_pattern(r"\w+\Z")
 _LONGEST_NAME = 40  # letters of a name; longer ones are truncated
 
 
@@ -173,13 +172,13 @@ _UNSPACED = (
     "\u30fc\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3"
     "\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"(?:[^\W_]|[{MARKS}])+")
-_ASCII_WORD = re.compile("[A-Za-z0-9]+")  # faster, for ASCII text
-_UNSPACED_RUN = re.compile(
+_WORD = lazy_pattern(rf"(?:[^\W_]|[{MARKS}])+")
+_ASCII_WORD = lazy_pattern("[A-Za-z0-9]+")  # faster, for ASCII text
+_UNSPACED_RUN = lazy_pattern(
     rf"(?<![{MARKS}])[{MARKS}]*[{_UNSPACED}][{_UNSPACED}{MARKS}]*"
 )
 # A letter alone with its signs; a possessive s after them belongs to no word.
-_SIGNED = re.compile(
+_SIGNED = lazy_pattern(
     rf"(?<![^\W_{_UNSPACED}])([a-z](?:\+\+|[+#](?!\+|[^\W_{_UNSPACED}])))"
     r"(?:['\u2018\u2019\u02bc]s\b)?"
 )
@@ -189,14 +188,14 @@ _PICTURES = (
     "\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff"
 )
 _FLAG_LETTERS = "\U0001f1e6-\U0001f1ff"  # a flag is two of them
-_EMOJI = re.compile(rf"[{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
-_SYMBOL = re.compile(rf"[{_UNSPACED}{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
+_EMOJI = lazy_pattern(rf"[{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
+_SYMBOL = lazy_pattern(rf"[{_UNSPACED}{_PICTURES}]|[{_FLAG_LETTERS}]{{2}}")
 # One class is faster than the choice above: most texts with accents have none of these.
-_MAY_HAVE_SYMBOLS = re.compile("[\u0e00-\u1dff\u2194-\U0003ffff]")
-_WORD_OR_EMOJI = re.compile(rf"[^\W_]|[{MARKS}{_PICTURES}{_FLAG_LETTERS}]")
+_MAY_HAVE_SYMBOLS = lazy_pattern("[\u0e00-\u1dff\u2194-\U0003ffff]")
+_WORD_OR_EMOJI = lazy_pattern(rf"[^\W_]|[{MARKS}{_PICTURES}{_FLAG_LETTERS}]")
 # The apostrophe comes first: a pattern with the lookbehind first is many times slower.
-_APOSTROPHE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)(?=\w)")
-_POSSESSIVE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)s\b")
+_APOSTROPHE = lazy_pattern(r"['\u2018\u2019\u02bc](?<=\w.)(?=\w)")
+_POSSESSIVE = lazy_pattern(r"['\u2018\u2019\u02bc](?<=\w.)s\b")
 
 
 def words(text: str) -> list[str]:

@@ -84,11 +84,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 
 class Resources:
-    """Reads the resources of one user.
-
-    Args:
-        desk: What the tools of the server share.
-    """
+    """Reads the resources of one user."""
 
     def __init__(self, desk: Desk) -> None:
         """Read the memories of one user."""
@@ -189,13 +185,7 @@ while the tool runs. A VecallError that it raises is the answer of the tool."""
 
 
 class ProtocolError(Exception):
-    """An error of the protocol, not of a tool.
-
-    Args:
-        code: The code of JSON-RPC.
-        message: One sentence.
-        data: Further fields for the client.
-    """
+    """An error of the protocol, not of a tool: a code of JSON-RPC and a sentence."""
 
     def __init__(
         self, code: int, message: str, data: Mapping[str, str] | None = None
@@ -248,6 +238,10 @@ class Answers:
         """Return the declarations of the tools."""
         return {"tools": self._declared}
 
+    def has_tool(self, name: object) -> bool:
+        """Whether `list_tools` declares a tool."""
+        return isinstance(name, str) and name in self._tools
+
     def list_resources(self) -> Result:
         """Return the resources with a fixed URI."""
         return {"resources": LISTED}
@@ -257,11 +251,7 @@ class Answers:
         return {"resourceTemplates": TEMPLATES}
 
     async def read_resource(self, uri: str, unknown: int) -> Result:
-        """Return the content of a resource.
-
-        Args:
-            uri: The URI.
-            unknown: The code of the error for an unknown URI.
+        """Return the content of a resource; `unknown` is the code of an unknown URI.
 
         Raises:
             ProtocolError: The URI is unknown, or the memory failed.
@@ -336,9 +326,8 @@ class Answers:
         self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
         async with nullcontext() if self._admit is None else self._admit(writes):
-            if self._seconds is None:
+            async with asyncio.timeout(self._seconds):
                 return await work()
-            return await asyncio.wait_for(work(), self._seconds)
 
     @property
     def _late_message(self) -> str:

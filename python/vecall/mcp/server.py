@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
+from inspect import isawaitable
 from typing import Any
 
 import anyio
@@ -81,62 +83,56 @@ def server_of(answers: Answers, instructions: str = INSTRUCTIONS) -> Any:
     return make(answers, instructions)
 
 
+Give = Callable[[Any, int], Any]
+"""Gets the params of a request, and the code of an unknown resource; returns an answer
+of `Answers`, or a coroutine of one."""
+
+
+def _gives(answers: Answers) -> dict[str, Give]:
+    """Return how each request is answered, by its name in the SDK."""
+    return {
+        "ListTools": lambda _, __: answers.list_tools(),
+        "CallTool": lambda given, _: answers.call_tool(given.name, given.arguments),
+        "ListResources": lambda _, __: answers.list_resources(),
+        "ListResourceTemplates": lambda _, __: answers.list_resource_templates(),
+        "ReadResource": lambda given, unknown: answers.read_resource(
+            str(given.uri), unknown
+        ),
+        "ListPrompts": lambda _, __: answers.list_prompts(),
+        "GetPrompt": lambda given, _: answers.get_prompt(given.name, given.arguments),
+    }
+
+
 def _server_of_second_sdk(answers: Answers, instructions: str) -> Any:
     import mcp_types as types
     from mcp.server.caching import CacheHint
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
 
-    async def list_tools(*_: object) -> Any:
-        return types.ListToolsResult.model_validate(answers.list_tools())
+    def handler(name: str, give: Give) -> Any:
+        kind = getattr(types, f"{name}Result")
 
-    async def list_resources(*_: object) -> Any:
-        return types.ListResourcesResult.model_validate(answers.list_resources())
+        async def handle(context: Any, params: Any) -> Any:
+            is_old = context.protocol_version < _MODERN
+            try:
+                given = give(params, _NOT_FOUND if is_old else INVALID_PARAMS)
+                return kind.model_validate(await given if isawaitable(given) else given)
+            except ProtocolError as error:
+                raise MCPError(error.code, error.message, error.data) from None
 
-    async def list_resource_templates(*_: object) -> Any:
-        return types.ListResourceTemplatesResult.model_validate(
-            answers.list_resource_templates()
-        )
+        return handle
 
-    async def list_prompts(*_: object) -> Any:
-        return types.ListPromptsResult.model_validate(answers.list_prompts())
-
-    async def get_prompt(_: object, params: Any) -> Any:
-        try:
-            return types.GetPromptResult.model_validate(
-                answers.get_prompt(params.name, params.arguments)
-            )
-        except ProtocolError as error:
-            raise MCPError(error.code, error.message, error.data) from None
-
-    async def call_tool(_: object, params: Any) -> Any:
-        try:
-            answer = await answers.call_tool(params.name, params.arguments)
-        except ProtocolError as error:
-            raise MCPError(error.code, error.message, error.data) from None
-        return types.CallToolResult.model_validate(answer)
-
-    async def read_resource(context: Any, params: Any) -> Any:
-        is_old = context.protocol_version < _MODERN
-        unknown = _NOT_FOUND if is_old else INVALID_PARAMS
-        try:
-            found = await answers.read_resource(str(params.uri), unknown)
-        except ProtocolError as error:
-            raise MCPError(error.code, error.message, error.data) from None
-        return types.ReadResourceResult.model_validate(found)
-
+    handlers = {
+        "on" + re.sub("([A-Z])", r"_\1", name).lower(): handler(name, give)
+        for name, give in _gives(answers).items()
+    }
+    private = CacheHint(ttl_ms=0, scope="private")
     return Server(
         "vecall",
         version=vecall.__version__,
         instructions=instructions,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_resource_templates,
-        on_read_resource=read_resource,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
-        cache_hints=dict.fromkeys(_CACHEABLE, CacheHint(ttl_ms=0, scope="private")),
+        cache_hints=dict.fromkeys(_CACHEABLE, private),
+        **handlers,
     )
 
 
@@ -145,60 +141,23 @@ def _server_of_first_sdk(answers: Answers, instructions: str) -> Any:
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import McpError
 
-    def result(kind: Any, value: Any) -> Any:
-        return types.ServerResult(kind.model_validate(value))
+    def handler(name: str, give: Give) -> Any:
+        kind = getattr(types, f"{name}Result")
 
-    async def list_tools(_: object) -> Any:
-        return result(types.ListToolsResult, answers.list_tools())
+        async def handle(request: Any) -> Any:
+            try:
+                given = give(request.params, _NOT_FOUND)
+                found = await given if isawaitable(given) else given
+            except ProtocolError as error:
+                data = {"code": error.code, "message": error.message}
+                raise McpError(types.ErrorData(**data, data=error.data)) from None
+            return types.ServerResult(kind.model_validate(found))
 
-    async def list_resources(_: object) -> Any:
-        return result(types.ListResourcesResult, answers.list_resources())
-
-    async def list_resource_templates(_: object) -> Any:
-        found = answers.list_resource_templates()
-        return result(types.ListResourceTemplatesResult, found)
-
-    async def list_prompts(_: object) -> Any:
-        return result(types.ListPromptsResult, answers.list_prompts())
-
-    async def get_prompt(request: Any) -> Any:
-        params = request.params
-        try:
-            found = answers.get_prompt(params.name, params.arguments)
-        except ProtocolError as error:
-            raise McpError(_data(error)) from None
-        return result(types.GetPromptResult, found)
-
-    async def call_tool(request: Any) -> Any:
-        params = request.params
-        try:
-            answer = await answers.call_tool(params.name, params.arguments)
-        except ProtocolError as error:
-            raise McpError(_data(error)) from None
-        return result(types.CallToolResult, answer)
-
-    async def read_resource(request: Any) -> Any:
-        try:
-            found = await answers.read_resource(str(request.params.uri), _NOT_FOUND)
-        except ProtocolError as error:
-            raise McpError(_data(error)) from None
-        return result(types.ReadResourceResult, found)
-
-    def _data(error: ProtocolError) -> Any:
-        return types.ErrorData(code=error.code, message=error.message, data=error.data)
+        return _unless_cancelled(handle)
 
     server = Server("vecall", version=vecall.__version__, instructions=instructions)
-    handlers = {
-        types.ListToolsRequest: list_tools,
-        types.CallToolRequest: call_tool,
-        types.ListResourcesRequest: list_resources,
-        types.ListResourceTemplatesRequest: list_resource_templates,
-        types.ReadResourceRequest: read_resource,
-        types.ListPromptsRequest: list_prompts,
-        types.GetPromptRequest: get_prompt,
-    }
-    for kind, handler in handlers.items():
-        server.request_handlers[kind] = _unless_cancelled(handler)
+    for name, give in _gives(answers).items():
+        server.request_handlers[getattr(types, f"{name}Request")] = handler(name, give)
     return server
 
 
@@ -294,12 +253,7 @@ Line = bytes | TooLong | None
 
 
 class LineReader:
-    """Reads lines ahead, up to a number of them.
-
-    Args:
-        descriptor: The file descriptor.
-        max_bytes: The most bytes of a line.
-    """
+    """Reads lines of at most some bytes ahead, up to a number of them."""
 
     def __init__(self, descriptor: int, max_bytes: int) -> None:
         """Start to read."""
@@ -362,12 +316,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes lines in order.
-
-    Args:
-        descriptor: The file descriptor.
-        broken: Called on the event loop when the other side reads no more.
-    """
+    """Writes lines in order; calls `broken` when the other side reads no more."""
 
     def __init__(self, descriptor: int, broken: Callable[[], None]) -> None:
         """Start the thread."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -47,7 +46,7 @@ from vecall.store import (
 )
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
-from vecall.text import few_marks, nfc
+from vecall.text import few_marks, lazy_pattern, nfc
 from vecall.types import Conflict, Consolidation, DuplicateGroup
 from vecall.validation import check_top_k, checked_bool
 
@@ -60,7 +59,7 @@ from vecall.validation import check_top_k, checked_bool
 # "not", and "oh" and "ok" can be Ohio and Oklahoma.
 _FILLERS = frozenset("the um uh okay please really very also".split())
 # Symbols, and punctuation that is part of a number or of code: C++, -5, 1.5, !=.
-_SIGNS = re.compile(
+_SIGNS = lazy_pattern(
     r"""([^\w\s.,;:!'"()\u2010-\u2015\u2018-\u201f\u2026\u3001\u3002\uff01\uff0c-]"""
     r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d)|!(?=[=\w]))"""
 )

@@ -14,7 +14,6 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,18 +24,16 @@ from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
     BodyRules,
+    HttpRequest,
     Sender,
     Validator,
     authenticate,
     authorize,
     changes,
-    check_framing,
-    check_header_size,
-    check_host,
-    check_origin,
+    check_head,
     check_rate,
-    declared_size,
-    read_json,
+    parsed,
+    read_bytes,
     read_query,
     ref,
 )
@@ -143,9 +140,9 @@ class _Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _handle_lifespan(receive, send)
+            await handle_lifespan(receive, send)
         elif scope["type"] == "http":
-            await _Exchange(self, Request(scope, receive)).answer(send)
+            await _Exchange(self, HttpRequest(scope, receive)).answer(send)
 
     async def respond(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
@@ -156,7 +153,7 @@ class _Application:
             await self._turns.turn(_NO_TOKEN)
             raise
         sender = _NO_TOKEN if token is None else token.id
-        size = declared_size(request) if _has_body(request) else 0
+        size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
             self._admit(token, operation, names)
@@ -175,24 +172,21 @@ class _Application:
             )
             if token is None or not operation.timed:
                 return await operation.handler(call)
-            await held.enter_async_context(state.working.place(token.id))
-            return await self._in_time(operation, call, request)
+            async with state.working.place(token.id):
+                return await self._in_time(operation, call, request)
 
     def _identify(
         self, exchange: _Exchange
     ) -> tuple[Operation, dict[str, str], Token | None]:
         """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
-        check_header_size(request, self._state.limits)
-        check_framing(request)
-        check_host(request, self._hosts)
-        check_origin(request, self._origins)
+        check_head(request, self._state.limits, self._hosts, self._origins)
         operation, names = self._router.find(request)
         exchange.operation = operation
         public = operation.access == "public"
         return operation, names, None if public else authenticate(request, self._tokens)
 
-    def _still_admitted(self, request: Request) -> bool:
+    def _still_admitted(self, request: HttpRequest) -> bool:
         try:
             authenticate(request, self._tokens)
         except HttpError:
@@ -201,13 +195,13 @@ class _Application:
 
     async def _body(
         self,
-        request: Request,
+        request: HttpRequest,
         operation: Operation,
         token: Token | None,
         held: AsyncExitStack,
     ) -> dict[str, Any]:
         if operation.body is None:
-            if operation.method == "DELETE" and _has_body(request):
+            if operation.method == "DELETE" and request.has_body:
                 # A client that sends a filter must not delete everything by mistake.
                 raise HttpError(422, "invalid", "body: is not read here; leave it out")
             return {}
@@ -221,10 +215,10 @@ class _Application:
         max_bytes = min(max_bytes, limits.max_body_bytes)
         sender = Sender(token.id, self._rates, self._state.bodies, held)
         rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
-        return await read_json(request, rules, sender)
+        return await parsed(await read_bytes(request, rules, sender), rules, sender)
 
     async def _in_time(
-        self, operation: Operation, call: RequestContext, request: Request
+        self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
         seconds = self._state.limits.request_seconds
         work = _begun(operation.handler(call), operation.handler is run)
@@ -234,7 +228,7 @@ class _Application:
         done, _ = await asyncio.wait([work], timeout=quick)
         left = False
         if not done:
-            is_read = operation.body is not None or not _has_body(request)
+            is_read = operation.body is not None or not request.has_body
             if is_read and not changes(operation.access):
                 left = await _wait_for_client(work, request.receive, seconds - quick)
             else:
@@ -262,7 +256,7 @@ class _Application:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, app: _Application, request: Request) -> None:
+    def __init__(self, app: _Application, request: HttpRequest) -> None:
         self._app = app
         self.request = request
         self.operation: Operation | None = None
@@ -277,7 +271,7 @@ class _Exchange:
         except Exception as error:
             response = as_response(self._told(error), self._id)
             whole = False
-        if _has_body(self.request) and not whole:
+        if self.request.has_body and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
         given = {name for name, _ in response.raw_headers}
         response.raw_headers += [each for each in _HEADERS if each[0] not in given]
@@ -393,12 +387,7 @@ def _forget(work: asyncio.Future[Response]) -> None:
         work.exception()
 
 
-def _has_body(request: Request) -> bool:
-    headers = request.headers
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-
-async def _handle_lifespan(receive: Receive, send: Send) -> None:
+async def handle_lifespan(receive: Receive, send: Send) -> None:
     """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
     while True:
         message = await receive()

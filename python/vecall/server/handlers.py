@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
 from itertools import accumulate, chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -37,13 +38,14 @@ from vecall.server.responses import (
     raw_json,
 )
 from vecall.server.routing import RequestContext
-from vecall.server.tokens import Token
+from vecall.server.tokens import Token, to_json
 from vecall.tools import PreloadMemory
 from vecall.tools.output import key_of
 from vecall.tools.preload import floor_of, worth_telling
 from vecall.types import (
     UNSET,
     AddedIds,
+    AppSummary,
     Conflict,
     Consolidation,
     MemoryEntry,
@@ -51,6 +53,7 @@ from vecall.types import (
     Revision,
     SearchMemoryResponse,
     SimilarMemory,
+    UserSummary,
 )
 from vecall.validation import check_name
 
@@ -90,6 +93,7 @@ _NAMES = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
     for kind in (MemoryEntry, Revision, Conflict, SimilarMemory)
 }
+_OF_MEMORY = attrgetter(*_NAMES[MemoryEntry])
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
@@ -120,9 +124,8 @@ async def best(call: RequestContext, found: SearchMemoryResponse) -> Response:
     entries = found.memories
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(entries))
-        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
-        return _listed("memories", texts, truncated=len(texts) < len(entries))
+        texts, count = _fitting(each, entries, shown, call)
+        return _listed("memories", texts, truncated=count < len(entries))
 
     return await _write_response(entries, write)
 
@@ -131,11 +134,9 @@ async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(entries))
-        texts = _json_texts_that_fit(shows, call.state.limits.max_answer_bytes)
-        if len(texts) < len(entries):
-            return _listed("memories", texts, next=entries[len(texts) - 1].id)
-        return _listed("memories", texts, next=entries.next)
+        texts, count = _fitting(each, entries, shown, call)
+        after = entries.next if count == len(entries) else entries[count - 1].id
+        return _listed("memories", texts, next=after)
 
     return await _write_response(entries, write)
 
@@ -250,7 +251,8 @@ _LIMITS = {
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
-    fields = _fields_not_none(entry)
+    pairs = zip(_NAMES[MemoryEntry], _OF_MEMORY(entry), strict=True)
+    fields = {name: field for name, field in pairs if field is not None}
     for name in ("content", "custom_metadata", "explanation"):
         if fields.get(name) == {}:
             del fields[name]
@@ -278,6 +280,22 @@ async def _write_response(
         return response
 
     return await asyncio.to_thread(write_and_free)
+
+
+def _fitting(
+    each: Each,
+    entries: list[MemoryEntry],
+    show: Callable[[MemoryEntry], dict[str, Any]],
+    call: RequestContext,
+) -> tuple[list[str], int]:
+    """Return the first memories as JSON, one or several a text, and their number."""
+    limit = call.state.limits.max_answer_bytes
+    if each is iter:  # few, which are quicker written together
+        together = as_json(list(map(show, entries)))[1:-1]
+        if len(together) < limit:
+            return [together], len(entries)
+    texts = _json_texts_that_fit(map(show, each(entries)), limit)
+    return texts, len(texts)
 
 
 def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
@@ -322,9 +340,11 @@ async def preload(call: RequestContext) -> Response:
             return "shown"
         return "no_room" if key_of(entry) in sure else "unsure"
 
+    def told(entry: MemoryEntry) -> dict[str, Any]:
+        return {"memory": shown(entry), "fate": fate(entry)}
+
     def write(each: Each) -> Response:
-        told = ({"memory": shown(it), "fate": fate(it)} for it in each(entries))
-        texts = _json_texts_that_fit(told, call.state.limits.max_answer_bytes)
+        texts, _ = _fitting(each, entries, told, call)
         floor = {} if least is None else {"floor": least}
         rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
         return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')
@@ -520,14 +540,7 @@ def as_text(
     durations: Durations,
     pauses: Pauses,
 ) -> str:
-    """Return counts in Prometheus' text format.
-
-    Args:
-        stats: The result of `MemoryService.stats`.
-        answered: The number of answered requests, by operation and status.
-        durations: The time that the answers took.
-        pauses: The pauses of the interpreter.
-    """
+    """Return counts in Prometheus' text format; `answered` by operation and status."""
     operations = dict(stats["operations"])
     errors = operations.pop("errors")
     lines = ["# TYPE vecall_build_info gauge", f"vecall_build_info{{{_BUILD}}} 1"]
@@ -592,3 +605,54 @@ async def backup(call: RequestContext) -> Response:
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
+
+
+# Lists of what a token may know: apps and users, and the token itself.
+
+
+_SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
+
+
+async def list_apps(call: RequestContext) -> Response:
+    """List the apps that the token may know; of one user, with this user's figures."""
+    token, given = call.by, call.arguments
+    if token.lists_all:
+        return await run(call)
+    admin, app = call.memory.admin, token.app
+    assert app is not None, "the token is for one app"
+    found: list[AppSummary] = []
+    if _is_on_page(app, given):
+        if token.user is None:
+            apps = await admin.list_apps(prefix=app, limit=1)
+            found = [each for each in apps if each.app_name == app]
+        else:
+            users = await admin.list_users(app_name=app, prefix=token.user, limit=1)
+            for user in users:
+                if user.user_id == token.user:
+                    figures = {name: getattr(user, name) for name in _SUMMED}
+                    found = [AppSummary(app, users=1, **figures)]
+    return await summaries("apps")(call, Page(found))
+
+
+async def list_users(call: RequestContext) -> Response:
+    """List the users of an app that the token may know."""
+    token, given = call.by, call.arguments
+    if token.user is None:
+        return await run(call)
+    users: list[UserSummary] = []
+    if _is_on_page(token.user, given):
+        users = await call.ask(prefix=token.user, after=None, limit=1)
+    own = [each for each in users if each.user_id == token.user]
+    return await summaries("users")(call, Page(own))
+
+
+def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a list with a prefix, after a name, may have this one."""
+    return name.startswith(given.get("prefix", "")) and name > given.get("after", "")
+
+
+async def show_token(call: RequestContext) -> Response:
+    """Return what the client's token permits."""
+    fields = to_json(call.by)
+    del fields["sha256"]
+    return json_response(fields)

@@ -9,8 +9,8 @@ import time
 import weakref
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from itertools import count
 from weakref import WeakKeyDictionary
 
@@ -33,36 +33,25 @@ class RateLimiter:
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     def wait(self, token: str, kind: str) -> float:
-        """Take one request from a bucket.
+        """Take one request from a bucket, or return the seconds until it has one.
 
-        Args:
-            token: The token's public id.
-            kind: "read" or "write"; "bytes" takes one byte, and admits a body.
-
-        Returns:
-            0.0 if the request may proceed, else the seconds until it may be repeated.
+        The kind is "read" or "write"; "bytes" takes one byte, and admits a body.
         """
-        rate, left = self._rates[kind], self._left(token, kind)
+        left, now = self._left(token, kind)
         if left < 1.0:
-            return (1.0 - left) / rate
-        self.spend(token, kind, 1)
+            return (1.0 - left) / self._rates[kind]
+        self._buckets[token, kind] = left - 1, now
         return 0.0
 
     def spend(self, token: str, kind: str, amount: int) -> None:
-        """Take an amount from a bucket, even more than it holds.
+        """Take an amount from a bucket, even more than it holds."""
+        left, now = self._left(token, kind)
+        self._buckets[token, kind] = left - amount, now
 
-        Args:
-            token: The token's public id.
-            kind: As in `wait`.
-            amount: The amount to take.
-        """
-        left = self._left(token, kind)
-        self._buckets[token, kind] = left - amount, time.monotonic()
-
-    def _left(self, token: str, kind: str) -> float:
+    def _left(self, token: str, kind: str) -> tuple[float, float]:
         rate, now = float(self._rates[kind]), time.monotonic()
         left, then = self._buckets.get((token, kind), (rate, now))
-        return min(rate, left + (now - then) * rate)
+        return min(rate, left + (now - then) * rate), now
 
 
 # Limits concurrent work; grants places round robin by token.
@@ -88,28 +77,21 @@ class Places:
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
         self._turns = count()
-        self._last_turns: dict[
-            str, int
-        ] = {}  # the last turn of each token that has a place or waits
+        # The last turn of each token that has a place or waits.
+        self._last_turns: dict[str, int] = {}
 
-    @asynccontextmanager
-    async def place(self, token: str, size: int = 1) -> AsyncIterator[None]:
-        """Hold places while the block runs.
-
-        Args:
-            token: The id of the token.
-            size: The number of places; capped at the limit of a token.
+    def place(self, token: str, size: int = 1) -> AbstractAsyncContextManager[None]:
+        """Return a context that holds places, at most those that one token may have.
 
         Raises:
-            HttpError: 503, not enough places were free before the timeout.
+            HttpError: On entry: 503, not enough places were free before the timeout.
         """
-        size = min(size, self._limit)
+        return _Held(self, token, min(size, self._limit))
+
+    async def take(self, token: str, size: int) -> None:
+        """Wait for places, as `place` does."""
         if self._waiting or not self._take(token, size):
             await self._wait_for(token, size)
-        try:
-            yield
-        finally:
-            self._give_back(token, size)
 
     async def _wait_for(self, token: str, size: int) -> None:
         granted = asyncio.get_running_loop().create_future()
@@ -120,7 +102,7 @@ class Places:
                 await asyncio.wait([granted], timeout=self._seconds)
         except BaseException:
             if granted.done():
-                self._give_back(token, size)
+                self.give_back(token, size)
             raise
         finally:
             if not granted.done():
@@ -138,7 +120,8 @@ class Places:
         self._taken[token] += size
         return True
 
-    def _give_back(self, token: str, size: int) -> None:
+    def give_back(self, token: str, size: int) -> None:
+        """End what `take` began."""
         self._free += size
         self._taken[token] -= size
         if not self._taken[token]:
@@ -175,6 +158,19 @@ class Places:
         return False
 
 
+class _Held(AbstractAsyncContextManager[None]):
+    """Places that are held in a block; a generator would take twice as long."""
+
+    def __init__(self, places: Places, token: str, size: int) -> None:
+        self._places, self._token, self._size = places, token, size
+
+    async def __aenter__(self) -> None:
+        await self._places.take(self._token, self._size)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._places.give_back(self._token, self._size)
+
+
 # Schedules requests round robin by token, a few in each turn of the event loop.
 #
 # Requests that arrive together are ready in the same turn of the event loop. Without
@@ -196,10 +192,7 @@ class Turns:
     async def turn(self, token: str, size: int | None = 0) -> None:
         """Wait for a turn of a token; its first requests in a round do not wait.
 
-        Args:
-            token: The id of the token; "" where a request has none.
-            size: The bytes of the request's body; None: not known. A large one is the
-                last one of a round.
+        A body of a large or unknown size is the last one of a round.
         """
         share = 1 if size is not None and size <= _SMALL else _REQUESTS_PER_ROUND
         loop = asyncio.get_running_loop()

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 
 from vecall.limits import HttpLimits, Limits
 from vecall.server import handlers
-from vecall.server.listings import of_lists
-from vecall.server.routing import (
-    Operation,
-)
+from vecall.server.routing import Operation
 from vecall.server.schemas import FLAG, YES, declared
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
-# All operations of the server.
-
-
 _USER = "/apps/{app}/users/{user}"
+
+_run = partial(Operation, handler=handlers.run)
+_get = partial(_run, method="GET", access="read", repeat="always")
+_ask = partial(_run, method="POST", access="read", repeat="always")
+_write = partial(_run, method="POST", access="write")
 
 
 def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
-    """Return the operations.
-
-    Args:
-        limits: The limits of the server.
-        of_memory: The limits of the memory service.
-    """
+    """Return the operations of a server and of its memory service."""
     operations = [
         *_of_sessions(),
         *_of_memories(),
         *_of_one_memory(),
-        *of_lists(),
+        *_of_lists(),
         *_of_the_server(),
     ]
     return [declared(each, limits, of_memory) for each in operations]
@@ -40,11 +34,9 @@ def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
 def _of_memories() -> list[Operation]:
     """Operations on a user's memories."""
     return [
-        Operation(
+        _write(
             id="addMemories",
-            method="POST",
             path=f"{_USER}/memories",
-            access="write",
             handler=handlers.add,
             calls=MemoryService.add_memory,
             body="AddMemories",
@@ -54,119 +46,86 @@ def _of_memories() -> list[Operation]:
             errors=(404, 409),
             repeat="with_key",
         ),
-        Operation(
+        _ask(
             id="searchMemories",
-            method="POST",
             path=f"{_USER}/memories/search",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.search_memory,
             renamed={"top_k": "k"},
             body="Search",
             answer="Found",
-            repeat="always",
         ),
-        Operation(
+        _ask(
             id="preloadMemories",
-            method="POST",
             path=f"{_USER}/memories/preload",
             summary="Return the block of memories that an agent gets with a message.",
-            access="read",
             handler=handlers.preload,
             body="Preload",
             answer="Preloaded",
-            repeat="always",
         ),
-        Operation(
+        _get(
             id="listMemories",
-            method="GET",
             path=f"{_USER}/memories",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.list_memories,
             left_out=("filter", "include_expired"),
             answer="Page",
             errors=(404,),
-            repeat="always",
         ),
-        Operation(
+        _ask(
             id="listWhere",
-            method="POST",
             path=f"{_USER}/memories/list",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.list_memories,
             body="ListWhere",
             answer="Page",
             errors=(404,),
-            repeat="always",
         ),
-        Operation(
+        _ask(
             id="countMemories",
-            method="POST",
             path=f"{_USER}/memories/count",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.count_memories,
             body="CountWhere",
             answer="Counted",
-            repeat="always",
         ),
-        Operation(
+        _write(
             id="deleteUser",
             method="DELETE",
             path=f"{_USER}/memories",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.delete_user,
             query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
         ),
-        Operation(
+        _write(
             id="markUsed",
-            method="POST",
             path=f"{_USER}/memories/used",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.mark_used,
             renamed={"memory_ids": "ids"},
             body="Used",
             answer="Marked",
         ),
-        Operation(
+        _write(
             id="touchMemories",
-            method="POST",
             path=f"{_USER}/memories/touch",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.touch_memories,
             renamed={"memory_ids": "ids"},
             body="Touch",
             answer="Touched",
             repeat="always",
         ),
-        Operation(
+        _write(
             id="deleteWhere",
-            method="POST",
             path=f"{_USER}/memories/delete",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.delete_where,
             body="DeleteWhere",
             answer="Deleted",
         ),
-        Operation(
+        _get(
             id="exportUser",
-            method="GET",
             path=f"{_USER}/export",
             summary="Stream all memories of a user as JSON lines.",
-            access="read",
             handler=handlers.export_user,
             query={"vectors": FLAG},
             answer="application/x-ndjson",
             timed=False,
-            repeat="always",
         ),
     ]
 
@@ -174,22 +133,17 @@ def _of_memories() -> list[Operation]:
 def _of_one_memory() -> list[Operation]:
     """Operations on one memory."""
     return [
-        Operation(
+        _get(
             id="getMemory",
-            method="GET",
             path=f"{_USER}/memories/{{id}}",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.get_memory,
             answer="Memory",
             errors=(404,),
-            repeat="always",
         ),
-        Operation(
+        _write(
             id="updateMemory",
             method="PATCH",
             path=f"{_USER}/memories/{{id}}",
-            access="write",
             handler=handlers.update_memory,
             calls=MemoryService.update_memory,
             left_out=("max_trust",),
@@ -198,129 +152,95 @@ def _of_one_memory() -> list[Operation]:
             answer="Memory",
             errors=(404, 409),
         ),
-        Operation(
+        _write(
             id="deleteMemory",
             method="DELETE",
             path=f"{_USER}/memories/{{id}}",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.delete_memory,
             status=204,
             errors=(409,),
             repeat="always",
         ),
-        Operation(
+        _get(
             id="memoryHistory",
-            method="GET",
             path=f"{_USER}/memories/{{id}}/history",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.memory_history,
             answer="History",
             errors=(404,),
-            repeat="always",
         ),
-        Operation(
+        _ask(
             id="explainMemory",
-            method="POST",
             path=f"{_USER}/memories/{{id}}/explain",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.explain_memory,
             renamed={"top_k": "k"},
             body="Explain",
             answer="Explanation",
             errors=(404,),
-            repeat="always",
         ),
-        Operation(
+        _write(
             id="archiveMemory",
-            method="POST",
             path=f"{_USER}/memories/{{id}}/archive",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.archive_memory,
             status=204,
             errors=(404,),
         ),
-        Operation(
+        _write(
             id="restoreMemory",
-            method="POST",
             path=f"{_USER}/memories/{{id}}/restore",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.restore_memory,
             answer="Ids",
             errors=(404,),
         ),
-        Operation(
+        _run(
             id="releaseMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/release",
             access="review",
-            handler=handlers.run,
             calls=MemoryService.release_memory,
             summary="Make a quarantined memory live; needs the right to review.",
             body="Release",
             answer="Ids",
             errors=(404, 409),
         ),
-        Operation(
+        _write(
             id="proposeForget",
-            method="POST",
             path=f"{_USER}/forget",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.propose_forget,
             renamed={"top_k": "k"},
             body="Forget",
             answer="Proposal",
         ),
-        Operation(
+        _write(
             id="confirmForget",
-            method="POST",
             path=f"{_USER}/forget/confirm",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.confirm_forget,
             body="ConfirmForget",
             answer="Deleted",
             errors=(404,),
         ),
-        Operation(
+        _write(
             id="consolidate",
-            method="POST",
             path=f"{_USER}/consolidate",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.consolidate,
             defaults={"dry_run": True},
             summary="Merge duplicates and summarize old memories; dry run by default.",
             body="Consolidate",
             answer="Consolidation",
         ),
-        Operation(
+        _get(
             id="duplicates",
-            method="GET",
             path=f"{_USER}/duplicates",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.consolidate,
             left_out=("older_than", "summarizer", "merge", "fold", "dry_run"),
             defaults={"dry_run": True},
             summary="Show what `consolidate` would merge; change nothing.",
             answer="Consolidation",
-            repeat="always",
         ),
-        Operation(
+        _get(
             id="conflicts",
-            method="GET",
             path=f"{_USER}/conflicts",
-            access="read",
-            handler=handlers.run,
             calls=MemoryService.conflicts,
             answer="Conflicts",
-            repeat="always",
         ),
     ]
 
@@ -328,23 +248,20 @@ def _of_one_memory() -> list[Operation]:
 def _of_sessions() -> list[Operation]:
     """Operations on sessions and turns."""
     return [
-        Operation(
+        _write(
             id="ingestSession",
             method="PATCH",
             path=f"{_USER}/memory",
             summary="Store the turns of a session that the session loader returns.",
-            access="write",
             handler=handlers.ingest_session,
             body="Ingest",
             answer="Added",
             errors=(404,),
             repeat="always",
         ),
-        Operation(
+        _write(
             id="addEvents",
-            method="POST",
             path=f"{_USER}/events",
-            access="write",
             handler=handlers.add,
             calls=MemoryService.add_events_to_memory,
             body="AddEvents",
@@ -354,33 +271,27 @@ def _of_sessions() -> list[Operation]:
             errors=(409,),
             repeat="with_key",
         ),
-        Operation(
+        _write(
             id="deleteSession",
             method="DELETE",
             path=f"{_USER}/sessions/{{session}}",
-            access="write",
-            handler=handlers.run,
             calls=MemoryService.delete_session,
             answer="Deleted",
         ),
-        Operation(
+        _write(
             id="observeSession",
-            method="POST",
             path=f"{_USER}/sessions/{{session}}/observe",
             summary="Buffer new turns until the trigger fires.",
-            access="write",
             handler=handlers.observe_session,
             body="Turns",
             body_limit="batch",
             answer="Ids",
             errors=(404,),
         ),
-        Operation(
+        _write(
             id="endSession",
-            method="POST",
             path=f"{_USER}/sessions/{{session}}/end",
             summary="Make memories of the buffered turns of a session.",
-            access="write",
             handler=handlers.end_session,
             body="Turns",
             body_limit="batch",
@@ -390,18 +301,60 @@ def _of_sessions() -> list[Operation]:
     ]
 
 
+def _of_lists() -> list[Operation]:
+    """Operations on what a token may know."""
+    return [
+        _get(
+            id="listApps",
+            path="/apps",
+            access="any",
+            handler=handlers.list_apps,
+            calls=MemoryAdmin.list_apps,
+            summary="Return the apps that the token may know, in order of names.",
+            answer="Apps",
+        ),
+        _get(
+            id="listUsers",
+            path="/apps/{app}/users",
+            access="list",
+            handler=handlers.list_users,
+            calls=MemoryAdmin.list_users,
+            summary="Return the users that the token may know, in order of names.",
+            answer="Users",
+        ),
+        _get(
+            id="listSessions",
+            path=f"{_USER}/sessions",
+            calls=MemoryService.list_sessions,
+            answer="Sessions",
+        ),
+        _get(
+            id="memoryFigures",
+            path=f"{_USER}/figures",
+            calls=MemoryService.memory_figures,
+            answer="Figures",
+        ),
+        _get(
+            id="showToken",
+            path="/token",
+            summary="Return what the token permits.",
+            access="any",
+            handler=handlers.show_token,
+            answer="TokenRights",
+        ),
+    ]
+
+
 def _of_the_server() -> list[Operation]:
     """Operations on a whole user, and on the server."""
     return [
-        Operation(
+        _get(
             id="metrics",
-            method="GET",
             path="/metrics",
             summary="Return metrics in the text format of Prometheus.",
             access="admin",
             handler=handlers.metrics,
             answer="text/plain",
-            repeat="always",
         ),
         Operation(
             id="backup",
@@ -415,52 +368,45 @@ def _of_the_server() -> list[Operation]:
             errors=(409, 507),
             timed=False,
         ),
-        Operation(
+        _run(
             id="adminDeleteApp",
             method="DELETE",
             path="/admin/apps/{app}",
             access="admin_write",
-            handler=handlers.run,
             calls=MemoryAdmin.delete_app,
             query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
             timed=False,
         ),
-        Operation(
+        _run(
             id="adminDeleteUser",
             method="DELETE",
             path="/admin/apps/{app}/users/{user}",
             access="admin_write",
-            handler=handlers.run,
             calls=MemoryService.delete_user,
             query={"confirm": YES},
             needs=("confirm",),
             answer="Deleted",
         ),
-        Operation(
+        _get(
             id="health",
-            method="GET",
             path="/healthz",
             summary="Return that the server is alive.",
             access="public",
             handler=handlers.health,
             answer="Health",
-            repeat="always",
         ),
-        Operation(
+        _get(
             id="live",
-            method="GET",
             path="/livez",
             summary="Return that the server is alive.",
             access="public",
             handler=handlers.health,
             answer="Health",
-            repeat="always",
         ),
-        Operation(
+        _get(
             id="ready",
-            method="GET",
             path="/readyz",
             summary="Return that the storage answers and the server is not about to "
             "end.",
@@ -468,19 +414,13 @@ def _of_the_server() -> list[Operation]:
             handler=handlers.ready,
             answer="Health",
             errors=(503,),
-            repeat="always",
         ),
-        Operation(
+        _get(
             id="openapi",
-            method="GET",
             path="/openapi.json",
             summary="Return this document.",
             access="public",
             handler=handlers.document,
             answer="Document",
-            repeat="always",
         ),
     ]
-
-
-_log = logging.getLogger("vecall.server")

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 import numpy as np
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from vecall.errors import InvalidArgumentError
 from vecall.ingest.parts import speaker_of, unwrapped
@@ -22,9 +24,38 @@ from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
 
+
+class HttpRequest(Request):
+    """A request whose headers are read once."""
+
+    @cached_property
+    def given(self) -> dict[str, list[str]]:
+        """The values of each header, by its name in lower case."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.scope["headers"]:
+            found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        return found
+
+    @property
+    def declared_size(self) -> int | None:
+        """The Content-Length; None without one."""
+        if "content-length" not in self.given:
+            return None
+        declared = self.given["content-length"][0]
+        # A number with too many digits exceeds every limit.
+        return int(declared) if _WHOLE.fullmatch(declared) else 10**10
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body follows the headers."""
+        declared = self.given.get("content-length", _NO_BODY)
+        return declared[0] != "0" or "transfer-encoding" in self.given
+
+
 # Checks of a request before its body is read.
 
 
+_NO_BODY = ["0"]
 _LOOPBACK = re.compile(
     r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?", re.ASCII
 )
@@ -32,80 +63,62 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def check_header_size(request: Request, limits: HttpLimits) -> None:
-    """Refuse a request whose headers together exceed the limit.
+def check_head(
+    request: HttpRequest,
+    limits: HttpLimits,
+    hosts: Collection[str],
+    origins: Collection[str],
+) -> None:
+    """Refuse what the headers of a request say.
+
+    Their size has a limit. A body whose end is ambiguous to proxies would let requests
+    be smuggled. Another host would allow DNS rebinding, and another origin is a foreign
+    web page.
+
+    Args:
+        request: The request.
+        limits: The limits of the server.
+        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
+        origins: Allowed values of Origin in addition to the server's own, likewise.
 
     Raises:
-        HttpError: 400.
+        HttpError: 400 or 403.
     """
-    scope = request.scope
+    scope, given = request.scope, request.given
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if size > limits.max_header_bytes:
         msg = f"The headers have at most {limits.max_header_bytes} bytes."
         raise HttpError(400, "headers_too_large", msg)
-
-
-def check_framing(request: Request) -> None:
-    """Refuse a body whose end is ambiguous to proxies (request smuggling).
-
-    Raises:
-        HttpError: 400.
-    """
-    headers = request.headers
-    if "transfer-encoding" in headers and "content-length" in headers:
+    if "transfer-encoding" in given and "content-length" in given:
         msg = "A body has a length or is chunked, not both."
         raise HttpError(400, "bad_request", msg)
+    host, *others = given.get("host", ("", ""))  # none is as bad as two
+    host = host.lower()
+    if others or not (host in hosts or _is_loopback(host, scope)):
+        raise HttpError(403, "host", "The Host header is not allowed.")
+    for origin in given.get("origin", ()):
+        own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
+        if origin.lower() not in own and origin.lower() not in origins:
+            raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
-def check_host(request: Request, hosts: Collection[str]) -> None:
-    """Refuse a request for another host, which prevents DNS rebinding.
-
-    Args:
-        request: The request.
-        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
-
-    Raises:
-        HttpError: 403.
-    """
-    given = request.headers.getlist("host")
-    if len(given) == 1:
-        host = given[0].lower()
-        if host in hosts:
-            return
-        local = _LOOPBACK.fullmatch(host)
-        default = _DEFAULT_PORTS.get(request.scope["scheme"])
-        server = request.scope.get("server")
-        bound = (server[1] if server else None) or default
-        if local and int(local[1] or default or 0) == bound:
-            return
-    raise HttpError(403, "host", "The Host header is not allowed.")
+def _is_loopback(host: str, scope: Scope) -> bool:
+    """Whether a host is this machine, with the port of the server."""
+    local = _LOOPBACK.fullmatch(host)
+    default = _DEFAULT_PORTS.get(scope["scheme"])
+    server = scope.get("server")
+    bound = (server[1] if server else None) or default
+    return local is not None and int(local[1] or default or 0) == bound
 
 
-def check_origin(request: Request, origins: Collection[str]) -> None:
-    """Refuse requests of web pages but the server's own, unless they are allowed.
-
-    Args:
-        request: The request.
-        origins: Allowed values of Origin, in lower case.
-
-    Raises:
-        HttpError: 403.
-    """
-    given = request.headers.getlist("origin")
-    host = request.headers.get("host", "").lower()  # `check_host` has allowed it
-    own = {f"{scheme}://{host}" for scheme in _DEFAULT_PORTS}
-    if any(origin.lower() not in own.union(origins) for origin in given):
-        raise HttpError(403, "origin", "The Origin is not allowed.")
-
-
-def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token:
+def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
     """Return the client's token; `more` is put at the end of a challenge.
 
     Raises:
         HttpError: 401.
     """
-    given = request.headers.getlist("authorization")
+    given = request.given.get("authorization", ())
     shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     token = tokens.find(shaped[1]) if shaped else None
     if token is None:
@@ -116,16 +129,7 @@ def authenticate(request: Request, tokens: TokenSource, more: str = "") -> Token
 
 
 def authorize(token: Token, access: str, names: dict[str, str]) -> None:
-    """Refuse an operation that a token does not permit.
-
-    Args:
-        token: The client's token.
-        access: As in `Operation`, except "public".
-        names: The app and the user in the path; empty for an operation without them.
-
-    Raises:
-        HttpError: 403.
-    """
+    """Refuse with 403 an access, as in `Operation`, that a token does not permit."""
     if access == "any":
         allowed = True
     elif access == "list":
@@ -138,21 +142,13 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError(403, "read_only", "The token may only read.")
     if not allowed:
         raise HttpError(403, "forbidden", "The token is not for this.")
-    if access == "review":
-        check_reviewer(token)
+    if access == "review" and not token.review:
+        msg = "This needs a token with the right to review."
+        raise HttpError(403, "review", msg)
 
 
 def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
-    """Refuse a request above the rate limit.
-
-    Args:
-        rates: The rate limits of the tokens.
-        token: The id of the token.
-        kind: As in `RateLimiter.wait`.
-
-    Raises:
-        HttpError: 429.
-    """
+    """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
     seconds = rates.wait(token, kind)
     if seconds:
         headers = {"Retry-After": str(int(seconds) + 1)}
@@ -163,17 +159,6 @@ def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
 def changes(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
-
-
-def check_reviewer(token: Token) -> None:
-    """Refuse a token without the right to review.
-
-    Raises:
-        HttpError: 403.
-    """
-    if not token.review:
-        msg = "This needs a token with the right to review."
-        raise HttpError(403, "review", msg)
 
 
 # Parts of which the schemas of the OpenAPI document are made.
@@ -223,17 +208,17 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-# Keyword, measured quantity, whether the bound is a lower one, and the message.
-_BOUNDS: list[tuple[str, Callable[[Any], float], bool, str]] = [
-    ("minimum", lambda value: value, True, "must be at least {}"),
-    ("maximum", lambda value: value, False, "must be at most {}"),
-    ("minLength", len, True, "must have at least {} characters"),
-    ("maxLength", len, False, "must have at most {} characters"),
-    ("minItems", len, True, "must have at least {} items"),
-    ("maxItems", len, False, "must have at most {} items"),
-    ("minProperties", len, True, "must have at least {} fields"),
-    ("maxProperties", len, False, "must have at most {} fields"),
-]
+# Measured quantity, whether the bound is a lower one, and the message.
+_BOUNDS: dict[str, tuple[Callable[[Any], float], bool, str]] = {
+    "minimum": (lambda value: value, True, "must be at least {}"),
+    "maximum": (lambda value: value, False, "must be at most {}"),
+    "minLength": (len, True, "must have at least {} characters"),
+    "maxLength": (len, False, "must have at most {} characters"),
+    "minItems": (len, True, "must have at least {} items"),
+    "maxItems": (len, False, "must have at most {} items"),
+    "minProperties": (len, True, "must have at least {} fields"),
+    "maxProperties": (len, False, "must have at most {} fields"),
+}
 
 
 class Validator:
@@ -270,15 +255,15 @@ class Validator:
             return  # any value
         kind = schema["type"]
         if not _TYPES[kind](value):
-            raise _broken_rule_error(
-                where, f"expected {_indefinite_article(kind)} {kind}"
-            )
+            article = "an" if kind[0] in "aio" else "a"
+            raise _broken_rule_error(where, f"expected {article} {kind}")
         if "enum" in schema and value not in schema["enum"]:
             words = (str(word).lower() for word in schema["enum"])
             raise _broken_rule_error(where, f"must be one of {', '.join(words)}")
-        for keyword, measure, floor, rule in _BOUNDS:
-            if keyword in schema:
-                bound, given = schema[keyword], measure(value)
+        for keyword, bound in schema.items():
+            if keyword in _BOUNDS:
+                measure, floor, rule = _BOUNDS[keyword]
+                given = measure(value)
                 # With `not`, NaN fails the check; JSON has no NaN.
                 if not (given >= bound if floor else given <= bound):
                     raise _broken_rule_error(where, rule.format(bound))
@@ -351,10 +336,6 @@ class Validator:
                 self.check(item, more, f"{where}.*")
 
 
-def _indefinite_article(kind: str) -> str:
-    return "an" if kind[0] in "aio" else "a"
-
-
 def _broken_rule_error(where: str, rule: str) -> HttpError:
     return HttpError(422, "invalid", f"{where}: {rule}")
 
@@ -372,6 +353,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _INLINE_PARSE_LIMIT = 16 * 1024  # bytes: some 0.1 ms of the event loop
 _MAX_CONCURRENT_READS = 4  # large bodies of one token
 _PARTS = b"[{,"  # characters that start an item or a field; also counted in strings
+_PLAIN = ["identity"]
 _DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 
@@ -397,14 +379,7 @@ class BodyPlaces:
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """The rules for a body.
-
-    Attributes:
-        limits: The limits of the server.
-        max_bytes: The limit on the bytes of the body.
-        schema: The schema of the body.
-        validator: The validator of the shared schemas.
-    """
+    """The rules for a body: its limits, and a schema with those it refers to."""
 
     limits: HttpLimits
     max_bytes: int
@@ -414,32 +389,12 @@ class BodyRules:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The sender of a body, and its remaining budget.
-
-    Attributes:
-        token: The id of the token.
-        rates: The rate limits of the tokens.
-        places: The places of large bodies.
-        held: The stack that releases the place of a large body; close it after use.
-    """
+    """The token of a sender, and its budget; closing `held` frees its place."""
 
     token: str
     rates: RateLimiter
     places: BodyPlaces
     held: AsyncExitStack
-
-
-async def read_json(
-    request: Request, rules: BodyRules, sender: Sender
-) -> dict[str, Any]:
-    """Return a body that fits a schema.
-
-    Raises:
-        HttpError: 400 invalid JSON, 408 timeout, 413 too large, 415 wrong content type,
-            422 schema violation or too many parts, 429 rate limit on bytes, 503 too
-            many large bodies at once.
-    """
-    return await parsed(await read_bytes(request, rules, sender), rules, sender)
 
 
 async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any]:
@@ -455,21 +410,22 @@ async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any
         return await asyncio.to_thread(_parse_body, body, rules)
 
 
-async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> bytes:
+async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> bytes:
     """Return a body of JSON that is not parsed yet.
 
     Raises:
-        HttpError: As in `read_json`, except for what the body contains.
+        HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
+            parts, 429 rate limit on bytes, 503 too many large bodies at once.
     """
     limits = rules.limits
-    kinds = request.headers.getlist("content-type")
+    kinds = request.given.get("content-type", ())
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         msg = "The Content-Type must be application/json."
         raise HttpError(415, "unsupported_media_type", msg)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
         msg = "The body must not be compressed."
         raise HttpError(415, "unsupported_media_type", msg)
-    size = declared_size(request)
+    size = request.declared_size
     if size is not None and size <= _INLINE_PARSE_LIMIT:
         return await _read_in_time(request, rules, sender, size)
     async with sender.places.reading.place(sender.token):
@@ -481,11 +437,7 @@ async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> byte
 
 
 async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left; the server stops reading until then.
-
-    Raises:
-        HttpError: 429, the wait would be too long.
-    """
+    """Wait until the token has bytes left, or refuse with 429 a long wait."""
     wait = sender.rates.wait(sender.token, "bytes")
     if wait and wait <= seconds:
         await asyncio.sleep(wait)
@@ -494,7 +446,7 @@ async def _within_budget(sender: Sender, seconds: float) -> None:
 
 
 async def _read_in_time(
-    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
 ) -> bytes:
     seconds = rules.limits.body_seconds
     try:
@@ -507,20 +459,11 @@ async def _read_in_time(
         raise HttpError(400, "disconnected", "The body has no end.") from None
 
 
-def declared_size(request: Request) -> int | None:
-    """Return the Content-Length of a request; None without one."""
-    declared = request.headers.get("content-length")
-    if declared is None:
-        return None
-    # A number with too many digits exceeds every limit.
-    return int(declared) if _WHOLE.fullmatch(declared) else 10**10
-
-
 async def _read(
-    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
 ) -> bytes:
     max_bytes = rules.max_bytes
-    if "expect" in request.headers and declared is not None and declared > max_bytes:
+    if "expect" in request.given and declared is not None and declared > max_bytes:
         raise _too_large(max_bytes)
     max_parts = rules.limits.max_json_parts
     counted = declared is None or declared > max_parts
@@ -587,7 +530,7 @@ def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_query(
-    request: Request,
+    request: HttpRequest,
     validator: Validator,
     schemas: dict[str, Schema],
     needs: Collection[str] = (),

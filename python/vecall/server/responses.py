@@ -45,62 +45,31 @@ NO_SESSION = "Session not found"
 
 
 CODES: dict[int, tuple[str, ...]] = {
-    400: (
-        "bad_path",
-        "bad_query",
-        "bad_request",
-        "disconnected",
-        "headers_too_large",
-        "not_configured",
-        "not_json",
-    ),
-    401: ("unauthorized",),
-    403: (
-        "author",
-        "forbidden",
-        "host",
-        "origin",
-        "read_only",
-        "review",
-        "source",
-        "trust",
-    ),
-    404: ("not_found",),
-    405: ("method_not_allowed",),
-    408: ("too_slow",),
-    409: ("conflict",),
-    413: ("too_large",),
-    415: ("unsupported_media_type",),
-    422: ("invalid", "rejected"),
-    429: ("too_many_requests",),
-    500: ("internal",),
-    503: (
-        "busy",
-        "closed",
-        "embedder",
-        "not_ready",
-        "reranker",
-        "rewriter",
-        "session_loader",
-        "storage",
-        "summarizer",
-        "timeout",
-        "write_hook",
-    ),
-    507: ("storage_full",),
+    status: tuple(codes.split())
+    for status, codes in {
+        400: "bad_path bad_query bad_request disconnected headers_too_large "
+        "not_configured not_json",
+        401: "unauthorized",
+        403: "author forbidden host origin read_only review source trust",
+        404: "not_found",
+        405: "method_not_allowed",
+        408: "too_slow",
+        409: "conflict",
+        413: "too_large",
+        415: "unsupported_media_type",
+        422: "invalid rejected",
+        429: "too_many_requests",
+        500: "internal",
+        503: "busy closed embedder not_ready reranker rewriter session_loader "
+        "storage summarizer timeout write_hook",
+        507: "storage_full",
+    }.items()
 }
 """The codes of the error responses, by HTTP status."""
 
 
 class HttpError(Exception):
-    """An error response to a request.
-
-    Args:
-        status: The HTTP status.
-        code: The machine-readable error code.
-        message: The message, one sentence.
-        headers: Further headers.
-    """
+    """An error response to a request: status, code, one sentence, further headers."""
 
     def __init__(
         self,

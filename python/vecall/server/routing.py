@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from vecall.limits import HttpLimits, Owner
 from vecall.server.limits import Durations, Pauses, Places, Readiness
-from vecall.server.requests import BodyPlaces, Schema
+from vecall.server.requests import BodyPlaces, HttpRequest, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.service.admin import MemoryAdmin
@@ -114,11 +114,7 @@ class ServerState:
 
     @contextmanager
     def export_place(self, token: str, limit: int) -> Iterator[None]:
-        """Hold a place for an export until its last byte is sent.
-
-        Args:
-            token: The id of the client's token.
-            limit: The number of places.
+        """Hold one of the places for an export until its last byte is sent.
 
         Raises:
             HttpError: 503, no place is free, or the token has reached its limit.
@@ -140,7 +136,7 @@ def in_admin(method: Callable[..., Any]) -> bool:
     return method.__qualname__.startswith(MemoryAdmin.__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestContext:
     """An authorized request.
 
@@ -177,7 +173,7 @@ class RequestContext:
             return self.state.memory
         return self.state.memory.restricted(self.token.rights)
 
-    @property
+    @cached_property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the operation's method that the request has."""
         operation, given = self.operation, {**self.query, **self.body}
@@ -289,7 +285,7 @@ class Router:
             segments = path.split("/")
             self._paths.setdefault(len(segments), []).append((segments, methods))
 
-    def find(self, request: Request) -> tuple[Operation, dict[str, str]]:
+    def find(self, request: HttpRequest) -> tuple[Operation, dict[str, str]]:
         """Return the operation of a request, and the names in its path.
 
         HEAD finds the operation of GET; the server omits the body.
@@ -316,7 +312,7 @@ class Router:
         raise HttpError(404, "not_found", "There is nothing at this path.")
 
 
-def _raw_path(request: Request) -> str:
+def _raw_path(request: HttpRequest) -> str:
     """Return the undecoded path, without the prefix at which the app is mounted."""
     raw = request.scope.get("raw_path")
     path = raw.decode("latin-1") if raw else quote(request.scope["path"])

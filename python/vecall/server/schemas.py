@@ -10,15 +10,7 @@ from datetime import timedelta, tzinfo
 from functools import cache
 from itertools import chain
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,18 +46,17 @@ from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 # The schemas of filters.
 
 
-_NAMES: Schema = {
-    "anyOf": [
-        ref("Name"),
-        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_NAMES},
-    ]
-}
-_IDS: Schema = {
-    "anyOf": [
-        ref("Name"),
-        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_IDS},
-    ]
-}
+def _list_of(items: Schema, most: int = MOST_VALUES, least: int = 1) -> Schema:
+    bounds = {"minItems": least} if least else {}
+    return {"type": "array", "items": items, **bounds, "maxItems": most}
+
+
+def _one_of(words: Iterable[Any]) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+_NAMES: Schema = {"anyOf": [ref("Name"), _list_of(ref("Name"), MOST_NAMES)]}
+_IDS: Schema = {"anyOf": [ref("Name"), _list_of(ref("Name"), MOST_IDS)]}
 _CONDITIONS = {
     "session_id": ref("Name"),
     "after": ref("Time"),
@@ -74,52 +65,29 @@ _CONDITIONS = {
     "not_id": _IDS,
 }
 SCALARS: list[Schema] = [
-    {"type": "string"},
-    {"type": "number"},
-    {"type": "boolean"},
-    {"type": "null"},
+    {"type": kind} for kind in ("string", "number", "boolean", "null")
 ]
 _ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
-_LIST: Schema = {"type": "array", "items": ref("Scalar"), "maxItems": MOST_VALUES}
 _VALUE: Schema = ref("Operand")
-_SEVERAL: Schema = {
-    "type": "array",
-    "items": _VALUE,
-    "minItems": 1,
-    "maxItems": MOST_VALUES,
-}
-_ELEMENTS: Schema = {**_LIST, "minItems": 1}
 _OPERATORS: Schema = {
     **closed(
         {
-            "$eq": _VALUE,
-            "$ne": _VALUE,
-            "$gt": _ORDERED,
-            "$gte": _ORDERED,
-            "$lt": _ORDERED,
-            "$lte": _ORDERED,
-            "$in": _SEVERAL,
-            "$nin": _SEVERAL,
+            **dict.fromkeys(("$eq", "$ne"), _VALUE),
+            **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), _ORDERED),
+            **dict.fromkeys(("$in", "$nin"), _list_of(_VALUE)),
             "$contains": ref("Scalar"),
-            "$all": _ELEMENTS,
-            "$any": _ELEMENTS,
+            **dict.fromkeys(("$all", "$any"), _list_of(ref("Scalar"))),
             "$exists": {"type": "boolean"},
             "$not": {"anyOf": [_VALUE, ref("Operators")]},
         }
     ),
     "minProperties": 1,
 }
-_TIMES: Schema = {
-    "type": "array",
-    "items": ref("Time"),
-    "minItems": 1,
-    "maxItems": MOST_VALUES,
-}
 _TIME_OPERATORS: Schema = {
     **closed(
         {
             **dict.fromkeys(("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"), ref("Time")),
-            **dict.fromkeys(("$in", "$nin"), _TIMES),
+            **dict.fromkeys(("$in", "$nin"), _list_of(ref("Time"))),
             "$exists": {"type": "boolean"},
             "$not": {"anyOf": [ref("Time"), ref("TimeOperators")]},
         }
@@ -127,20 +95,13 @@ _TIME_OPERATORS: Schema = {
     "minProperties": 1,
 }
 _TIME_CONDITION: Schema = {"anyOf": [ref("Time"), ref("TimeOperators")]}
-_PARTS_OF: Schema = {
-    "type": "array",
-    "items": ref("MetadataConditions"),
-    "minItems": 1,
-    "maxItems": MOST_VALUES,
-}
 _VALUES: Schema = {
     "type": "object",
     "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
     "or operators with operands; $timestamp and $updated_at, times of the memory; "
     "$and, $or and $not around such conditions.",
     "properties": {
-        "$and": _PARTS_OF,
-        "$or": _PARTS_OF,
+        **dict.fromkeys(("$and", "$or"), _list_of(ref("MetadataConditions"))),
         "$not": ref("MetadataConditions"),
         **dict.fromkeys(TIMES, _TIME_CONDITION),
     },
@@ -152,14 +113,17 @@ _VALUES: Schema = {
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
-_FLOOR: Schema = {"type": "string", "enum": list(TRUST_TIERS)}
 FILTER = closed(
-    {**_CONDITIONS, "metadata": ref("MetadataConditions"), "min_trust": _FLOOR}
+    {
+        **_CONDITIONS,
+        "metadata": ref("MetadataConditions"),
+        "min_trust": _one_of(TRUST_TIERS),
+    }
 )
 
 FILTER_SCHEMAS: dict[str, Schema] = {
     "Scalar": {"anyOf": SCALARS},
-    "Operand": {"anyOf": [*SCALARS, _LIST]},
+    "Operand": {"anyOf": [*SCALARS, _list_of(ref("Scalar"), least=0)]},
     "Operators": _OPERATORS,
     "TimeOperators": _TIME_OPERATORS,
     "MetadataConditions": _VALUES,
@@ -188,10 +152,7 @@ _SHARED: dict[str, Schema] = {
     },
 }
 _NUMBERS: Schema = {
-    "type": "array",
-    "items": {"type": "number"},
-    "minItems": 1,
-    "maxItems": 8192,
+    **_list_of({"type": "number"}, 8192),
     "description": "A vector by the model of the file.",
 }
 _VECTOR: Schema = {
@@ -220,21 +181,22 @@ def _open(properties: dict[str, Schema], *required: str) -> Schema:
 
 
 def _batch_schema(items: Schema, limits: HttpLimits) -> Schema:
-    return {"type": "array", "items": items, "maxItems": limits.max_batch}
+    return _list_of(items, limits.max_batch, least=0)
 
 
-def _array_of_refs(name: str) -> Schema:
-    return {"type": "array", "items": ref(name)}
+def _array_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
 
 
-_PARTS = {
-    "parts": {"type": "array", "items": {"type": "object"}, "maxItems": 1024},
-    "role": _LABEL,
-}
+def _whole(properties: dict[str, Schema]) -> Schema:
+    """Return the schema of an object that has all of its fields."""
+    return _open(properties, *properties)
+
+
+_MESSAGE_PARTS = _list_of({"type": "object"}, 1024, least=0)
+_PARTS = {"parts": _MESSAGE_PARTS, "role": _LABEL}
 _PART_LIST: Schema = {
-    "type": "array",
-    "items": {"type": "object"},
-    "maxItems": 1024,
+    **_MESSAGE_PARTS,
     "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
 }
 _NEW_CONTENT = ref("NewContent")
@@ -254,13 +216,7 @@ _TOLD = {
     "custom_metadata": _META,
     "importance": _SHARE,
 }
-_OF = {
-    "id": _NAME,
-    "event_id": _NAME,
-    "session_id": _NAME,
-    "app_name": _NAME,
-    "user_id": _NAME,
-}
+_OF = dict.fromkeys(("id", "event_id", "session_id", "app_name", "user_id"), _NAME)
 _NEW_MEMORY = closed(
     {
         **_TOLD,
@@ -318,7 +274,7 @@ _MEMORY = _open(
 _REVISION = _open(
     {
         "memory": ref("Memory"),
-        "state": {"type": "string", "enum": [*get_args(State), "overwritten"]},
+        "state": _one_of([*get_args(State), "overwritten"]),
         "at": SECONDS,
         "why": _WORD,
         "by": _WORD,
@@ -331,7 +287,7 @@ _REVISION = _open(
 _LEFT_OUT = _open(
     {
         "index": _DONE,
-        "reason": {"type": "string", "enum": list(get_args(LeftOutReason))},
+        "reason": _one_of(get_args(LeftOutReason)),
         "detail": _WORD,
     },
     "index",
@@ -340,9 +296,9 @@ _LEFT_OUT = _open(
 
 
 def _error_schema_of_codes(codes: Iterable[str]) -> Schema:
-    code = {"type": "string", "enum": sorted(codes)}
+    code = _one_of(sorted(codes))
     fields = {"code": code, "message": _WORD, "request_id": _WORD}
-    return _open({"error": _open(fields, *fields)}, "error")
+    return _whole({"error": _whole(fields)})
 
 
 def error_schema(status: int) -> Schema:
@@ -350,13 +306,8 @@ def error_schema(status: int) -> Schema:
     return _error_schema_of_codes(CODES[status])
 
 
-_PRELOADED = _open(
-    {
-        "memory": ref("Memory"),
-        "fate": {"type": "string", "enum": ["shown", "unsure", "no_room"]},
-    },
-    "memory",
-    "fate",
+_PRELOADED = _whole(
+    {"memory": ref("Memory"), "fate": _one_of(["shown", "unsure", "no_room"])}
 )
 _KINDS: dict[Any, Schema] = {
     str: _WORD,
@@ -368,12 +319,7 @@ _KINDS: dict[Any, Schema] = {
 
 
 def _record(kind: type[Any], without: str = "") -> Schema:
-    """Return the schema of a dataclass in a response, which leaves out None and False.
-
-    Args:
-        kind: The dataclass.
-        without: A field that no response has.
-    """
+    """Return the schema of a dataclass in a response, without its None and False."""
     hints = get_type_hints(kind)
     names = [name for name in kind.__dataclass_fields__ if name != without]
     fields = {name: _in_answer(hints[name]) for name in names}
@@ -385,7 +331,7 @@ def _in_answer(hint: Any) -> Schema:
     """Return the schema of a value of a type in a response."""
     first, *_ = args = get_args(hint) or (hint,)
     if get_origin(hint) is Literal:
-        return {"type": "string", "enum": list(args)}
+        return _one_of(args)
     if get_origin(hint) in (list, tuple):
         return {"type": "array", "items": _in_answer(first)}
     if get_origin(hint) is dict:
@@ -394,32 +340,23 @@ def _in_answer(hint: Any) -> Schema:
 
 
 def _page_of(name: str, kind: type[Any]) -> Schema:
-    rows = {"type": "array", "items": _record(kind)}
-    return _open({name: rows, "next": _WORD}, name)
+    return _open({name: _array_of(_record(kind)), "next": _WORD}, name)
 
 
 def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
-    """Return all schemas by name.
-
-    Args:
-        operations: All operations, as `declared` returns them.
-        limits: The limits on the size of requests.
-    """
-    ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
+    """Return all schemas by name; the operations are those of `declared`."""
+    ids = _whole({"ids": _array_of(_WORD)})
     added = _open(
         {
-            "ids": {"type": "array", "items": _or_null(_WORD)},
-            "left_out": {"type": "array", "items": _LEFT_OUT},
-            "similar": {"type": "array", "items": _array_of_refs("SimilarMemory")},
+            "ids": _array_of(_or_null(_WORD)),
+            "left_out": _array_of(_LEFT_OUT),
+            "similar": {"type": "array", "items": _array_of(ref("SimilarMemory"))},
         },
         "ids",
     )
-    compared = {
-        "score": _SHARE,
-        "says": {"type": "string", "enum": ["same", "update"]},
-    }
+    compared = {"score": _SHARE, "says": _one_of(["same", "update"])}
     pair = {"earlier": ref("Memory"), "later": ref("Memory"), **compared}
     similar = {"memory": ref("Memory"), **compared}
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
@@ -440,10 +377,10 @@ def shared_schemas(
         "Turns": closed(turns(limits)),
         "Memory": _MEMORY,
         "Found": _open(
-            {"memories": _array_of_refs("Memory"), "truncated": YES}, "memories"
+            {"memories": _array_of(ref("Memory")), "truncated": YES}, "memories"
         ),
         "Page": _open(
-            {"memories": _array_of_refs("Memory"), "next": _WORD}, "memories"
+            {"memories": _array_of(ref("Memory")), "next": _WORD}, "memories"
         ),
         "Apps": _page_of("apps", AppSummary),
         "Users": _page_of("users", UserSummary),
@@ -455,7 +392,7 @@ def shared_schemas(
                 "max_entries": {"type": "integer", "minimum": 1, "maximum": 100},
                 "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
                 "min_confidence": _SHARE,
-                "format": {"type": "string", "enum": list(get_args(PreloadFormat))},
+                "format": _one_of(get_args(PreloadFormat)),
             },
             "query",
         ),
@@ -464,7 +401,7 @@ def shared_schemas(
                 "block": _WORD,
                 "tokens": _DONE,
                 "floor": _SHARE,
-                "memories": {"type": "array", "items": _PRELOADED},
+                "memories": _array_of(_PRELOADED),
             },
             "block",
             "tokens",
@@ -475,47 +412,37 @@ def shared_schemas(
         "TokenRights": _record(Token, without="sha256"),
         "Revision": _REVISION,
         "History": _open(
-            {"revisions": _array_of_refs("Revision"), "truncated": YES}, "revisions"
+            {"revisions": _array_of(ref("Revision")), "truncated": YES}, "revisions"
         ),
-        "Consolidation": _open(
+        "Consolidation": _whole(
             {
                 "merged": _DONE,
                 "folded": _DONE,
-                "summaries": {"type": "array", "items": _WORD},
-                "groups": _array_of_refs("DuplicateGroup"),
+                "summaries": _array_of(_WORD),
+                "groups": _array_of(ref("DuplicateGroup")),
                 "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
                 "dry_run": {"type": "boolean"},
-                "conflicts": _array_of_refs("Conflict"),
-            },
-            "merged",
-            "folded",
-            "summaries",
-            "groups",
-            "similarity",
-            "dry_run",
-            "conflicts",
+                "conflicts": _array_of(ref("Conflict")),
+            }
         ),
-        "Conflict": _open(pair, *pair),
-        "Conflicts": _open({"conflicts": _array_of_refs("Conflict")}, "conflicts"),
-        "SimilarMemory": _open(similar, *similar),
-        "DuplicateGroup": _open(
+        "Conflict": _whole(pair),
+        "Conflicts": _whole({"conflicts": _array_of(ref("Conflict"))}),
+        "SimilarMemory": _whole(similar),
+        "DuplicateGroup": _whole(
             {
                 "kept": _WORD,
-                "merged": {"type": "array", "items": _WORD},
+                "merged": _array_of(_WORD),
                 "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
-            },
-            "kept",
-            "merged",
-            "similarity",
+            }
         ),
         "Ids": ids,
         "Added": added,
-        "Counted": _open({"count": _DONE}, "count"),
-        "Touched": _open({"touched": _DONE}, "touched"),
-        "Marked": _open({"marked": _DONE}, "marked"),
-        "Deleted": _open({"deleted": _DONE}, "deleted"),
-        "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),
-        "Health": _open({"status": {"type": "string", "enum": ["ok"]}}, "status"),
+        "Counted": _whole({"count": _DONE}),
+        "Touched": _whole({"touched": _DONE}),
+        "Marked": _whole({"marked": _DONE}),
+        "Deleted": _whole({"deleted": _DONE}),
+        "Backup": _whole({"name": _WORD, "bytes": _DONE}),
+        "Health": _open({"status": _one_of(["ok"])}, "status"),
         "Document": {"type": "object"},
         "ExportLine": {
             "type": "object",
@@ -571,13 +498,7 @@ def _declared_by(
 
 
 def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
-    """Return an operation with the fields that the method it calls declares.
-
-    Args:
-        operation: The operation.
-        limits: The limits on the size of requests.
-        of_memory: The limits of the memory service.
-    """
+    """Return an operation with the fields that the method it calls declares."""
     method = operation.calls
     if method is None:
         return operation
@@ -639,7 +560,7 @@ def _schema_of(hint: Any, limits: HttpLimits, of_memory: Limits) -> Schema:
         schema = _schema_of(kind, limits, of_memory)
         return {**schema, "minimum": bounds.low, "maximum": most}
     if get_origin(only) is Literal:
-        return {"type": "string", "enum": list(get_args(only))}
+        return _one_of(get_args(only))
     return _batch_schema(_schema_of(kind, limits, of_memory), limits)
 
 
@@ -689,10 +610,6 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
 
     `x-repeat` of an operation is its `repeat`; `x-line-schema` of JSON lines is the
     schema of one line.
-
-    Args:
-        operations: All operations.
-        shared: The shared schemas by name.
     """
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

@@ -37,8 +37,6 @@ from vecall.errors import (
 from vecall.filters.rights import Rights
 from vecall.ingest.parts import is_instruction
 from vecall.limits import Limits, Share, Within
-from vecall.other_storage.vector_store import VectorStoreMemoryService
-from vecall.other_storage.vector_store_memory import scope_of_filter
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.service.memory_service import MemoryService
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
@@ -96,6 +94,12 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
     if condition is None:
         return None
     checked = check_filter(condition, limits_of(memory), by_metadata=True)
+    if isinstance(memory, MemoryService):
+        return checked
+    # Most processes have no vector store.
+    from vecall.other_storage.vector_store import VectorStoreMemoryService
+    from vecall.other_storage.vector_store_memory import scope_of_filter
+
     if isinstance(memory, VectorStoreMemoryService):
         scope_of_filter("app", "user", checked, memory.store)
     elif memory is not None and not takes(

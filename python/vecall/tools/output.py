@@ -286,33 +286,34 @@ def _shown_memories(
     if look.max_tokens is None:
         pieces = pieces_of(memories) if query else list(map(Piece, memories))
         return [as_json(piece, look) for piece in pieces], 0
-    most, cost = look.max_tokens - FRAME, cost_of(look)
-    pieces = bounded(memories, query, most, cost)
-    return fitting(pieces, most, look)
+    most = look.max_tokens - FRAME
+    known: dict[int, tuple[Piece, dict[str, Any], int]] = {}
 
+    def written(piece: Piece) -> tuple[Piece, dict[str, Any], int]:
+        if id(piece) not in known:
+            known[id(piece)] = piece, *_written(piece, look)
+        return known[id(piece)]
 
-def fitting(
-    pieces: Sequence[Piece], most: int, look: Look
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the first pieces that fit, as JSON values, and how many do not fit."""
-    cost, fitting, left = cost_of(look), [], most
-    for piece in pieces:
-        left -= cost(piece)
-        if left < 0:
+    pieces = bounded(memories, query, most, lambda piece: written(piece)[2])
+    fitting: list[dict[str, Any]] = []
+    for _, fields, cost in map(written, pieces):
+        most -= cost
+        if most < 0:
             break
-        fitting.append(as_json(piece, look))
+        fitting.append(fields)
     return fitting, len(pieces) - len(fitting)
 
 
 def cost_of(look: Look) -> Cost:
     """Return a function that counts the tokens of a piece in the answer."""
-    count = look.count_tokens
+    return lambda piece: _written(piece, look)[1]
 
-    def cost(piece: Piece) -> int:
-        text = json.dumps(as_json(piece, look), ensure_ascii=False)
-        return whole_tokens(count(text), "count_tokens") + 1
 
-    return cost
+def _written(piece: Piece, look: Look) -> tuple[dict[str, Any], int]:
+    """Return a memory as JSON values, and its tokens in the answer."""
+    fields = as_json(piece, look)
+    count = look.count_tokens(json.dumps(fields, ensure_ascii=False))
+    return fields, whole_tokens(count, "count_tokens") + 1
 
 
 def as_json(piece: Piece, look: Look) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import stat
 import struct
@@ -44,6 +43,7 @@ from vecall.store.writes.delete import ForgetUser
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.system import filesystem_of, rights_of_others
+from vecall.text import lazy_pattern
 
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
@@ -324,7 +324,7 @@ ROWS_REMAIN = "rows of the user in table {}"
 _NAMES_OF_USERS = {("part", "app"), ("part", "user"), ("fig", "name")}
 _NAMESPACE = ("item", "ns")
 _JOINING = "-.@+"  # between two parts of one name
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\uffff]")
+_UNSPACED = lazy_pattern("[\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\uffff]")
 _INNER_INDEX, _INNER_TABLE, _INDEX, _TABLE = 2, 5, 10, 13
 _HEADS = {_INNER_INDEX: 12, _INNER_TABLE: 12, _INDEX: 8, _TABLE: 8}
 """The bytes of the header of a page of a table or an index, by its type."""
