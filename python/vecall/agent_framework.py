@@ -83,8 +83,7 @@ class VecallContextProvider(ContextProvider):
         super().__init__(source_id)
         for name, given in (("search", search), ("store", store)):
             if given is not None and given not in get_args(Breadth):
-                msg = f'{name}: must be "user", "session" or None'
-                raise ConfigError(msg)
+                raise ConfigError(f'{name}: must be "user", "session" or None')
         self._run = RunMemory[str | None](
             memory,
             app_name,

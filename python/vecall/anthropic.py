@@ -59,11 +59,9 @@ def _check_text(text: str) -> None:
     try:
         size = len(text) if len(text) > _MOST_BYTES else len(text.encode())
     except UnicodeEncodeError:  # the SDK could not send it back
-        msg = "A file must not have a lone surrogate."
-        raise FileError(msg) from None
+        raise FileError("A file must not have a lone surrogate.") from None
     if size > _MOST_BYTES:
-        msg = f"A file has at most {_MOST_BYTES} bytes."
-        raise FileError(msg)
+        raise FileError(f"A file has at most {_MOST_BYTES} bytes.")
 
 
 class Files:
@@ -85,8 +83,7 @@ class Files:
         """Run a command of the tool and return its answer."""
         name = command.command
         if name not in _TEXTS:
-            msg = "Unknown command."
-            raise FileError(msg)
+            raise FileError("Unknown command.")
         _check_fields(command)
         if name == "view":
             return self._view_path(command.path, command.view_range)
@@ -115,8 +112,7 @@ class Files:
         names = _names(path)
         tree = self._tree_version()
         if not names or self._path_exists(names):
-            msg = f"File {path} already exists"
-            raise FileError(msg)
+            raise FileError(f"File {path} already exists")
         self._require_directories(names, path)
         _check_text(text)
         self._change_tree(
@@ -129,19 +125,17 @@ class Files:
         text: str = file.value
         count = text.count(old) if old else 0
         if not count:
-            msg = (
+            raise FileError(
                 f"No replacement was performed, old_str `{_shortened_text(old)}` did "
                 f"not appear verbatim in {path}."
             )
-            raise FileError(msg)
         at = text.find(old)
         if count > 1:
-            msg = (
+            raise FileError(
                 "No replacement was performed. Multiple occurrences of old_str "
                 f"`{_shortened_text(old)}` in lines: {_lines_with(text, old)}. "
                 "Please ensure it is unique"
             )
-            raise FileError(msg)
         changed = text.replace(old, new)
         self._write(file, changed)
         line = text.count("\n", 0, at)
@@ -158,11 +152,10 @@ class Files:
         if lines[-1] == "":
             lines.pop()
         if not 0 <= line <= len(lines):
-            msg = (
+            raise FileError(
                 f"Invalid `insert_line` parameter: {line}. It should be within the "
                 f"range [0, {len(lines)}]."
             )
-            raise FileError(msg)
         lines.insert(line, text.rstrip("\n"))
         changed = "\n".join(lines)
         self._write(file, changed if changed.endswith("\n") else changed + "\n")
@@ -171,8 +164,7 @@ class Files:
     def _delete(self, path: str) -> str:
         names = _names(path)
         if not names:
-            msg = "Cannot delete the /memories directory itself"
-            raise FileError(msg)
+            raise FileError("Cannot delete the /memories directory itself")
         tree = self._tree_version()
         found = self._files_at(names, path)
         self._change_tree([Drop(item.namespace, item.key) for item in found], tree)
@@ -181,16 +173,13 @@ class Files:
     def _rename(self, old_path: str, new_path: str) -> str:
         old, new = _names(old_path), _names(new_path)
         if not old:
-            msg = "Cannot rename the /memories directory itself"
-            raise FileError(msg)
+            raise FileError("Cannot rename the /memories directory itself")
         tree = self._tree_version()
         if not new or self._path_exists(new):
-            msg = f"The destination {new_path} already exists"
-            raise FileError(msg)
+            raise FileError(f"The destination {new_path} already exists")
         found = self._files_at(old, old_path)
         if new[: len(old)] == old:
-            msg = f"The destination {new_path} is below {old_path}"
-            raise FileError(msg)
+            raise FileError(f"The destination {new_path} is below {old_path}")
         self._require_directories(new, new_path)
         operations: list[Put | Drop] = []
         for item in found:
@@ -225,8 +214,7 @@ class Files:
             (*_FILES, *names), limit=_MOST_FILES + 1, **self._whose
         )
         if len(found) > _MOST_FILES:
-            msg = f"There are more than {_MOST_FILES} files; name one below."
-            raise FileError(msg)
+            raise FileError(f"There are more than {_MOST_FILES} files; name one below.")
         return found
 
     def _path_exists(self, names: Sequence[str]) -> bool:
@@ -250,8 +238,7 @@ class Files:
         file = self._file(names)
         found = [file] if file is not None else self._below(names)
         if not found:
-            msg = f"The path {path} does not exist"
-            raise FileError(msg)
+            raise FileError(f"The path {path} does not exist")
         return found
 
     def _require_directories(self, names: Sequence[str], path: str) -> None:
@@ -259,19 +246,16 @@ class Files:
         above = [names[:count] for count in range(1, len(names))]
         places = [(_file_namespace(each), each[-1]) for each in above]
         if any(item is not None for item in self._items.get(places, **self._whose)):
-            msg = f"A part of the path {path} is a file, not a directory"
-            raise FileError(msg)
+            raise FileError(f"A part of the path {path} is a file, not a directory")
 
 
 def _check_fields(command: Any) -> None:
     """Check the types of a command's fields, which the SDK takes from the model."""
     for name in _TEXTS[command.command]:
         if not isinstance(getattr(command, name, None), str):
-            msg = f"Invalid `{name}` parameter. It should be a string."
-            raise FileError(msg)
+            raise FileError(f"Invalid `{name}` parameter. It should be a string.")
     if command.command == "insert" and not _is_line(command.insert_line):
-        msg = "Invalid `insert_line` parameter. It should be an integer."
-        raise FileError(msg)
+        raise FileError("Invalid `insert_line` parameter. It should be an integer.")
     lines = command.view_range if command.command == "view" else None
     if lines is not None and not (
         isinstance(lines, list | tuple) and all(map(_is_line, lines))
@@ -306,13 +290,11 @@ def _names(path: str) -> list[str]:
     """Return the names of a path below the root."""
     first, *names = path.removeprefix("/").split("/")
     if not path.startswith("/") or "/" + first != ROOT:
-        msg = f"Path must start with /memories, got: {path}"
-        raise FileError(msg)
+        raise FileError(f"Path must start with /memories, got: {path}")
     found: list[str] = []
     for name in names:
         if name == ".." and not found:
-            msg = f"Path {path} would escape /memories directory"
-            raise FileError(msg)
+            raise FileError(f"Path {path} would escape /memories directory")
         if name == "..":
             found.pop()
         elif name not in ("", "."):
@@ -327,8 +309,7 @@ def _file_namespace(names: Sequence[str]) -> tuple[str, ...]:
 def _numbered_file_text(path: str, text: str, lines: Sequence[int] | None) -> str:
     shown = text.split("\n")
     if len(shown) > _MOST_LINES:
-        msg = f"File {path} exceeds maximum line limit of 999,999 lines."
-        raise FileError(msg)
+        raise FileError(f"File {path} exceeds maximum line limit of 999,999 lines.")
     first = 1
     if lines and len(lines) == 2:
         first = max(1, lines[0])
@@ -480,5 +461,4 @@ def _run(files: Files, command: Any) -> str:
     except FileError as error:
         raise ToolError(str(error)) from None
     except VecallError as error:
-        msg = f"The memory cannot do that: {error}"
-        raise ToolError(msg) from error
+        raise ToolError(f"The memory cannot do that: {error}") from error

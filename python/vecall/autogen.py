@@ -237,11 +237,10 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
     def _to_config(self) -> VecallMemoryConfig:
         embedder = _NONE if self._embedder is None else self._embedder
         if self._path is None or not isinstance(embedder, str):
-            msg = (
+            raise ConfigError(
                 "a configuration needs a memory that was made with a path, and with "
                 "the name of an embedder or None"
             )
-            raise ConfigError(msg)
         least = self._min_confidence
         return VecallMemoryConfig(
             path=self._path,
@@ -275,8 +274,7 @@ def _text_of(content: MemoryContent) -> tuple[str, str]:
         try:
             text = json.dumps(content.content, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError):
-            msg = "content: expected a JSON object"
-            raise InvalidTypeError(msg) from None
+            raise InvalidTypeError("content: expected a JSON object") from None
         return text, mime_type
     msg = "content: expected a text, Markdown or a JSON object, with its MIME type"
     raise InvalidTypeError(msg)

@@ -81,15 +81,13 @@ def check_filters(filters: object) -> None:
     """
     keys = set(filters) if isinstance(filters, Mapping) else set()
     if not ({"field", "operator", "value"} <= keys or keys >= _LOGIC):
-        msg = (
+        raise FilterError(
             "filters: expected a mapping with field, operator and value, or with "
             "operator and conditions"
         )
-        raise FilterError(msg)
     if isinstance(filters, Mapping) and "field" not in keys:
         if not isinstance(filters["conditions"], list):
-            msg = "filters: conditions must be a list"
-            raise FilterError(msg)
+            raise FilterError("filters: conditions must be a list")
         for each in filters["conditions"]:
             check_filters(each)
 
@@ -261,8 +259,7 @@ class VecallDocumentStore:
         if not isinstance(given, Sequence) or not all(
             isinstance(each, Document) for each in given
         ):
-            msg = "documents: expected a list of documents"
-            raise ValueError(msg)
+            raise ValueError("documents: expected a list of documents")
         with _translated_errors():
             if policy == DuplicatePolicy.OVERWRITE:
                 self._documents.write(
@@ -386,8 +383,7 @@ class VecallDocumentStore:
         """
         given: object = query
         if not isinstance(given, str):
-            msg = "query: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("query: expected a text")
         with _translated_errors():
             _, test = _condition_and_test(filters)
             items = [
@@ -591,8 +587,7 @@ class _Retriever:
         """Check the arguments; reads nothing."""
         given: object = document_store
         if not isinstance(given, VecallDocumentStore):
-            msg = "document_store: expected a VecallDocumentStore"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("document_store: expected a VecallDocumentStore")
         self.document_store = document_store
         self.filters = filters
         self.top_k = check_top_k(top_k, Limits())

@@ -143,16 +143,14 @@ class StoreEmbedding:
         """Check a configuration; the embedding function is not called."""
         unknown = set(index) - _KNOWN
         if unknown:
-            msg = f"index: expected keys of {sorted(_KNOWN)}"
-            raise ConfigError(msg)
+            raise ConfigError(f"index: expected keys of {sorted(_KNOWN)}")
         self._distance = index.get("distance_type", "cosine")
         if self._distance not in _DISTANCES:
             msg = f'index: expected "distance_type" to be one of {_DISTANCES}'
             raise ConfigError(msg)
         embed = index.get("embed")
         if embed is None:
-            msg = 'index: needs "embed"'
-            raise ConfigError(msg)
+            raise ConfigError('index: needs "embed"')
         self.embeddings: Any
         self.name: str | None = embed if isinstance(embed, str) else None
         if embed == "local":
@@ -164,8 +162,7 @@ class StoreEmbedding:
         if isinstance(fields, str):
             fields = [fields]
         if not all(isinstance(field, str) for field in fields):
-            msg = 'index: expected "fields" to be a list of paths'
-            raise ConfigError(msg)
+            raise ConfigError('index: expected "fields" to be a list of paths')
         self._paths = [_path_tokens(field) for field in fields]
 
     def texts_of(self, value: Any, index: Any) -> list[str]:
@@ -216,19 +213,16 @@ def check_operation(op: Any) -> None:
         for condition in op.match_conditions or ():
             _check_labels(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
-                msg = "match_type: must be prefix or suffix"
-                raise ValueError(msg)
+                raise ValueError("match_type: must be prefix or suffix")
     else:
-        msg = f"unknown operation: {type(op).__name__}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown operation: {type(op).__name__}")
 
 
 def check_item_namespace(labels: Sequence[Any]) -> None:
     """Check the namespace of an item."""
     _check_labels(labels)
     if not labels:
-        msg = "namespace: must have a label"
-        raise InvalidNamespaceError(msg)
+        raise InvalidNamespaceError("namespace: must have a label")
 
 
 def _check_labels(labels: Sequence[Any]) -> None:

@@ -104,15 +104,13 @@ def _one(given: MetadataFilter, metadata: Mapping[str, Any]) -> bool:
 
 def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        msg = "filters: this operator expects a list of values"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("filters: this operator expects a list of values")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        msg = "filters: a text match expects a text"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("filters: a text match expects a text")
     return value
 
 
@@ -434,11 +432,9 @@ class VecallVectorStore(BasePydanticVectorStore):
             DimensionError: The stored embeddings have another dimension.
         """
         if query.mode not in {VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR}:
-            msg = 'mode: expected "default" or "mmr"'
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError('mode: expected "default" or "mmr"')
         if query.query_embedding is None:
-            msg = "query_embedding: expected numbers"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("query_embedding: expected numbers")
         is_mmr = query.mode == VectorStoreQueryMode.MMR
         most = query.similarity_top_k
         found = self._documents.nearest(

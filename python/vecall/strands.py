@@ -96,12 +96,10 @@ class VecallMemoryStore(MemoryStore):
             InvalidArgumentError: A blank text, or metadata that are not JSON.
         """
         if not self.writable:
-            msg = "this store was made with writable=False"
-            raise ReadOnlyError(msg)
+            raise ReadOnlyError("this store was made with writable=False")
         untyped: object = content
         if not isinstance(untyped, str):
-            msg = "content: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("content: expected a text")
         own = {} if metadata is None else metadata
         entry = MemoryEntry(
             content, id=uuid.uuid4().hex, author="agent", custom_metadata=own

@@ -60,8 +60,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     """
     folder = folder.resolve()
     if not folder.is_dir():
-        msg = f"{folder}: there is no such folder"
-        raise ConfigError(msg)
+        raise ConfigError(f"{folder}: there is no such folder")
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
     needs_ours = uri is not None and is_ours(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]

@@ -128,8 +128,7 @@ def _event_or_error(event: object) -> dict[str, Any] | InvalidArgumentError:
 def to_event(event: object) -> dict[str, Any]:
     """Return an event as the mapping that a vecall service reads."""
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
-        msg = "events: expected events as objects or mappings"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("events: expected events as objects or mappings")
     event = unwrapped(event)
     message = event
     event = by_name(event, EVENT, "events")
@@ -213,8 +212,7 @@ def entry(
     """
     said: object = text
     if not isinstance(said, str):
-        msg = "text: expected a string"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("text: expected a string")
     seconds = local_seconds(timestamp, "timestamp")
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(

@@ -109,8 +109,7 @@ def _options_from_texts(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
         try:
             chosen[key] = _FROM_TEXT[key](text)
         except (KeyError, ValueError):
-            msg = f"uri: the value of {key} cannot be read"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"uri: the value of {key} cannot be read") from None
     return chosen
 
 
@@ -232,16 +231,14 @@ class VecallMemoryService(BaseMemoryService):
     ) -> None:
         """Open the file, or create it."""
         if sum(given is not None for given in (path, uri, memory)) > 1:
-            msg = "path, uri, memory: expected at most one of them"
-            raise ConfigError(msg)
+            raise ConfigError("path, uri, memory: expected at most one of them")
         if uri is not None:
             path, from_uri = parse_uri(uri, agents_dir)
             options = with_uri_options(options, from_uri)
         self._scores = bool(options.pop("scores", scores))
         check_options(options)
         if memory is not None and options:
-            msg = "memory: a service that exists takes no options"
-            raise ConfigError(msg)
+            raise ConfigError("memory: a service that exists takes no options")
         checked = _checked_filter(filter, memory, options.get("limits"))
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
@@ -501,8 +498,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Raise ConfigError if `vecall.MemoryService` lacks one of these options."""
     known = set(inspect.signature(MemoryService).parameters) - {"path"}
     if not known.issuperset(options):
-        msg = f"options: expected some of {', '.join(sorted(known))}"
-        raise ConfigError(msg)
+        raise ConfigError(f"options: expected some of {', '.join(sorted(known))}")
 
 
 def register(**options: Any) -> bool:

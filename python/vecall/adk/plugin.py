@@ -198,15 +198,12 @@ class VecallMemoryPlugin(BasePlugin):
         """Create a plugin without sessions."""
         super().__init__(name=name)
         if ingest is not None and ingest not in get_args(Ingest):
-            msg = f"ingest: must be one of {', '.join(get_args(Ingest))}"
-            raise ConfigError(msg)
+            raise ConfigError(f"ingest: must be one of {', '.join(get_args(Ingest))}")
         to_text: object = index_artifacts
         if not isinstance(to_text, bool) and not callable(to_text):
-            msg = "index_artifacts: expected True, False or a function"
-            raise ConfigError(msg)
+            raise ConfigError("index_artifacts: expected True, False or a function")
         if type(sessions) is not int or sessions < 1:
-            msg = "sessions: must be an integer of at least 1"
-            raise ConfigError(msg)
+            raise ConfigError("sessions: must be an integer of at least 1")
         self._ingest = ingest
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions

@@ -90,8 +90,7 @@ class VecallTool(BaseTool):
     ) -> None:
         """Check the options, and copy name and description."""
         if on_missing not in get_args(OnMissing):
-            msg = 'on_missing: must be "error" or "empty"'
-            raise ConfigError(msg)
+            raise ConfigError('on_missing: must be "error" or "empty"')
         unbound = make(_UNBOUND, "app", "user", **options)
         super().__init__(name=unbound.name, description=unbound.description)
         self._make = make

@@ -427,8 +427,7 @@ def confirmed(options: argparse.Namespace, question: str) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        msg = "--yes: is required when standard input is not a terminal"
-        raise ConfigError(msg)
+        raise ConfigError("--yes: is required when standard input is not a terminal")
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -139,8 +139,7 @@ def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
         process.kill()  # SIGKILL
         process.communicate()
     if not line:
-        msg = "the demo's first half failed; see its message above"
-        raise StorageError(msg)
+        raise StorageError("the demo's first half failed; see its message above")
     written: dict[str, Any] = json.loads(line)
     return {**written, "pid": process.pid}
 

@@ -459,8 +459,7 @@ def _fit_map(
 ) -> dict[str, Any]:
     embedders = [mode.embedder for mode in modes if mode.embedder is not None]
     if not embedders:
-        msg = "--fit-map: --modes names no embedder"
-        raise ConfigError(msg)
+        raise ConfigError("--fit-map: --modes names no embedder")
     from vecall.evaluation.runner import examples_of, fitted_map
 
     query_map, figures = fitted_map(examples_of(conversations, embedders[0]))
@@ -473,8 +472,7 @@ def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
         conversations = read_demo(APP, unanswerable=True)
     else:
         if options.file is None or not options.file.is_file():
-            msg = f"file: {options.dataset} needs the path of its file"
-            raise ConfigError(msg)
+            raise ConfigError(f"file: {options.dataset} needs the path of its file")
         conversations = _READERS[options.dataset](options.file, APP)
     if options.conversations is not None:
         conversations = chosen(conversations, options.conversations)
@@ -500,21 +498,17 @@ def _check_outputs(options: argparse.Namespace) -> None:
     for name in ("calibrate", "fit-map", "plot"):
         path = getattr(options, name.replace("-", "_"))
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            msg = f"--{name}: there is no such folder, or the file is one"
-            raise ConfigError(msg)
+            raise ConfigError(f"--{name}: there is no such folder, or the file is one")
     if options.plot is None:
         return
     if options.plot.suffix not in _PICTURES:
-        msg = f"--plot: the name must end in {' or '.join(_PICTURES)}"
-        raise ConfigError(msg)
+        raise ConfigError(f"--plot: the name must end in {' or '.join(_PICTURES)}")
     if find_spec("matplotlib") is None:
-        msg = '--plot needs matplotlib: pip install "vecall[plot]"'
-        raise ImportError(msg)
+        raise ImportError('--plot needs matplotlib: pip install "vecall[plot]"')
 
 
 def _write_output(path: Path, write: Any) -> None:
     try:
         write(path)
     except OSError as error:
-        msg = f"{path}: {error.strerror}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{path}: {error.strerror}") from None

@@ -213,11 +213,10 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
     if options.repair or options.reset_clock or options.recover is not None:
-        msg = (
+        raise ConfigError(
             "--agents: changes nothing, so it goes without --fix, --recover and "
             "--reset-clock"
         )
-        raise ConfigError(msg)
     from vecall.adk.doctor import examine_agents
 
     uri: str | None = options.memory_service_uri

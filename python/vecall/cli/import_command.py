@@ -104,8 +104,7 @@ def _sources(options: argparse.Namespace, tally: Tally) -> Iterator[Iterator[Sou
         return
     path = Path(options.file)
     if not path.exists():
-        msg = f"{options.file}: there is no such file"
-        raise ConfigError(msg)
+        raise ConfigError(f"{options.file}: there is no such file")
     if not is_database_url(options.path) and path.is_file():
         with ui.naming(options.file):
             require_unrelated(path, Path(options.path))

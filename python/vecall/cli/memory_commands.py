@@ -257,8 +257,7 @@ def _edited(text: str) -> str:
     """Return a text after $EDITOR had it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
-        msg = "text: give the new text, or set EDITOR"
-        raise ConfigError(msg)
+        raise ConfigError("text: give the new text, or set EDITOR")
     with tempfile.TemporaryDirectory(prefix="vecall-") as folder:
         file = Path(folder) / "memory.txt"
         file.write_text(f"{text}\n", encoding="utf-8")
@@ -433,8 +432,7 @@ def _import_summarizer(name: str | None) -> SummaryProvider | None:
     if isinstance(found, SummaryProvider):
         return found
     if not callable(found):
-        msg = f"summarizer: expected {expected[:-1]}"
-        raise ConfigError(msg)
+        raise ConfigError(f"summarizer: expected {expected[:-1]}")
     from vecall.summaries import LlmSummaryProvider
 
     return LlmSummaryProvider(found)
@@ -499,8 +497,7 @@ def run_erase(options: argparse.Namespace) -> int:
     named = ", ".join(map(ui.one_line, where))
     question = f"Erase {ui.one_line(user)} in {named}? This cannot be undone."
     if not ui.confirmed(options, question):
-        msg = "nothing was erased"
-        raise ConfigError(msg)
+        raise ConfigError("nothing was erased")
     if hidden:
         with ui.naming(path):
             forget_hidden(place, hidden)

@@ -101,8 +101,7 @@ def named(given: str | None, option: str) -> Any:
     expected = "MODULE:NAME of a function"
     found = imported(given, option, expected)
     if not callable(found):
-        msg = f"{option}: expected {expected}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option}: expected {expected}")
     return found
 
 
@@ -196,11 +195,9 @@ def _known_name(
     if len(found) == 1:
         return found[0]
     if not found:
-        msg = "there are no memories yet; `vecall add TEXT` stores one"
-        raise ConfigError(msg)
+        raise ConfigError("there are no memories yet; `vecall add TEXT` stores one")
     some = [*map(one_line, found[:_NAMES_SHOWN]), *["…"][: len(found) > _NAMES_SHOWN]]
-    msg = f"--{what}: there are several, name one: {', '.join(some)}"
-    raise ConfigError(msg)
+    raise ConfigError(f"--{what}: there are several, name one: {', '.join(some)}")
 
 
 @contextmanager
@@ -285,8 +282,7 @@ def make_folder(folder: Path, option: str) -> None:
 def refuse_database(path: str, means: str) -> None:
     """Raise ConfigError for the URL of a database; `means` says what to use."""
     if is_database_url(path):
-        msg = f"{shown_path(path)}: is a database; {means}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{shown_path(path)}: is a database; {means}")
 
 
 @contextmanager
@@ -331,6 +327,5 @@ def parsed_metadata(typed: str | None) -> dict[str, Any] | None:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        msg = "--metadata: expected a JSON object"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("--metadata: expected a JSON object")
     return found

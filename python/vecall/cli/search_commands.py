@@ -104,8 +104,7 @@ def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
 def run_search(options: argparse.Namespace) -> int:
     """Search and print the memories."""
     if (options.query is None) != options.interactive:
-        msg = "query: give one, or --interactive"
-        raise ConfigError(msg)
+        raise ConfigError("query: give one, or --interactive")
     arguments = {**_search_arguments(options), "explain": options.explain}
     with cli.opened_user(options, writes=False) as user:
         queries = ui.typed_lines("query> ") if options.interactive else [options.query]

@@ -141,8 +141,7 @@ def run_revoke(options: argparse.Namespace) -> int:
     ids = {each.id for each in tokens if options.id in (each.id, each.label)}
     if len(ids) != 1:
         several = "several tokens have this label; name one by its id"
-        msg = f"id: {several if ids else 'there is no such token'}"
-        raise ConfigError(msg)
+        raise ConfigError(f"id: {several if ids else 'there is no such token'}")
     file.change(lambda tokens: [token for token in tokens if token.id not in ids])
     print(f"{ids.pop()} opens nothing any more")
     return 0
@@ -567,8 +566,7 @@ def run_ui(options: argparse.Namespace) -> int:
         raise ConfigError(NEEDS) from error
     if not is_database_url(options.path) and not Path(options.path).exists():
         name = cli.shown_path(options.path)
-        msg = f"path: there is no file {name}; vecall demo makes one"
-        raise ConfigError(msg)
+        raise ConfigError(f"path: there is no file {name}; vecall demo makes one")
     key, token = mint(all_apps=True, review=True, read_only=not options.write)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed

@@ -75,22 +75,18 @@ def read_payload(file: int) -> Payload:
     while chunk := os.read(file, 1 << 16):
         data += chunk
         if len(data) > MOST_INPUT_BYTES:
-            msg = f"the input has more than {MOST_INPUT_BYTES} bytes"
-            raise PayloadError(msg)
+            raise PayloadError(f"the input has more than {MOST_INPUT_BYTES} bytes")
     try:
         fields = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        msg = "the input is not JSON"
-        raise PayloadError(msg) from None
+        raise PayloadError("the input is not JSON") from None
     if not isinstance(fields, dict):
-        msg = "the input is not a JSON object"
-        raise PayloadError(msg)
+        raise PayloadError("the input is not a JSON object")
     event = _text(fields, "hook_event_name")
     if event is None and _text(fields, "sessionId"):
         event = _COPILOT
     if event is None:
-        msg = "the input has no hook_event_name"
-        raise PayloadError(msg)
+        raise PayloadError("the input has no hook_event_name")
     return Payload(
         event=event,
         session_id=next(filter(None, (_text(fields, name) for name in _SESSION)), None),
@@ -428,8 +424,7 @@ def _retain_transcript(
     if not turns:
         path = find_transcript(payload.transcript, payload.session_id)
     if (path is None and not turns) or payload.session_id is None:
-        msg = "the input names no session with a transcript"
-        raise PayloadError(msg)
+        raise PayloadError("the input names no session with a transcript")
     if path is not None:
         turns, unread = read_turns(path, left)
     if unread:

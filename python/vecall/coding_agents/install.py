@@ -280,8 +280,7 @@ def _read(path: Path) -> bytes | None:
         return None
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        msg = "path: the settings are not a regular file"
-        raise ConfigError(msg)
+        raise ConfigError("path: the settings are not a regular file")
     with os.fdopen(file, "rb") as stream:
         return stream.read()
 

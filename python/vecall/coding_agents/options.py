@@ -141,16 +141,14 @@ def changed_options(parsed: argparse.Namespace, **defaults: object) -> list[str]
 def _positive(typed: str) -> int:
     if typed.isdecimal() and len(typed) < 20 and int(typed) > 0:
         return int(typed)
-    msg = "must be an integer of at least 1"
-    raise argparse.ArgumentTypeError(msg)
+    raise argparse.ArgumentTypeError("must be an integer of at least 1")
 
 
 def _share(typed: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(typed)) <= 1:
             return number
-    msg = "must be a number from 0 to 1"
-    raise argparse.ArgumentTypeError(msg)
+    raise argparse.ArgumentTypeError("must be a number from 0 to 1")
 
 
 _GITDIR = "gitdir:"

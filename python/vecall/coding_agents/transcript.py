@@ -102,8 +102,7 @@ def read_turns(path: Path, left: Callable[[], float] = lambda: math.inf) -> Tran
     with os.fdopen(file, "rb") as stream:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            msg = "the transcript is not a regular file"
-            raise TranscriptError(msg)
+            raise TranscriptError("the transcript is not a regular file")
         storing = left() / 2
         at = max(0, about.st_size - MOST_BYTES)
         if at:  # to the first whole line

@@ -74,8 +74,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     """Import a lazy name when it is first accessed."""
     if name not in _LAZY:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
 
 

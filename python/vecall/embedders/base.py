@@ -111,17 +111,14 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
         with np.errstate(over="ignore"):
             vectors = np.ascontiguousarray(array, dtype=np.float32)
     except (TypeError, ValueError):
-        msg = "the embedder did not return an array of numbers"
-        raise EmbedderError(msg) from None
+        raise EmbedderError("the embedder did not return an array of numbers") from None
     if vectors.shape != (count, dimensions):
-        msg = (
+        raise EmbedderError(
             f"the embedder returned shape {vectors.shape} for {count} texts; expected "
             f"({count}, {dimensions})"
         )
-        raise EmbedderError(msg)
     if not np.isfinite(vectors).all():
-        msg = "the embedder returned NaN or Inf"
-        raise EmbedderError(msg)
+        raise EmbedderError("the embedder returned NaN or Inf")
     return vectors
 
 
@@ -224,12 +221,10 @@ class CallerVectors:
         """Check the arguments."""
         dimensions, model_id = exact(dimensions), exact(model_id)
         if type(dimensions) is not int or not 1 <= dimensions <= MAX_DIMENSIONS:
-            msg = "dimensions: must be an integer from 1 to 65536"
-            raise ConfigError(msg)
+            raise ConfigError("dimensions: must be an integer from 1 to 65536")
         name: object = model_id
         if not isinstance(name, str) or not name:
-            msg = "model_id: must be a non-empty string"
-            raise ConfigError(msg)
+            raise ConfigError("model_id: must be a non-empty string")
         self.dimensions = dimensions
         self.model_id = model_id
 
@@ -312,8 +307,7 @@ class ProviderEmbedder:
             msg = "provider: expected `embed(text)` and a positive integer `dimensions`"
             raise ConfigError(msg)
         if not model_id:
-            msg = "model_id: expected a name for the provider's model"
-            raise ConfigError(msg)
+            raise ConfigError("model_id: expected a name for the provider's model")
         self.model_id = model_id
         self.dimensions = dimensions
         self._batch = batch if callable(batch) else None

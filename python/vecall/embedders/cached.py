@@ -161,8 +161,7 @@ class CachedEmbedder(WrappedEmbedder):
         if max_entries is not None:
             limit = min(limit, max_entries)
         if limit < 1:
-            msg = "max_bytes, max_entries: too small for one vector"
-            raise ConfigError(msg)
+            raise ConfigError("max_bytes, max_entries: too small for one vector")
         self._cache = PerProcess(lambda: _CachedVector(limit))
         self._queries = getattr(embedder, "embed_queries", None)
         if is_async(embedder.embed):

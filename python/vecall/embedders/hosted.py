@@ -57,8 +57,7 @@ class _Hosted:
         self.model_id = f"{self._service}:{model}"
         self.dimensions = positive("dimensions", wanted)
         if native is not None and self.dimensions > native:
-            msg = f"dimensions: {model} has {native} at most"
-            raise ConfigError(msg)
+            raise ConfigError(f"dimensions: {model} has {native} at most")
         self._batch_size = min(positive("batch_size", batch_size), self._most_texts)
         self._batch_bytes = positive("batch_bytes", batch_bytes)
         self._max_text_bytes = positive("max_text_bytes", max_text_bytes)
@@ -104,8 +103,7 @@ class _Hosted:
             failure = _error_description(error)
         # Raised outside the handler, so that the original error is not its context: its
         # message may quote the text or the API key.
-        msg = f"{self._service}: {failure}"
-        raise EmbedderError(msg)
+        raise EmbedderError(f"{self._service}: {failure}")
 
 
 def _error_description(error: Exception) -> str:
@@ -121,24 +119,21 @@ def _error_description(error: Exception) -> str:
 def positive(name: str, value: int) -> int:
     """Return `value` if it is a positive integer."""
     if type(value) is not int or value < 1:
-        msg = f"{name}: expected a positive integer"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected a positive integer")
     return value
 
 
 def checked_retries(max_retries: int) -> int:
     """Return `max_retries` if it is valid."""
     if type(max_retries) is not int or max_retries < 0:
-        msg = "max_retries: expected an integer of at least 0"
-        raise ConfigError(msg)
+        raise ConfigError("max_retries: expected an integer of at least 0")
     return max_retries
 
 
 def checked_timeout(timeout: float) -> float:
     """Return `timeout` in seconds if it is valid."""
     if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
-        msg = "timeout: expected a positive number of seconds"
-        raise ConfigError(msg)
+        raise ConfigError("timeout: expected a positive number of seconds")
     return float(timeout)
 
 
@@ -221,8 +216,7 @@ class OpenAIEmbedder(_Hosted):
     ) -> None:
         """Check the arguments; send no request."""
         if encoding_format not in ("base64", "float"):
-            msg = "encoding_format: expected 'base64' or 'float'"
-            raise ConfigError(msg)
+            raise ConfigError("encoding_format: expected 'base64' or 'float'")
         native = self._native.get(model)
         if model in _FIXED and dimensions not in (None, native):
             msg = f"dimensions: {model} has {native} and cannot shorten its vectors"
@@ -264,11 +258,10 @@ class OpenAIEmbedder(_Hosted):
         rows = self._client().embeddings.create(input=texts, **self._body).data
         by_index = {row.index: row.embedding for row in rows}
         if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
-            msg = (
+            raise EmbedderError(
                 f"openai: requested {len(texts)} vectors, got {len(rows)}, or not each "
                 f"index once"
             )
-            raise EmbedderError(msg)
         return [by_index[index] for index in range(len(texts))]
 
 

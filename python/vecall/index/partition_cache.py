@@ -207,11 +207,10 @@ class PartitionLoader:
         if rows_in_memory:
             self.apply(key, entry, rows_in_memory, ())
         if entry.rows != newest.live:
-            msg = (
+            raise CorruptFileError(
                 "the file is damaged: a user has another number of memories than the "
                 "file says; `vecall doctor` says more"
             )
-            raise CorruptFileError(msg)
         self._require_model()
         entry.seq, entry.head = newest.seq, newest.head
         # Rows that were not read from a snapshot are unsaved.
@@ -680,8 +679,7 @@ def require_whole(path: Path) -> None:
         found.append(_examine_loading(path, anywhere=True))
     for each in found:
         if each.level == "error" and each.about != "path":
-            msg = f"the copy is damaged: {each.about}: {each.message}"
-            raise CorruptFileError(msg)
+            raise CorruptFileError(f"the copy is damaged: {each.about}: {each.message}")
 
 
 def _examine_loading(path: Path | str, *, anywhere: bool = False) -> Finding:

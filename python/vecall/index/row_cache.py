@@ -402,5 +402,4 @@ def _submit(
     try:
         return submit(freeing_frames(work), *args, **kwargs)
     except RuntimeError:
-        msg = "the memory service is closed"
-        raise ClosedError(msg) from None
+        raise ClosedError("the memory service is closed") from None

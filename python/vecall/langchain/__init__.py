@@ -185,8 +185,7 @@ class VecallVectorStore(VectorStore):
         keys = [name or str(uuid.uuid4()) for name in names]
         vectors = np.asarray(self._embedding.embed_documents(given), np.float32)
         if vectors.ndim != 2 or len(vectors) != len(given):
-            msg = "embedding: expected one vector for each text"
-            raise EmbedderError(msg)
+            raise EmbedderError("embedding: expected one vector for each text")
         puts = [
             Put(
                 self._namespace,

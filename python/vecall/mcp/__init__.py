@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 try:
     import mcp  # noqa: F401
 except ImportError as error:
-    msg = 'vecall.mcp needs mcp: pip install "vecall[mcp]"'
-    raise ImportError(msg) from error
+    raise ImportError('vecall.mcp needs mcp: pip install "vecall[mcp]"') from error
 
 from vecall.mcp.server import create_server, private_pipes, run_stdio
 
@@ -26,5 +25,4 @@ def __getattr__(name: str) -> object:
         from vecall.mcp.asgi import asgi_app
 
         return asgi_app
-    msg = f"module 'vecall.mcp' has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module 'vecall.mcp' has no attribute {name!r}")

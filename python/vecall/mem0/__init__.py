@@ -66,8 +66,7 @@ class AsyncMemory(ClosesOnExit):
         """Open the file, if a path is given."""
         given: object = extract
         if given is not None and not callable(given):
-            msg = "extract: expected a function from messages to facts"
-            raise ConfigError(msg)
+            raise ConfigError("extract: expected a function from messages to facts")
         self._memory, self._owned = opened(
             memory, app_name, "anyone", embedder=embedder
         )
@@ -121,8 +120,7 @@ class AsyncMemory(ClosesOnExit):
             InvalidArgumentError: An invalid argument; nothing was stored.
         """
         if memory_type is not None or prompt is not None:
-            msg = "memory_type and prompt are not supported; see extract"
-            raise ConfigError(msg)
+            raise ConfigError("memory_type and prompt are not supported; see extract")
         names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
         scope = entries.scope_of(names, "add")
         expires = entries.expiration(expiration_date)
@@ -181,8 +179,7 @@ class AsyncMemory(ClosesOnExit):
         scope, wanted = entries.scope_and_filter(filters)
         asked: object = query
         if not isinstance(asked, str) or not asked.strip():
-            msg = "query: must not be blank"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("query: must not be blank")
         if entries.checked_count(top_k) == 0:
             return {"results": []}
         found = await self._call(
@@ -374,11 +371,10 @@ class AsyncMemory(ClosesOnExit):
         self, given: list[entries.Message]
     ) -> list[entries.Message]:
         if self._extract is None:
-            msg = (
+            raise ConfigError(
                 "infer: needs a model; give extract=, a function from messages to "
                 "facts, or infer=False to store the messages"
             )
-            raise ConfigError(msg)
         messages = [{"role": each.role, "content": each.text} for each in given]
         role = given[0].role if given else "user"
         found = entries.checked_facts(await self._extract_facts(messages))

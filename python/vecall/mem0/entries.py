@@ -100,20 +100,17 @@ def unpacked(memory_id: object) -> tuple[Owner, str]:
             decoded = ""
         if decoded:
             return Owner(_LONG[kind], decoded), own
-    msg = "memory_id: expected an id that this memory returned"
-    raise MemoryIdError(msg)
+    raise MemoryIdError("memory_id: expected an id that this memory returned")
 
 
 def _checked_name(value: object, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str | int) or isinstance(value, bool):
-        msg = f"{name}: expected a name"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected a name")
     trimmed = str(value).strip()
     if not trimmed or any(map(str.isspace, trimmed)):
-        msg = f"{name}: must not be empty or contain white space"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must not be empty or contain white space")
     return trimmed
 
 
@@ -201,11 +198,9 @@ def prefixed(metadata: object) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or not all(
         isinstance(key, str) for key in metadata
     ):
-        msg = "metadata: expected a mapping with names as keys"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("metadata: expected a mapping with names as keys")
     if taken := sorted(set(metadata) & {*_IDENTITY, ROLE, EXPIRES}):
-        msg = f"metadata: {', '.join(taken)} cannot be set here"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"metadata: {', '.join(taken)} cannot be set here")
     return {PREFIX + key: value for key, value in metadata.items()}
 
 
@@ -222,8 +217,7 @@ def expiration(given: object) -> str | None:
             return date.fromisoformat(given).isoformat()
     except ValueError:
         pass
-    msg = "expiration_date: expected a date as YYYY-MM-DD"
-    raise InvalidArgumentError(msg)
+    raise InvalidArgumentError("expiration_date: expected a date as YYYY-MM-DD")
 
 
 def end_of(day: str | None) -> float | None:
@@ -383,8 +377,7 @@ def _conditions_of_filters(
 
 def _checked_filter_list(value: object) -> list[Any]:
     if not isinstance(value, list) or not value or not all(value):
-        msg = "filters: AND, OR and NOT expect a list of filters"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("filters: AND, OR and NOT expect a list of filters")
     return value
 
 
@@ -393,8 +386,7 @@ def _name(key: str, value: object, names: dict[str, Any] | None) -> None:
         msg = f"filters: {key} takes one name, at the top or in AND"
         raise InvalidArgumentError(msg)
     if names.setdefault(key, value) != value:
-        msg = f"filters: two values of {key}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"filters: two values of {key}")
 
 
 def _condition(value: object) -> Any:
@@ -403,8 +395,7 @@ def _condition(value: object) -> Any:
     if not isinstance(value, Mapping):
         return value
     if not set(value) <= set(_OPERATORS):
-        msg = f"filters: operators are {', '.join(_OPERATORS)}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"filters: operators are {', '.join(_OPERATORS)}")
     return {f"${operator}": operand for operator, operand in value.items()}
 
 
@@ -430,11 +421,9 @@ Extract = Callable[[list[dict[str, Any]]], Sequence[str] | Awaitable[Sequence[st
 def checked_facts(found: object) -> list[str]:
     """Return what a function extracted."""
     if isinstance(found, str) or not isinstance(found, Sequence):
-        msg = "extract: must return a list of texts"
-        raise ConfigError(msg)
+        raise ConfigError("extract: must return a list of texts")
     if not all(isinstance(fact, str) and fact.strip() for fact in found):
-        msg = "extract: must return texts that are not blank"
-        raise ConfigError(msg)
+        raise ConfigError("extract: must return texts that are not blank")
     return list(found)
 
 
@@ -450,8 +439,7 @@ def checked_config(config: object) -> dict[str, Any]:
 def checked_count(top_k: object) -> int:
     """Return a number of memories."""
     if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 0:
-        msg = "top_k: must be an integer of at least 0"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("top_k: must be an integer of at least 0")
     return top_k
 
 
@@ -463,14 +451,12 @@ def refuse_unsupported(
 ) -> None:
     """Refuse what mem0 also refuses, and what vecall does not support."""
     if "limit" in names:
-        msg = "limit: is top_k here, as in mem0 2"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("limit: is top_k here, as in mem0 2")
     if names:
-        msg = (
+        raise InvalidArgumentError(
             "user_id, agent_id and run_id belong into filters; other arguments are "
             "top_k, filters, threshold and explain"
         )
-        raise InvalidArgumentError(msg)
     if rerank or reference_date is not None or show_expired:
         msg = "rerank, reference_date and show_expired are not supported"
         raise InvalidArgumentError(msg)

@@ -187,8 +187,7 @@ class Searches(Runtime):
             now = self.storage.expiry_clock.now()
         own = [each for each in past if each.row.id == memory_id]
         if not own:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
         row, state, _, why, by = own[-1]
         memory = entry_from_row(row, scope=scope)
         if state != "live":
@@ -228,8 +227,7 @@ class Searches(Runtime):
             min_confidence = check_share(min_confidence, "min_confidence")
         ranking = self.ranking if arguments.ranking is None else arguments.ranking
         if not isinstance(ranking, Ranking):
-            msg = "ranking: expected a vecall.Ranking"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("ranking: expected a vecall.Ranking")
         if ranking.fusion == "words":  # a search by words has no cosine
             if arguments.min_similarity is not None:
                 raise ConfigError(FLOOR_OF_WORDS)
@@ -588,8 +586,7 @@ class Reads:
                 self._runtime.rights,
             )
         if row is None:
-            msg = "memory_id: this user has no such memory"
-            raise NotFoundError(msg)
+            raise NotFoundError("memory_id: this user has no such memory")
         return entry_from_row(row, scope=scope)
 
     @observed("get_many", found_count)
@@ -662,8 +659,7 @@ class Reads:
         with self._runtime.storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, now, rights)
             if row is None:
-                msg = "memory_id: this user has no such memory"
-                raise NotFoundError(msg)
+                raise NotFoundError("memory_id: this user has no such memory")
             turns = reads.turns_around(row, before, after, now, rights)
         return [entry_from_row(turn) for turn in in_slices(turns)]
 

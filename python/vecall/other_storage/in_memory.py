@@ -229,16 +229,14 @@ class _MatchingMemory(WritesAndSearches):
 
     def check_embedder(self, embedder: Embedder) -> None:
         del embedder
-        msg = f"embedder: {_ONLY_MATCHES}"
-        raise ConfigError(msg)
+        raise ConfigError(f"embedder: {_ONLY_MATCHES}")
 
     async def search(
         self, arguments: SearchArguments, all_candidates: bool = False
     ) -> SearchMemoryResponse:
         for name in ("ranking", "vector"):
             if getattr(arguments, name) is not None:
-                msg = f"{name}: {_ONLY_MATCHES}"
-                raise ConfigError(msg)
+                raise ConfigError(f"{name}: {_ONLY_MATCHES}")
         return await super().search(arguments, all_candidates)
 
 
@@ -293,17 +291,14 @@ class InMemoryMemoryService(_InMemoryService):
         """Create an empty service."""
         given: object = match
         if not isinstance(given, str) or given not in ("substring", "words"):
-            msg = 'match: must be "substring" or "words"'
-            raise ConfigError(msg)
+            raise ConfigError('match: must be "substring" or "words"')
         unused: object = embedder
         if unused is not None:
-            msg = f"embedder: {_ONLY_MATCHES}"
-            raise ConfigError(msg)
+            raise ConfigError(f"embedder: {_ONLY_MATCHES}")
         chosen = checked_group(search, SearchOptions, "search")
         for name in ("ranking", "calibration", "authors"):
             if getattr(chosen, name) is not None:
-                msg = f"search.{name}: {_ONLY_MATCHES}"
-                raise ConfigError(msg)
+                raise ConfigError(f"search.{name}: {_ONLY_MATCHES}")
         is_words = match == "words"
         self._memory_type = _WordMatchingMemory if is_words else _MatchingMemory
         super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
@@ -338,8 +333,7 @@ class VectorMemoryService(_InMemoryService):
     ) -> None:
         """Create an empty service."""
         if embedder is None:
-            msg = "embedder: VectorMemoryService needs one"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: VectorMemoryService needs one")
         chosen = checked_group(search, SearchOptions, "search")
         if chosen.ranking is None:
             cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)

@@ -145,8 +145,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             raise ConfigError(msg)
         chosen = resolve(embedder)
         if chosen is None:
-            msg = "embedder: VectorStoreMemoryService needs one"
-            raise ConfigError(msg)
+            raise ConfigError("embedder: VectorStoreMemoryService needs one")
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
@@ -480,21 +479,17 @@ class MemoryConfig:
         checked_trigger(self.trigger)
         summarizer = self._make_summarizer()
         if summarizer is not None and not hasattr(summarizer, "get_summaries"):
-            msg = "summarization: expected an object with get_summaries"
-            raise ConfigError(msg)
+            raise ConfigError("summarization: expected an object with get_summaries")
         embedder = self._embedder()
         if type(self.search_top_k) is not int or self.search_top_k < 1:
-            msg = "search_top_k: expected an integer of at least 1"
-            raise ConfigError(msg)
+            raise ConfigError("search_top_k: expected an integer of at least 1")
         store: object = self.vector_store
         if isinstance(store, str | Path | None):
             return
         if not isinstance(store, VectorStore):
-            msg = "vector_store: expected a path, a VectorStore, or None"
-            raise ConfigError(msg)
+            raise ConfigError("vector_store: expected a path, a VectorStore, or None")
         if embedder is None:
-            msg = "embedding: a vector_store of your own needs one"
-            raise ConfigError(msg)
+            raise ConfigError("embedding: a vector_store of your own needs one")
 
     def build(
         self, **options: Unpack[BuildKeywords]
@@ -536,19 +531,16 @@ class MemoryConfig:
         given = self.embedding
         provider, model = _provider_and_model(given, "embedding", {"provider", "model"})
         if not isinstance(provider, str | Embedder | None) and not callable(provider):
-            msg = "embedding: expected an Embedder, a function, or a name"
-            raise ConfigError(msg)
+            raise ConfigError("embedding: expected an Embedder, a function, or a name")
         if model is None:
             return cast("EmbedderLike", provider)
         if not isinstance(model, str) or not model:
-            msg = "embedding: model must be a text"
-            raise ConfigError(msg)
+            raise ConfigError("embedding: model must be a text")
         if isinstance(provider, str):
             return f"{provider}:{model}"
         own = getattr(provider, "model_id", None)
         if own is not None and own != model:
-            msg = "embedding: model is not the provider's model_id"
-            raise ConfigError(msg)
+            raise ConfigError("embedding: model is not the provider's model_id")
         return cast("EmbedderLike", provider)
 
 

@@ -137,11 +137,10 @@ def scope_of_filter(
     where = replace(condition, session_id=None, after=None, before=None)
     given = [f.name for f in fields(where) if getattr(where, f.name) is not None]
     if given and not applies_where(store):
-        msg = (
+        raise InvalidArgumentError(
             f"filter.{given[0]}: this vector store filters by session and time alone; "
             "one with applies_where = True also filters by labels and metadata"
         )
-        raise InvalidArgumentError(msg)
     return VectorStoreFilter(
         app_name=app,
         user_id=user,
@@ -212,8 +211,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _refuse_store_result(what: str) -> NoReturn:
-    msg = f"the vector store returned {what}"
-    raise InvalidMemoryError(msg)
+    raise InvalidMemoryError(f"the vector store returned {what}")
 
 
 T = TypeVar("T")
@@ -464,8 +462,7 @@ class VectorStoreMemory:
     def check_open(self) -> None:
         """Raise ClosedError after `close`."""
         if self.closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError if the store or the embedder is the caller."""

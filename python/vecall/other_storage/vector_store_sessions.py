@@ -219,12 +219,11 @@ class SessionBuffer:
             or self._all.size + after.size > MAX_BYTES
         )
         if more and over:
-            msg = (
+            raise LimitExceededError(
                 f"observe_session: the buffer holds at most {MAX_USER_TURNS} turns of "
                 f"a user and {MAX_TURNS} in all ({MAX_USER_BYTES >> 20} and "
                 f"{MAX_BYTES >> 20} MiB); end_session makes memories of them"
             )
-            raise LimitExceededError(msg)
 
     def _drop_oldest(self) -> None:
         """Evict the ids of sessions without buffered turns."""

@@ -87,11 +87,9 @@ def derived_nonce(
 def checked_nonce(nonce: object) -> str:
     """Return the caller's nonce if it is valid in a tag."""
     if not isinstance(nonce, str):
-        msg = "nonce: expected a string"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("nonce: expected a string")
     if not _NONCE.fullmatch(nonce):
-        msg = "nonce: must be 8 to 64 ASCII letters and digits"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("nonce: must be 8 to 64 ASCII letters and digits")
     return nonce
 
 
@@ -141,11 +139,9 @@ def _key(secret: object) -> bytes:
         return _PROCESS_SECRET
     data = secret.encode("utf-8", "replace") if isinstance(secret, str) else secret
     if not isinstance(data, bytes):
-        msg = "secret: expected bytes or a string"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("secret: expected bytes or a string")
     if not data:
-        msg = "secret: must not be empty"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("secret: must not be empty")
     return hashlib.blake2b(data, digest_size=32, person=b"vecall secret").digest()
 
 
@@ -313,11 +309,10 @@ def as_memories(memories: Iterable[M]) -> list[M]:
         listed = list(memories)
         if all(isinstance(item, MemoryEntry | ScoredMemory) for item in listed):
             return listed
-    msg = (
+    raise InvalidTypeError(
         "memories: expected a list of MemoryEntry or ScoredMemory, "
         "such as the .memories of an answer"
     )
-    raise InvalidTypeError(msg)
 
 
 def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
@@ -330,8 +325,7 @@ def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
     for memory in wanted:
         place = objects.get(id(memory), named.get(memory.id or ""))
         if place is None:
-            msg = "mandatory: a memory is not among memories"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("mandatory: a memory is not among memories")
         places.add(place)
     return places
 
@@ -359,11 +353,9 @@ def whole_tokens(value: object, name: str) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        msg = f"{name}: expected a whole number of tokens"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected a whole number of tokens")
     if number < 0:
-        msg = f"{name}: must be at least 0"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be at least 0")
     return number
 
 
@@ -436,8 +428,7 @@ def render(
         raise InvalidArgumentError(msg)
     untyped: object = scores
     if not (untyped is None or isinstance(untyped, bool)):
-        msg = "scores: expected True or False"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("scores: expected True or False")
     given = as_memories(memories)
     scored = format in _SCORED if scores is None else scores
     mark = "" if nonce is None else checked_nonce(nonce)

@@ -90,8 +90,7 @@ class ScoredMemory:
         for name in ("text", "trust", "scope", *_NAMES):
             value = getattr(self, name)
             if not (isinstance(value, str) or (value is None and name in _NAMES)):
-                msg = f"{name}: expected a string"
-                raise InvalidMemoryError(msg)
+                raise InvalidMemoryError(f"{name}: expected a string")
         checks = {
             **dict.fromkeys(_TIMES, _checked_seconds),
             **dict.fromkeys(_OPEN_NUMBERS, _number),
@@ -101,8 +100,7 @@ class ScoredMemory:
                 object.__setattr__(self, name, checked(value, name))
         metadata: object = self.custom_metadata
         if not isinstance(metadata, Mapping):
-            msg = "custom_metadata: expected a mapping"
-            raise InvalidMemoryError(msg)
+            raise InvalidMemoryError("custom_metadata: expected a mapping")
         object.__setattr__(self, "custom_metadata", copy.deepcopy(dict(metadata)))
 
     @classmethod
@@ -117,8 +115,7 @@ class ScoredMemory:
         """
         given: object = entry
         if not isinstance(given, MemoryEntry):
-            msg = "entry: expected a vecall.MemoryEntry"
-            raise InvalidMemoryError(msg)
+            raise InvalidMemoryError("entry: expected a vecall.MemoryEntry")
         confidence, importance = scores_of(entry)
         same = {name: getattr(entry, name) for name in (*_NAMES, *_OPEN_NUMBERS)}
         # Times that the entry lacks are None.
@@ -177,12 +174,11 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
     """Return confidence and importance; InvalidMemoryError if one is missing."""
     for name in ("confidence", "importance"):
         if getattr(memory, name) is None:
-            msg = (
+            raise InvalidMemoryError(
                 f"{name}: this memory has none; only a search with a calibrated "
                 f"ranking sets it, or give your own: ScoredMemory(text, "
                 f"confidence=..., importance=...)"
             )
-            raise InvalidMemoryError(msg)
     confidence = checked_score(memory.confidence, "confidence")
     return confidence, checked_score(memory.importance, "importance")
 
@@ -191,26 +187,22 @@ def checked_score(value: object, name: str) -> float:
     """Return a number in [0, 1], also of NumPy, or raise InvalidMemoryError."""
     # NumPy's booleans are not numbers.Real.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        msg = f"{name}: expected a number in [0, 1]"
-        raise InvalidMemoryError(msg)
+        raise InvalidMemoryError(f"{name}: expected a number in [0, 1]")
     number: Any = value
     if not 0 <= number <= 1:  # also refuses NaN
-        msg = f"{name}: must be within [0, 1]"
-        raise InvalidMemoryError(msg)
+        raise InvalidMemoryError(f"{name}: must be within [0, 1]")
     return float(number) + 0.0  # no negative zero
 
 
 def _number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        msg = f"{name}: expected a number"
-        raise InvalidMemoryError(msg)
+        raise InvalidMemoryError(f"{name}: expected a number")
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if not -float("inf") < number < float("inf"):
-        msg = f"{name}: must be finite"
-        raise InvalidMemoryError(msg)
+        raise InvalidMemoryError(f"{name}: must be finite")
     return number
 
 

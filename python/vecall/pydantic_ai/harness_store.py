@@ -217,8 +217,7 @@ class VecallMemoryStore:
         """
         untyped: object = content
         if not isinstance(untyped, str):
-            msg = "content: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("content: expected a text")
         value = {
             "content": content,
             "version": uuid.uuid4().hex,
@@ -308,8 +307,7 @@ class VecallMemoryStore:
             return done
         file = found[0]
         if (None if file is None else file.value["version"]) != expected:
-            msg = "the file is not in the expected version"
-            raise ChangedError(msg)
+            raise ChangedError("the file is not in the expected version")
         before = 0 if file is None else file.version
         version = None if value is None else value["version"]
         changes: list[Put | Drop] = []
@@ -331,8 +329,7 @@ class VecallMemoryStore:
             done = None if operation is None else await self.get_operation(operation)
             if done is not None:
                 return done
-            msg = "the file was changed by another call"
-            raise ChangedError(msg) from None
+            raise ChangedError("the file was changed by another call") from None
         if operation is not None:
             await self._prune_receipts(operation)
         return MemoryMutation(version=version, replayed=False, existed=file is not None)
@@ -361,8 +358,7 @@ class VecallMemoryStore:
             if len(page) < _PAGE:
                 break
         else:
-            msg = "prefix: over 20,000 files in its directory"
-            raise LimitExceededError(msg)
+            raise LimitExceededError("prefix: over 20,000 files in its directory")
         paths = {
             "/".join([*item.namespace[len(_FILES) :], item.key]): item for item in files
         }
@@ -373,11 +369,10 @@ def _segments_of(path: str) -> list[str]:
     segments = path.split("/")
     for segment in segments:
         if not _SEGMENT.fullmatch(segment) or ".." in segment or segment == ".":
-            msg = (
+            raise InvalidArgumentError(
                 'path: segments of 1 to 200 letters, digits, "_", "-" and ".", without '
                 '"..", joined by "/"'
             )
-            raise InvalidArgumentError(msg)
     return segments
 
 
@@ -408,8 +403,7 @@ def _replayed_mutation(
 
 def _check_positive(number: int, name: str) -> None:
     if number <= 0:
-        msg = f"{name}: must be positive"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be positive")
 
 
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -418,11 +412,9 @@ def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | No
     untyped: list[object] = [*metadata, *metadata.values()]
     for each in untyped:
         if not isinstance(each, str):
-            msg = "metadata: keys and values must be strings"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("metadata: keys and values must be strings")
         if "\x00" in each:
-            msg = "metadata: no NUL"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("metadata: no NUL")
     text = json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"))
     if len(text) > _MOST_METADATA:
         msg = f"metadata: at most {_MOST_METADATA} characters as JSON"

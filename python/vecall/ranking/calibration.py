@@ -313,12 +313,11 @@ def _read(named: Mapping[str, float]) -> Weights:
     lacking = [name for name in names if name not in named]
     if lacking or len(named) - 1 != count:  # a message must not quote names from a file
         difference = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
-        msg = (
+        raise ConfigError(
             f"calibration: the file's weights are for other signals ({difference}), "
             f"such as those of another version of vecall; fit them again with "
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
-        raise ConfigError(msg)
     return Weights(_finite(bias), tuple(_finite(named[name]) for name in names))
 
 

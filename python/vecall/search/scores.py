@@ -232,15 +232,13 @@ async def call_of_ranking(
     except ClosedError:
         raise
     except ReentrantCallError:
-        msg = (
+        raise failed(
             f"{name} searched its own memory service with the same ranking; it can "
             "only search another service"
-        )
-        raise failed(msg) from None
+        ) from None
     except Exception as error:
         # The error's message may contain a memory's text; its type does not.
-        msg = f"{name} failed with {type(error).__name__}"
-        raise failed(msg) from None
+        raise failed(f"{name} failed with {type(error).__name__}") from None
 
 
 # Applies the options of `Ranking` to the engine's hits.

@@ -128,13 +128,11 @@ class SearchOptions:
             try:
                 floor = check_min_similarity(self.min_similarity)
             except InvalidArgumentError as error:
-                msg = f"search.{error}"
-                raise ConfigError(msg) from None
+                raise ConfigError(f"search.{error}") from None
             object.__setattr__(self, "min_similarity", floor)
         ranking: object = self.ranking
         if not isinstance(ranking, Ranking | None):
-            msg = "search.ranking: expected a vecall.Ranking"
-            raise ConfigError(msg)
+            raise ConfigError("search.ranking: expected a vecall.Ranking")
         if self.authors is not None:
             authors = _checked_favoured(ranking or Ranking(), self.authors)
             object.__setattr__(self, "authors", authors)
@@ -143,15 +141,13 @@ class SearchOptions:
             object.__setattr__(self, "calibration", loaded)
         calibration: object = self.calibration
         if not isinstance(calibration, Calibration | None):
-            msg = (
+            raise ConfigError(
                 "search.calibration: expected a vecall.Calibration or the name of its "
                 "file"
             )
-            raise ConfigError(msg)
         scorer: object = self.scorer
         if scorer is not None and not callable(scorer):
-            msg = "search.scorer: expected a function"
-            raise ConfigError(msg)
+            raise ConfigError("search.scorer: expected a function")
         try:
             zone = check_time_zone(self.time_zone, "search.time_zone")
         except InvalidArgumentError as error:
@@ -179,11 +175,10 @@ def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
         msg = "search.authors: the ranking has authors already; give them once"
         raise ConfigError(msg)
     if all(ranking.weights.get(name) == _NO_FACTOR for name in ("favoured", "reply")):
-        msg = (
+        raise ConfigError(
             'search.authors: the ranking favours none; its weights "favoured" and '
             '"reply" are 1'
         )
-        raise ConfigError(msg)
     return checked_authors(authors, "search.authors")
 
 
@@ -208,15 +203,12 @@ def checked_query_vector(
             zeros.
     """
     if model is None:
-        msg = "vector: needs an embedder and a file that has its model"
-        raise ConfigError(msg)
+        raise ConfigError("vector: needs an embedder and a file that has its model")
     if ranking.fusion == "words":
-        msg = "vector: a search by words alone (ranking.fusion) uses none"
-        raise ConfigError(msg)
+        raise ConfigError("vector: a search by words alone (ranking.fusion) uses none")
     vector = checked_vector(given, model, "vector")
     if not vector.any():
-        msg = "vector: must have a number other than zero"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("vector: must have a number other than zero")
     return vector
 
 
@@ -235,24 +227,19 @@ def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
     """
     expected = f"expected one vector of {model.dim} numbers"
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
-        msg = f"{name}: {expected}"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: {expected}")
     try:
         numbers = np.asarray(given)
     except (TypeError, ValueError):  # such as lists of different lengths
-        msg = f"{name}: {expected}"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(f"{name}: {expected}") from None
     if numbers.shape != (model.dim,):
-        msg = f"{name}: {expected}, got shape {numbers.shape}"
-        raise DimensionError(msg)
+        raise DimensionError(f"{name}: {expected}, got shape {numbers.shape}")
     if numbers.dtype.kind not in "fiu":
-        msg = f"{name}: {expected}"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: {expected}")
     with np.errstate(over="ignore", under="ignore"):
         vector = np.array(numbers, dtype=np.float32, order="C")
     if not np.isfinite(vector).all():
-        msg = f"{name}: every number must be finite in float32"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: every number must be finite in float32")
     return vector
 
 
@@ -398,8 +385,7 @@ class Searcher:
             self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
         )
         if not isinstance(text, str):
-            msg = "ranking.rewriter: must return a string"
-            raise RewriterError(msg)
+            raise RewriterError("ranking.rewriter: must return a string")
         return text
 
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
@@ -558,8 +544,7 @@ class Searcher:
                     now = partitions.current(key, await Join(now))
                 if now is None or now[0] != target[0] or now[2]:
                     target = now  # the user was deleted, or history went back
-        msg = "a user's memories changed faster than they could be read"
-        raise BusyError(msg)
+        raise BusyError("a user's memories changed faster than they could be read")
 
     def _answer(
         self,

@@ -99,8 +99,7 @@ def create_app(
     """
     folder = None if backups is None else Path(backups)
     if folder is not None and not folder.is_dir():
-        msg = "backups: there is no such folder"
-        raise ConfigError(msg)
+        raise ConfigError("backups: there is no such folder")
     return _Application(
         ServerState(
             memory,

@@ -516,8 +516,7 @@ def _parse_body(body: bytes, rules: BodyRules) -> dict[str, Any]:
 
 
 def _refuse_constant(_: str) -> NoReturn:
-    msg = "not JSON"
-    raise ValueError(msg)
+    raise ValueError("not JSON")
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -306,19 +306,17 @@ class Binding:
             ConfigError: A non-loopback address without TLS, hosts or tokens.
         """
         if (self.certificate is None) != (self.key is None):
-            msg = "TLS needs both a certificate and a key"
-            raise ConfigError(msg)
+            raise ConfigError("TLS needs both a certificate and a key")
         if self.client_ca is not None and self.certificate is None:
             msg = "certificates of clients need TLS: give a certificate and a key"
             raise ConfigError(msg)
         if is_loopback(self.host):
             return
         if self.certificate is None and not self.insecure:
-            msg = (
+            raise ConfigError(
                 "other machines could reach this address without TLS: give a "
                 "certificate and a key, or --insecure-bind behind a proxy with TLS"
             )
-            raise ConfigError(msg)
         if not tokens:
             msg = "other machines could reach this address and there is no token yet"
             raise ConfigError(msg)
@@ -348,8 +346,7 @@ class Drain:
     def __init__(self, seconds: float = 0.0) -> None:
         """Begin before the signal."""
         if not 0 <= seconds < math.inf:
-            msg = "drain: must be a number of seconds of at least 0"
-            raise ConfigError(msg)
+            raise ConfigError("drain: must be a number of seconds of at least 0")
         self._seconds = seconds
         self._end = math.inf
 
@@ -496,8 +493,7 @@ def listen(binding: Binding) -> Listener:
         opened = socket.create_server((binding.host, binding.port), family=family)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or "not a port"
-        msg = f"the address cannot be listened on: {why}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"the address cannot be listened on: {why}") from error
     listener = Listener(fileno=opened.detach())
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -83,18 +83,15 @@ class Token:
     def __post_init__(self) -> None:
         """Check that it is for one app or for all, or is an admin token."""
         if not (_ID.fullmatch(self.id) and _HASH.fullmatch(self.sha256)):
-            msg = "token: expected an id and a SHA-256 in hex"
-            raise ConfigError(msg)
+            raise ConfigError("token: expected an id and a SHA-256 in hex")
         bound = self.app is not None
         if self.admin and self.review:
-            msg = "token: an admin token cannot see or review memories"
-            raise ConfigError(msg)
+            raise ConfigError("token: an admin token cannot see or review memories")
         if bound + self.admin + self.all_apps != 1 or (self.user and not bound):
-            msg = (
+            raise ConfigError(
                 "token: must be bound to an app, with or without a user, or be for all "
                 "apps, or be admin"
             )
-            raise ConfigError(msg)
         try:
             for name in (self.app, self.user, self.source, self.author, self.label):
                 if name is not None:
@@ -376,21 +373,18 @@ class TokenFile:
             raise StorageError(msg) from error
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            msg = "tokens: not a file"
-            raise ConfigError(msg)
+            raise ConfigError("tokens: not a file")
         with os.fdopen(handle, encoding="utf-8") as file:
             self._check_owner(os.fstat(handle))
             try:
                 return from_json(file.read())
             except UnicodeDecodeError:
-                msg = "tokens: the file is not UTF-8"
-                raise ConfigError(msg) from None
+                raise ConfigError("tokens: the file is not UTF-8") from None
 
     def _check_owner(self, facts: os.stat_result) -> None:
         """Refuse a file that other users can read, write or replace."""
         if rights_of_others(facts):
-            msg = "tokens: the file must not be open to others: chmod 600"
-            raise ConfigError(msg)
+            raise ConfigError("tokens: the file must not be open to others: chmod 600")
         if not is_own(facts, or_root=True):
             msg = "tokens: the file must belong to the user of this process, or to root"
             raise ConfigError(msg)
@@ -441,8 +435,7 @@ class TokenFile:
         handle = open_private(path, os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                msg = "tokens: the lock is not a file"
-                raise ConfigError(msg)
+                raise ConfigError("tokens: the lock is not a file")
             lock_byte(handle, 0, wait=True)
             yield
         finally:

@@ -209,18 +209,16 @@ def copy_storage(
             facts = reads.identity_facts()
             model = reads.active_model()
             if reads.is_changing_model():
-                msg = (
+                raise ConfigError(
                     "the source is moving to another embedding model; finish it with "
                     "`vecall reembed` first"
                 )
-                raise ConfigError(msg)
         if dry_run and isinstance(target, Path) and not target.exists():
             return _Copier(origin, None, None, app, user, replace, progress).run()
         destination = open_storage(target, "full", read_only=dry_run)
         try:
             if destination.identity == origin.identity and _same_place(source, target):
-                msg = "the source and the target are the same storage"
-                raise ConfigError(msg)
+                raise ConfigError("the source and the target are the same storage")
             if not dry_run:
                 adopting = AdoptIdentity(facts)
                 destination.submit(adopting).result()

@@ -53,8 +53,7 @@ class StorageReads(ABC):
     @property
     def _connection(self) -> Transaction:
         if self._reading is None:
-            msg = "the read of the storage has ended"
-            raise ClosedError(msg)
+            raise ClosedError("the read of the storage has ended")
         return self._reading
 
     @abstractmethod

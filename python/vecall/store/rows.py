@@ -529,8 +529,7 @@ def checked_snapshot(part: int, record: bytes, data: bytes) -> bytes | None:
     # Another process may just have replaced the snapshot. With the recorded nonce, it
     # is the recorded snapshot, altered.
     if nonce in data[:HEADER_BYTES]:
-        msg = f"snapshot {part} is damaged"
-        raise CorruptFileError(msg)
+        raise CorruptFileError(f"snapshot {part} is damaged")
     return None
 
 

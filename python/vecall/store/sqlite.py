@@ -245,8 +245,7 @@ class Writer:
         # The lock keeps jobs from being queued after the item that ends the thread.
         with self._closing:
             if self._closed:
-                msg = "the memory service is closed"
-                raise ClosedError(msg)
+                raise ClosedError("the memory service is closed")
             self._queue.put(pending)
         return pending.future
 

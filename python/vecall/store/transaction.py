@@ -111,8 +111,7 @@ def enter(
     Each kind of transaction registers its own implementation. `now` is the time of
     creation, in seconds since 1970; `ahead` are the reads that follow.
     """
-    msg = f"no implementation for {type(transaction).__name__}"
-    raise TypeError(msg)
+    raise TypeError(f"no implementation for {type(transaction).__name__}")
 
 
 @singledispatch
@@ -132,8 +131,7 @@ def leave(
     a file counts itself. `added` are rows that were added: None, and a file reads them.
     Returned are the random bits that identify the change.
     """
-    msg = f"no implementation for {type(transaction).__name__}"
-    raise TypeError(msg)
+    raise TypeError(f"no implementation for {type(transaction).__name__}")
 
 
 @singledispatch
@@ -366,22 +364,20 @@ def has_memories(connection: Transaction) -> bool:
 def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
     """Check that an embedder produces the vectors of the file's model."""
     if (stored.name, stored.dim) != (candidate.name, candidate.dim):
-        msg = (
+        raise EmbeddingMismatchError(
             f"embedder: the file's vectors come from {stored}, the embedder given is "
             f"{candidate}; open it with the former, or move the file to the latter "
             "with `vecall reembed`"
         )
-        raise EmbeddingMismatchError(msg)
     if stored.fingerprint and candidate.fingerprint:
         before = np.frombuffer(stored.fingerprint, "<f4").astype(np.float64)
         now = np.frombuffer(candidate.fingerprint, "<f4").astype(np.float64)
         norms = float(np.linalg.norm(before) * np.linalg.norm(now))
         if norms > 0 and float(before @ now) < _SAME_MODEL * norms:
-            msg = (
+            raise EmbeddingMismatchError(
                 f"embedder: the file's vectors come from another function of the name "
                 f"{stored}; give each its own model_id"
             )
-            raise EmbeddingMismatchError(msg)
 
 
 def require_active(connection: Transaction, model: int | None) -> None:
@@ -390,11 +386,10 @@ def require_active(connection: Transaction, model: int | None) -> None:
         return
     stored = active_model(connection)
     if stored is None or stored.id != model:
-        msg = (
+        raise EmbeddingMismatchError(
             f"embedder: the file's vectors come from {stored} by now; reopen the file "
             "with that one"
         )
-        raise EmbeddingMismatchError(msg)
 
 
 def adopt(connection: Transaction, candidate: EmbeddingModel) -> EmbeddingModel:

@@ -71,8 +71,7 @@ def require_counts(*values: object) -> None:
 def check_past(values: Mapping[str, Any], name: str) -> None:
     """Check an overwritten revision of a memory, or its digest."""
     if not isinstance(values.get("digest", values.get("text")), str):
-        msg = f"{name}: expected a text, or a digest of it"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected a text, or a digest of it")
     for field, value in values.items():
         if value is None:
             continue
@@ -87,16 +86,14 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
         elif field == "state" and value == "quarantined":
             continue
         else:
-            msg = f"{name}: expected the fields of a memory"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{name}: expected the fields of a memory")
 
 
 def check_turn(event: Mapping[str, Any], name: str) -> None:
     """Check a buffered turn or compaction."""
     content, actions = event.get("content"), event.get("actions")
     if content is None and not isinstance(actions, Mapping):
-        msg = f"{name}: expected a content or actions"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected a content or actions")
     if content is not None:
         _check_content(content, name)
     if isinstance(actions, Mapping):
@@ -110,8 +107,7 @@ def check_turn(event: Mapping[str, Any], name: str) -> None:
         check_share(event["importance"], f"{name}.importance")
     meta = event.get("custom_metadata", {})
     if not isinstance(meta, Mapping):
-        msg = f"{name}.custom_metadata: expected a mapping"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}.custom_metadata: expected a mapping")
     for field in ("ttl", "revision_ttl"):
         if meta.get(field) is not None:
             ttl_seconds(_number(meta[field], name))
@@ -131,14 +127,12 @@ def _check_content(content: object, name: str) -> None:
         msg = f"{name}.content: expected a text, or parts with texts"
         raise InvalidArgumentError(msg)
     if not any(text.strip() for text in texts):
-        msg = f"{name}.content: must not be blank"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}.content: must not be blank")
 
 
 def _check_compaction(compaction: object, name: str) -> None:
     if not isinstance(compaction, Mapping):
-        msg = f"{name}.actions: expected a compaction"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}.actions: expected a compaction")
     for field in ("start_timestamp", "end_timestamp"):
         if compaction.get(field) is not None:
             to_seconds(_number(compaction[field], name), f"{name}.{field}")
@@ -151,8 +145,7 @@ def _number(value: Any, name: str) -> Any:
 
 def _checked(value: Any, types: Any, name: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, types):
-        msg = f"{name}: expected texts and numbers as they were"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: expected texts and numbers as they were")
     return value
 
 

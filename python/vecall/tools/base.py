@@ -84,8 +84,7 @@ def restricted(memory: Any, rights: Rights) -> Any:
     if callable(restrict := getattr(memory, "restricted", None)):
         return restrict(rights)
     if rights.has_floor:
-        msg = "min_trust: this memory service has no method `restricted`"
-        raise ConfigError(msg)
+        raise ConfigError("min_trust: this memory service has no method `restricted`")
     return memory
 
 
@@ -105,8 +104,7 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
     elif memory is not None and not takes(
         getattr(memory, "search_memory", None), "filter"
     ):
-        msg = "filter: this memory service's search takes none"
-        raise ConfigError(msg)
+        raise ConfigError("filter: this memory service's search takes none")
     return checked
 
 
@@ -138,8 +136,7 @@ def found_by(response: object) -> SearchMemoryResponse:
         return response
     memories = get_field(response, "memories")
     if not isinstance(memories, list | tuple):
-        msg = "the memory service returned something else than memories"
-        raise VecallError(msg)
+        raise VecallError("the memory service returned something else than memories")
     return SearchMemoryResponse([_read_foreign_memory(each) for each in memories])
 
 
@@ -248,15 +245,13 @@ class Argument(NamedTuple):
             msg = f"{name}: must be {' or '.join(map(json.dumps, choices))}"
             raise InvalidArgumentError(msg)
         if kind is str and not isinstance(value, str):
-            msg = f"{name}: expected a string"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a string")
         if kind not in (float, int):
             return value
         is_whole = kind is int and not clamps
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or (is_whole and value % 1 != 0):  # type: ignore[operator]
-            msg = f"{name}: expected a {'whole ' * is_whole}number"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError(f"{name}: expected a {'whole ' * is_whole}number")
         number: Any = value
         if kind is float or bounds is None:
             return number
@@ -264,8 +259,7 @@ class Argument(NamedTuple):
         if clamps:
             return int(max(low, min(high, number)))
         if not low <= number <= high:
-            msg = f"{name}: must be from {low} to {high}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{name}: must be from {low} to {high}")
         return int(number)
 
     def from_text(self, text: str) -> object:
@@ -399,8 +393,7 @@ class MemoryTool(ABC):
     ) -> None:
         """Bind the tool to one user."""
         if on_missing not in get_args(OnMissing):
-            msg = 'on_missing: must be "error" or "empty"'
-            raise ConfigError(msg)
+            raise ConfigError('on_missing: must be "error" or "empty"')
         self._limits = limits_of(memory)
         if memory is not None:
             require(memory, self.name, *self._needs)
@@ -551,11 +544,9 @@ class MemoryTool(ABC):
 def at_least_one(value: object, name: str) -> int:
     """Return a number of memories, which must be an integer of at least 1."""
     if type(value) is not int:
-        msg = f"{name}: expected an integer"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError(f"{name}: expected an integer")
     if value < 1:
-        msg = f"{name}: must be at least 1"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name}: must be at least 1")
     return value
 
 

@@ -431,8 +431,7 @@ class ForgetMemory(MemoryTool):
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         if ("query" in given) == ("token" in given):
-            msg = "query, token: expected exactly one of them"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("query, token: expected exactly one of them")
         if "token" in given:
             return await self._confirm(memory, given["token"], given.get("ids"))
         if given.get("ids"):
@@ -509,8 +508,7 @@ def checked_text(given: Mapping[str, Any]) -> str:
     """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
-        msg = "text: must not be blank"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("text: must not be blank")
     return text
 
 

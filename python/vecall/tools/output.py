@@ -397,8 +397,7 @@ class ShownMemories:
     def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:
         """Create the object without turns."""
         if type(max_turns) is not int or max_turns < 1:
-            msg = "max_turns: must be an integer of at least 1"
-            raise ConfigError(msg)
+            raise ConfigError("max_turns: must be an integer of at least 1")
         self._max_turns = max_turns
         self._max_characters = max_characters
         self._size = 0

@@ -208,8 +208,7 @@ class PreloadMemory(MemoryTool):
             msg = f"format: must be one of {', '.join(get_args(PreloadFormat))}"
             raise ConfigError(msg)
         if placement not in get_args(Placement):
-            msg = 'placement: must be "user" or "system"'
-            raise ConfigError(msg)
+            raise ConfigError('placement: must be "user" or "system"')
         self.placement = placement
         self.turns = ShownMemories() if turns is None else turns
         self._filter = checked_filter(memory, filter)

@@ -205,8 +205,7 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
     if wanted is None:
         wanted = VectorStoreFilter()
     if not isinstance(wanted, VectorStoreFilter):
-        msg = "filter: expected a VectorStoreFilter"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("filter: expected a VectorStoreFilter")
     session, after, before = wanted.session_id, wanted.after, wanted.before
     return PartitionScope(
         check_key(wanted.app_name, wanted.user_id, "filter.", limits),
@@ -220,8 +219,7 @@ def check_scope(wanted: object, limits: Limits) -> PartitionScope:
 def _checked_where(given: object, limits: Limits) -> Filter:
     """Return conditions on labels and metadata."""
     if not isinstance(given, Filter):
-        msg = "filter.where: expected a Filter"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("filter.where: expected a Filter")
     wanted = check_filter(given, limits, by_metadata=True)
     if asks_times(wanted.metadata):
         msg = "filter.where: a vector store has no $timestamp and no $updated_at"
@@ -235,8 +233,7 @@ def _checked_where(given: object, limits: Limits) -> Filter:
 def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int, str]:
     """Return a row's key, session and time, and its metadata as JSON for UTF-8."""
     if not isinstance(given, Mapping):
-        msg = "metadata: expected a mapping"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("metadata: expected a mapping")
     metadata = dict(given)
     key = check_key(
         metadata.get("app_name"), metadata.get("user_id"), "metadata.", limits
@@ -252,8 +249,7 @@ def check_metadata(given: object, limits: Limits) -> tuple[Key, str | None, int,
     try:
         text = json.dumps(plain, ensure_ascii=False)
     except ValueError:  # an integer of thousands of digits
-        msg = "metadata: a number is too long"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidArgumentError("metadata: a number is too long") from None
     if len(text.encode(errors="surrogatepass")) > limits.max_text_bytes:
         msg = f"metadata: at most max_text_bytes = {limits.max_text_bytes} bytes"
         raise LimitExceededError(msg)
@@ -271,20 +267,16 @@ def _copy_json_value(value: object, depth: int) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            msg = "metadata: NaN and Inf are no JSON values"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("metadata: NaN and Inf are no JSON values")
         return value
     if not isinstance(value, Mapping | list | tuple):
-        msg = "metadata: expected JSON values"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("metadata: expected JSON values")
     if depth < 1:
-        msg = "metadata: nested deeper than max_metadata_depth"
-        raise LimitExceededError(msg)
+        raise LimitExceededError("metadata: nested deeper than max_metadata_depth")
     if not isinstance(value, Mapping):
         return [_copy_json_value(item, depth - 1) for item in value]
     if not all(isinstance(name, str) for name in value):
-        msg = "metadata: expected strings as keys"
-        raise InvalidTypeError(msg)
+        raise InvalidTypeError("metadata: expected strings as keys")
     return {
         exact(name): _copy_json_value(item, depth - 1) for name, item in value.items()
     }
@@ -301,15 +293,12 @@ def unit_vector(embedding: object) -> NDArray[np.float32]:
             raise TypeError
         values = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        msg = "embedding: expected a vector of real numbers"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError("embedding: expected a vector of real numbers") from None
     if not 1 <= values.size <= MAX_DIMENSIONS:
-        msg = f"embedding: expected 1 to {MAX_DIMENSIONS} numbers"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"embedding: expected 1 to {MAX_DIMENSIONS} numbers")
     largest = np.abs(values).max()
     if not 0 < largest < np.inf:  # false for NaN
-        msg = "embedding: must be finite and not zero"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("embedding: must be finite and not zero")
     values /= largest
     values /= np.linalg.norm(values)
     return values.astype(np.float32)
@@ -510,8 +499,7 @@ class RemoteVectorStore(CheckedVectorStore):
                 raise ConfigError(msg)
         given: object = timeout
         if type(given) not in (int, float) or not 0.1 <= timeout <= 3600:
-            msg = "timeout: expected seconds from 0.1 to 3600"
-            raise ConfigError(msg)
+            raise ConfigError("timeout: expected seconds from 0.1 to 3600")
         self._wanted = dimensions
         self._dimensions: int | None = None
         self._most = most
@@ -609,8 +597,7 @@ def checked_name_part(
 ) -> str:
     """Return an option that becomes part of the names on the server."""
     if not isinstance(given, str) or not allowed.fullmatch(given):
-        msg = f"{name}: expected {of}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name}: expected {of}")
     return given
 
 
@@ -656,11 +643,9 @@ class MemorySummary:
             check_name(getattr(self, name), name, _LIMITS)
         summary: object = self.summary
         if not isinstance(summary, str):
-            msg = "summary: expected a text"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("summary: expected a text")
         if not summary.strip():
-            msg = "summary: must say something"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("summary: must say something")
         for name in ("topics", "key_facts"):
             object.__setattr__(self, name, _texts(getattr(self, name), name))
         object.__setattr__(self, "timestamp", to_seconds(self.timestamp, "timestamp"))
@@ -668,11 +653,9 @@ class MemorySummary:
         if count is None:
             return
         if not isinstance(count, int) or isinstance(count, bool):
-            msg = "event_count: expected an integer"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("event_count: expected an integer")
         if count < 0:
-            msg = "event_count: must not be negative"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError("event_count: must not be negative")
 
     def to_metadata(self) -> dict[str, Any]:
         """Return all fields but the id as metadata of a row; omit empty ones.
@@ -699,12 +682,10 @@ class MemorySummary:
         """
         given: object = metadata
         if not isinstance(given, Mapping):
-            msg = "metadata: expected a mapping"
-            raise InvalidTypeError(msg)
+            raise InvalidTypeError("metadata: expected a mapping")
         for name in _REQUIRED:
             if name not in metadata:
-                msg = f"metadata.{name}: required"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError(f"metadata.{name}: required")
         names = (*_REQUIRED, *(name for name in _OPTIONAL if name in metadata))
         return cls(id=id, **{name: metadata[name] for name in names})
 
@@ -714,8 +695,7 @@ def _texts(value: object, name: str) -> tuple[str, ...]:
         texts = tuple(value)
         if all(isinstance(text, str) for text in texts):
             return texts
-    msg = f"{name}: expected a list of texts"
-    raise InvalidTypeError(msg)
+    raise InvalidTypeError(f"{name}: expected a list of texts")
 
 
 def has_method(store: object, name: str) -> bool:

@@ -76,8 +76,7 @@ def parsed(url: str, schema: str) -> DatabaseUrl:
     from vecall.store.postgres.url import is_url, parse_url
 
     if not is_url(url):
-        msg = "url: expected postgresql://user@host/database"
-        raise ConfigError(msg)
+        raise ConfigError("url: expected postgresql://user@host/database")
     found = parse_url(url, default_schema=schema)
     for name in _UNUSED:
         if f"{name}=" in url.partition("?")[2]:
@@ -103,11 +102,10 @@ def _own_errors() -> Iterator[None]:
         raise closed_error() from None
     except psycopg.Error as error:
         if isinstance(error, errors.UndefinedObject):
-            msg = (
+            raise ConfigError(
                 "the database has no type vector in the search_path; an administrator "
                 "runs CREATE EXTENSION vector"
-            )
-            raise ConfigError(msg) from None
+            ) from None
         if isinstance(error, errors.DataException) and error.sqlstate == "22000":
             msg = "embedding: the table has vectors of another length"
             raise DimensionError(msg) from None
@@ -226,11 +224,10 @@ class PgVectorStore(RemoteVectorStore):
         values = [self._table, self._url.schema]
         length, is_of_service = self._execute_statement(connection, _STATE, values)[0]
         if is_of_service:
-            msg = (
+            raise ConfigError(
                 "url: schema: it has the tables of a MemoryService; name another one, "
                 f"or none for {_SCHEMA}"
             )
-            raise ConfigError(msg)
         return length
 
     def _nearest(

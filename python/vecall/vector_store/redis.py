@@ -58,8 +58,7 @@ def open_client(url: str, timeout: float) -> Redis:
         msg = "url: expected redis://, rediss:// or unix://, with known options"
         raise ConfigError(msg) from None
     if options.get("decode_responses") or options.get("protocol") not in (2, "2"):
-        msg = "url: decode_responses and protocol cannot be set"
-        raise ConfigError(msg)
+        raise ConfigError("url: decode_responses and protocol cannot be set")
     # Versions of the package convert this answer in different ways.
     client.set_response_callback("VSIM", lambda answer, **_: answer)
     client.set_response_callback("VGETATTR", lambda answer, **_: answer)

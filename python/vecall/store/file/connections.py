@@ -358,8 +358,7 @@ class ForeignFile:
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA trusted_schema = OFF")
         except sqlite3.Error as error:
-            msg = "path: the SQLite file cannot be opened"
-            raise StorageError(msg) from error
+            raise StorageError("path: the SQLite file cannot be opened") from error
         try:
             named = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
             self.columns = {
@@ -404,8 +403,7 @@ class ForeignFile:
             for number, row in enumerate(self._execute(sql), 1):  # noqa: B007
                 yield dict(row)
         except CorruptFileError as error:
-            msg = f"after row {number} of a table: {error}"
-            raise CorruptFileError(msg) from error
+            raise CorruptFileError(f"after row {number} of a table: {error}") from error
 
     def _columns_of(self, table: str) -> Iterator[Any]:
         return self._execute(f"PRAGMA table_info({_quoted(table)})")

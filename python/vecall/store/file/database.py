@@ -395,8 +395,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
 
     def _usable_connection(self, channel: LockedConnection) -> sqlite3.Connection:
         if channel.broken or self._closed:
@@ -495,11 +494,10 @@ class UnwritableDatabase(Database):
 
     def _prepare_file(self, version: int) -> None:
         if version < schema.NEWEST:
-            msg = (
+            raise IncompatibleFileError(
                 f"path: the file has schema {version} and cannot be brought to schema "
                 f"{schema.NEWEST} where it cannot be written; open it once where it can"
             )
-            raise IncompatibleFileError(msg)
 
     def _set_up_writer(self) -> None:
         pass
@@ -512,8 +510,7 @@ class UnwritableDatabase(Database):
 
     def exclusive(self) -> NoReturn:
         """Refuse to write."""
-        msg = "path: the file or its folder cannot be written"
-        raise ReadOnlyError(msg)
+        raise ReadOnlyError("path: the file or its folder cannot be written")
 
     @contextmanager
     def _reader_connections(self) -> Iterator[sqlite3.Connection]:
@@ -532,8 +529,7 @@ class UnwritableDatabase(Database):
             finally:
                 connection.close()
             if before is not None and _state_of(self.path) != before:
-                msg = "the file changed while it was read; try again"
-                raise BusyError(msg)
+                raise BusyError("the file changed while it was read; try again")
         finally:
             with self._readers:
                 self._lent -= 1
@@ -558,8 +554,7 @@ class UnwritableDatabase(Database):
                     continue  # pages of two states
                 if state is None or _state_of(self.path) == state:
                     return found
-        msg = "the file changed faster than it could be read"
-        raise BusyError(msg)
+        raise BusyError("the file changed faster than it could be read")
 
     def has_room(self, size: int) -> bool:  # noqa: ARG002
         """Return False: nothing is ever added."""
@@ -572,14 +567,12 @@ def _state_of(path: Path) -> _State:
     if log.exists() and path.with_name(path.name + "-shm").exists():
         return None
     if file_bytes(log):
-        msg = (
+        raise StorageError(
             "path: the log of the file has changes that cannot be read where nothing "
             "can be written; open and close the file once where it can be written"
         )
-        raise StorageError(msg)
     try:
         about = path.stat()
     except OSError as error:
-        msg = f"path: the file cannot be read: {error.strerror}"
-        raise StorageError(msg) from None
+        raise StorageError(f"path: the file cannot be read: {error.strerror}") from None
     return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

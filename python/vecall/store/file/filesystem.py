@@ -54,11 +54,9 @@ def require_plain(path: Path) -> None:
     try:
         is_folder = path.is_dir()
     except OSError as error:  # with the path in its message
-        msg = f"path: cannot be used: {error.strerror}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"path: cannot be used: {error.strerror}") from None
     if is_folder:
-        msg = "path: is a folder; give the name of a file in it"
-        raise ConfigError(msg)
+        raise ConfigError("path: is a folder; give the name of a file in it")
     if not path.parent.is_dir():
         msg = "path: the folder in which the file should lie does not exist"
         raise ConfigError(msg)
@@ -78,8 +76,7 @@ def _require_file(path: str, suffix: str) -> None:
     if suffix == ".snap":
         return
     if not stat.S_ISREG(about.st_mode):
-        msg = f"path: {what} is no plain file"
-        raise ConfigError(msg)
+        raise ConfigError(f"path: {what} is no plain file")
     if about.st_nlink > 1:
         msg = f"path: {what} has a second name (a hard link), under which nothing locks"
         raise ConfigError(msg)
@@ -98,8 +95,7 @@ def require_new(path: Path) -> None:
     require_plain(path)
     for suffix in ("", "-wal", "-shm", "-journal"):
         if path.with_name(path.name + suffix).exists():
-            msg = f"path: there is a file already: <name>{suffix}"
-            raise ConfigError(msg)
+            raise ConfigError(f"path: there is a file already: <name>{suffix}")
 
 
 def require_unrelated(path: Path, database: Path | None) -> None:
@@ -112,20 +108,18 @@ def require_unrelated(path: Path, database: Path | None) -> None:
     for suffix in ("", "-wal", "-shm", ".lock"):
         own = database.with_name(database.name + suffix)
         if path.exists() and own.exists() and path.samefile(own):
-            msg = "path: belongs to the open database itself"
-            raise ConfigError(msg)
+            raise ConfigError("path: belongs to the open database itself")
 
 
 def require_local(folder: Path) -> None:
     """Check that a folder is on a local file system, as far as is known."""
     kind = filesystem_of(folder)
     if kind is not None and _NETWORK.fullmatch(kind):
-        msg = (
+        raise NetworkFilesystemError(
             f"path: lies on a network file system ({kind}), whose locks cannot be "
             "trusted; StorageOptions(allow_network_filesystem=True) opens it at your "
             "own risk, and then one process at a time"
         )
-        raise NetworkFilesystemError(msg)
 
 
 def free_bytes(folder: Path) -> int:

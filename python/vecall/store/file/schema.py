@@ -339,11 +339,10 @@ def check_origin(connection: sqlite3.Connection) -> int:
             msg = "path: this SQLite file belongs to another program"
             raise IncompatibleFileError(msg)
         if not 0 <= version <= NEWEST:
-            msg = (
+            raise IncompatibleFileError(
                 f"path: the file has schema {version}, this version of vecall reads up "
                 f"to schema {NEWEST}; upgrade vecall"
             )
-            raise IncompatibleFileError(msg)
         _require_known(connection, int(version))
     finally:
         if own and connection.in_transaction:
@@ -363,11 +362,10 @@ def require_plain_tables(connection: sqlite3.Connection) -> None:
             )
             bad = columns.fetchone() is not None
         if bad:
-            msg = (
+            raise CorruptFileError(
                 "the file has a view, a trigger, a virtual table or a calculated "
                 "column, which vecall never makes"
             )
-            raise CorruptFileError(msg)
 
 
 def _require_known(connection: sqlite3.Connection, version: int) -> None:
@@ -378,11 +376,10 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
     if any(kind not in ("table", "index") for kind, *_ in found):
         require_plain_tables(connection)
     if found != _known_objects(version):
-        msg = (
+        raise CorruptFileError(
             f"the file is damaged: it has other tables or indexes than schema {version}"
             "; `vecall doctor --recover NEW` saves what can be read to a new file"
         )
-        raise CorruptFileError(msg)
 
 
 def _rows_of_schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
@@ -499,9 +496,8 @@ def check_whole(connection: sqlite3.Connection) -> bytes:
     except (KeyError, TypeError, ValueError):
         whole = False
     if not whole:
-        msg = (
+        raise CorruptFileError(
             "the file is damaged: its schema or its identity has changed; `vecall "
             "doctor --recover NEW` saves what can be read to a new file"
         )
-        raise CorruptFileError(msg)
     return uuid

@@ -57,8 +57,7 @@ def examine(path: Path) -> list[Finding]:
         ConfigError: The file does not exist.
     """
     if not path.exists():
-        msg = f"{path}: there is no such file"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: there is no such file")
     findings = list(_environment_findings(path))
     try:
         with storage_errors, closing(connect_to_read(path)) as connection:

@@ -348,8 +348,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
         if not busy:
             return
         if time.monotonic() > deadline:
-            msg = "other readers held an old state of the file; purge again"
-            raise BusyError(msg)
+            raise BusyError("other readers held an old state of the file; purge again")
         time.sleep(_PAUSE_S)
 
 
@@ -472,8 +471,7 @@ def keep_backups(
         VecallError: Of `copy` or `check`; the older backups are kept.
     """
     if keep < 1:
-        msg = "keep: must be at least 1"
-        raise ConfigError(msg)
+        raise ConfigError("keep: must be at least 1")
     stem = f"{path.stem}-{_short_id(path)}-"
     made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
     unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
@@ -506,8 +504,7 @@ def _short_id(path: Path) -> str:
 
 def _require_memories(connection: sqlite3.Connection) -> None:
     if not schema.check_origin(connection):
-        msg = "path: the file is empty; it has no memories"
-        raise IncompatibleFileError(msg)
+        raise IncompatibleFileError("path: the file is empty; it has no memories")
 
 
 @contextmanager
@@ -553,16 +550,13 @@ def restore_backup(
         VecallError: Of `check`; nothing changed.
     """
     if not backup.exists():
-        msg = "backup: there is no such file"
-        raise ConfigError(msg)
+        raise ConfigError("backup: there is no such file")
     target = filesystem.with_resolved_folder(target)
     if target.exists():
         if backup.samefile(target):
-            msg = "target: is the backup itself"
-            raise ConfigError(msg)
+            raise ConfigError("target: is the backup itself")
         if not replacing:
-            msg = "target: exists; with --replace it is kept aside"
-            raise ConfigError(msg)
+            raise ConfigError("target: exists; with --replace it is kept aside")
         _drop_second_names(target)
         filesystem.require_plain(target)
     else:

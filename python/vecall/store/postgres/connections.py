@@ -115,8 +115,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
                 ready = yield wanted
                 if not ready and monotonic() >= deadline:
                     self.pgconn.finish()
-                    msg = "the server did not answer in time"
-                    raise NoAnswerError(msg)
+                    raise NoAnswerError("the server did not answer in time")
                 wanted = gen.send(ready)
         except StopIteration as end:
             result: _Result = end.value
@@ -260,8 +259,7 @@ class Pool:
         try:
             self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
-            msg = "no connection was free in time"
-            raise NoConnectionFreeError(msg) from None
+            raise NoConnectionFreeError("no connection was free in time") from None
         connection = None
         try:
             connection = self._take_connection()
@@ -295,8 +293,7 @@ class Pool:
 
     def _take_connection(self) -> BoundedConnection:
         if self._closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
         while True:
             try:
                 connection = self._idle.pop()
@@ -400,8 +397,7 @@ class Connections:
         long as for its result.
         """
         if self._closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
+            raise ClosedError("the memory service is closed")
         pool = self._keepers if keeper else self._pool
         each = keeper and seconds is None
         begin, limit = monotonic(), self.url.timeout if seconds is None else seconds
@@ -562,8 +558,7 @@ class Attempt:
         if connection.warned:
             # An administrator can end the wait for the synchronous standby. The server
             # then reports success, and warns.
-            msg = "the server committed with a warning"
-            raise psycopg.OperationalError(msg)
+            raise psycopg.OperationalError("the server committed with a warning")
         return self._change
 
     def outcome(self) -> Change | None:
@@ -588,12 +583,11 @@ class Attempt:
             if outcome == "unknown":
                 break
             time.sleep(min(_PAUSE_S, seconds))
-        msg = (
+        raise StorageError(
             "the connection to the database ended while the write was committed; "
             "whether it was is unknown: read before you repeat it, or repeat it with "
             "the same ids or idempotency key"
         )
-        raise StorageError(msg)
 
     def _known_outcome(
         self, transaction: PostgresTransaction, change: Change, seconds: float

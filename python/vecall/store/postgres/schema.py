@@ -201,8 +201,7 @@ def require_rights(
     faults = role_faults(connection, schema, role) + table_faults(connection, schema)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        msg = f"path: {faults[0]}{more}; run `vecall pg doctor URL`"
-        raise ConfigError(msg)
+        raise ConfigError(f"path: {faults[0]}{more}; run `vecall pg doctor URL`")
 
 
 def catalog_digests(connection: Connection, schema: str) -> dict[str, str]:
@@ -410,17 +409,15 @@ def require_schema(connection: Connection, schema: str) -> int:
     """Check that this version of vecall reads a schema, and return its number."""
     number = schema_number(connection, schema)
     if number == 0:
-        msg = (
+        raise ConfigError(
             f"path: the database has no schema {schema} of vecall; run "
             "`vecall pg init URL`"
         )
-        raise ConfigError(msg)
     if number < NEWEST - 1:
-        msg = (
+        raise ConfigError(
             f"path: the database has schema {number}, this version of vecall reads "
             f"schemas {NEWEST - 1} and {NEWEST}; run `vecall pg migrate URL`"
         )
-        raise ConfigError(msg)
     if number > NEWEST:
         raise IncompatibleFileError(_other_schema(number))
     return number
@@ -510,8 +507,7 @@ def _grant_login_of_15(connection: Connection, login: str) -> None:
         "SELECT rolinherit FROM pg_roles WHERE rolname = %s", (login,)
     ).fetchone()
     if found is None or not found[0]:
-        msg = "login: before PostgreSQL 16 the role must have INHERIT"
-        raise ConfigError(msg)
+        raise ConfigError("login: before PostgreSQL 16 the role must have INHERIT")
     if not connection.execute(
         "SELECT 1 FROM pg_roles WHERE rolname = %s", (BEHIND,)
     ).fetchone():

@@ -110,11 +110,10 @@ class SharedReads(PostgresReads):
 
     @property
     def _connection(self) -> Transaction:
-        msg = (
+        raise ConfigError(
             "path: this call concerns several users, and the role of the URL may not "
             "become vecall_keeper"
         )
-        raise ConfigError(msg)
 
     def active_model(self) -> EmbeddingModel | None:
         return active_model(super()._connection)

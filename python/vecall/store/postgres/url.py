@@ -52,8 +52,7 @@ def _split_url(url: str) -> _Parts:
     """Return the parts of a URL; ValueError if it is malformed."""
     found = _PARTS.fullmatch(url)
     if found is None or found["netloc"].count("[") != found["netloc"].count("]"):
-        msg = "url"
-        raise ValueError(msg)
+        raise ValueError("url")
     return _Parts(**found.groupdict(""))
 
 
@@ -117,8 +116,7 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         hosts = _hosts_of_url(parts.netloc, dict(options))
         _require_ports(parts.netloc)
     except ValueError:
-        msg = "path: the URL of the database is malformed"
-        raise ConfigError(msg) from None
+        raise ConfigError("path: the URL of the database is malformed") from None
     own = {name: value for name, value in options if name in _OWN}
     rest = [
         part
@@ -129,11 +127,10 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
         rest.append("target_session_attrs=read-write")
     schema = own.get("schema", default_schema)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
-        msg = (
+        raise ConfigError(
             "path: schema: expected a name of lower-case letters, digits and _, at "
             "most 63, not beginning with pg_"
         )
-        raise ConfigError(msg)
     keeper = _keeper_conninfo(own["keeper_url"]) if "keeper_url" in own else None
     query = f"?{'&'.join(rest)}" if rest else ""
     conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
@@ -152,11 +149,10 @@ def _keeper_conninfo(url: str) -> str:
     """Return the URL of the keeper for libpq."""
     options = _options(url.partition("?")[2])
     if not is_url(url) or any(name in _OWN for name, _ in options):
-        msg = (
+        raise ConfigError(
             "path: keeper_url: expected the URL of a database, without "
             f"{', '.join(_OWN)}"
         )
-        raise ConfigError(msg)
     return parse_url(url).conninfo
 
 
@@ -193,8 +189,7 @@ def _hosts_of_url(netloc: str, options: dict[str, str]) -> list[str]:
 def _require_ports(netloc: str) -> None:
     for _, port in _places(netloc):
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            msg = "port"
-            raise ValueError(msg)
+            raise ValueError("port")
 
 
 def _checked_timeout(text: str) -> float:
@@ -210,8 +205,7 @@ def _checked_timeout(text: str) -> float:
 
 def _is_prepare_auto(text: str) -> bool:
     if text not in ("auto", "never"):
-        msg = "path: prepare: expected auto or never"
-        raise ConfigError(msg)
+        raise ConfigError("path: prepare: expected auto or never")
     return text == "auto"
 
 

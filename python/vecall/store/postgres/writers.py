@@ -108,8 +108,7 @@ class Writers:
         user = getattr(job, "app", None), getattr(job, "user", None)
         with self._lock:
             if self._closed:
-                msg = "the memory service is closed"
-                raise ClosedError(msg)
+                raise ClosedError("the memory service is closed")
             line = self._lines.get(user)
             is_new = line is None
             if line is None:
@@ -249,8 +248,7 @@ class Writers:
         for attempt in range(_TRIES):
             seconds = pending.deadline - monotonic()
             if seconds <= 0:
-                msg = "the server did not answer in time"
-                raise NoAnswerError(msg)
+                raise NoAnswerError("the server did not answer in time")
             attempted = Attempt(self._connections, self._expiry_clock, self._secret)
             try:
                 return attempted.run(pending.job, seconds, lock_wait)

@@ -410,8 +410,7 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
         name = dim = fingerprint = None
     fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
     if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
-        msg = "model: expected name, dim and fingerprint"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError("model: expected name, dim and fingerprint")
     return EmbeddingModel(name, dim, fingerprint=fingerprint)
 
 

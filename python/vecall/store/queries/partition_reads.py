@@ -45,11 +45,10 @@ def _checked_row(values: tuple[object, ...]) -> RowWithVector:
     # A vector that is in use belongs to the active model.
     if (vec is None or model == values[-1]) and is_whole(row, vec, crc):
         return RowWithVector(row, vec, model)  # type: ignore[arg-type]
-    msg = (
+    raise CorruptFileError(
         f"the file is damaged: memory row {row.rid} fails its checksum; "
         "`vecall doctor --repair` sets it aside"
     )
-    raise CorruptFileError(msg)
 
 
 def load_partition(
@@ -376,11 +375,10 @@ def _stored(rid: int, meta: str | None) -> dict[str, Any]:
     try:
         return {} if meta is None else stored_object(meta)
     except (TypeError, ValueError):
-        msg = (
+        raise CorruptFileError(
             f"the file is damaged: the metadata of memory row {rid} is not JSON; "
             "`vecall doctor --repair` sets it aside"
-        )
-        raise CorruptFileError(msg) from None
+        ) from None
 
 
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:

@@ -331,8 +331,7 @@ class AddMemories(UserJob):
         """Raise ConflictError unless the memories are as the caller last saw them."""
         now = partition.expiry_now
         if self.absent and not all(row.has_expired(now) for row in stored.values()):
-            msg = "if_absent: the user has a memory with one of the ids"
-            raise ConflictError(msg)
+            raise ConflictError("if_absent: the user has a memory with one of the ids")
         if self.version is not None and any(
             known.row.updated_at != self.version for known in stored.values()
         ):
@@ -358,8 +357,7 @@ class AddMemories(UserJob):
                 known = stored.get(id_)
                 now = partition.expiry_now
                 if known is None or known.state != "live" or known.has_expired(now):
-                    msg = "memory_id: this user has no such memory"
-                    raise NotFoundError(msg)
+                    raise NotFoundError("memory_id: this user has no such memory")
         if self.edit or self.restore:
             return set()
         old = history.corrected(partition.connection, partition.id, list(stored))

@@ -111,8 +111,7 @@ def take_proposal(
     hashes = f"SELECT id, hash FROM mem WHERE part = ?{visible(rights)} AND id IN"
     now = select_in(partition.connection, hashes, [partition.id], list(seen))
     if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
-        msg = "token: confirms nothing, or no longer; propose it again"
-        raise NotFoundError(msg)
+        raise NotFoundError("token: confirms nothing, or no longer; propose it again")
     partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
     return list(seen)
 

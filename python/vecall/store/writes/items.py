@@ -203,8 +203,7 @@ def insert_item(
     """
     state = state._replace(seq=state.seq + len(row.pieces) + 1)
     if state.seq > _MAX_SEQ:
-        msg = "one user's items: at most 2^32 - 1 writes"
-        raise LimitExceededError(msg)
+        raise LimitExceededError("one user's items: at most 2^32 - 1 writes")
     row = row._replace(rid=(partition.id << 32) | state.seq)
     first = row.rid - len(row.pieces)
     for at, piece in enumerate(row.pieces):
@@ -235,11 +234,10 @@ def agreed(state: ItemState, dim: int, embedder: str | None) -> ItemState:
     if not dim:
         return state
     if None not in (state.embedder, embedder) and state.embedder != embedder:
-        msg = (
+        raise EmbeddingMismatchError(
             f"the items' vectors come from {state.embedder}, not from {embedder}; "
             "delete the items or use the same embedder"
         )
-        raise EmbeddingMismatchError(msg)
     if state.dim not in (0, dim):
         msg = f"vectors: expected {state.dim} numbers each, as in the user's items"
         raise DimensionError(msg)

@@ -115,8 +115,7 @@ class PartitionWriter:
         bytes.
         """
         if self.seq >= _MAX_SEQ:
-            msg = "one user's memories: at most 2^32 - 1 changes"
-            raise LimitExceededError(msg)
+            raise LimitExceededError("one user's memories: at most 2^32 - 1 changes")
         self.reveal()
         self.seq += 1
         if rid == 0:
@@ -336,8 +335,7 @@ def supersede(
     known = {id_ for (id_,) in select_in(connection, query, [partition.id], older)}
     known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
     if not known.issuperset(older):
-        msg = "supersedes: this user has no such memory"
-        raise NotFoundError(msg)
+        raise NotFoundError("supersedes: this user has no such memory")
     query = f"SELECT id, rid FROM mem WHERE part = ? AND state = 'live'{seen} AND id IN"
     ids = with_passages(connection, partition.id, older)
     live = select_in(partition.connection, query, [partition.id], ids)

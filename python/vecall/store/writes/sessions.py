@@ -177,8 +177,7 @@ def mark_turns_done(
     found = select_in(partition.connection, f"{size} {among}", own, ids)
     sizes = [nbytes for (nbytes,) in found]
     if len(sizes) < len(ids):
-        msg = "another call has already consumed or deleted these turns"
-        raise ConflictError(msg)
+        raise ConflictError("another call has already consumed or deleted these turns")
     execute_in(
         partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
     )
