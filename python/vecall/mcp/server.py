@@ -149,8 +149,9 @@ def _server_of_first_sdk(answers: Answers, instructions: str) -> Any:
                 given = give(request.params, _NOT_FOUND)
                 found = await given if isawaitable(given) else given
             except ProtocolError as error:
-                data = {"code": error.code, "message": error.message}
-                raise McpError(types.ErrorData(**data, data=error.data)) from None
+                code, message, data = error.code, error.message, error.data
+                told = types.ErrorData(code=code, message=message, data=data)
+                raise McpError(told) from None
             return types.ServerResult(kind.model_validate(found))
 
         return _unless_cancelled(handle)
