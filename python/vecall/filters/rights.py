@@ -178,9 +178,13 @@ class Rights(Shown):
         return (self.review or state != QUARANTINED) and self.trusts(tier)
 
     def narrowed(self, conditions: Filter | None) -> Filter | None:
-        """Return a checked filter that also excludes what is below the floor.
+        """Return a filter that also excludes what is below the floor.
 
-        None if no memory can pass it.
+        Args:
+            conditions: A filter that `check_filter` returned, or None.
+
+        Returns:
+            The filter; None if no memory can pass it.
         """
         if self.min_trust is None or not self.has_floor:
             return conditions or Filter()
@@ -209,12 +213,20 @@ class Rights(Shown):
         self.require_review()
 
     def require_all_tiers(self) -> None:
-        """Refuse a call that concerns memories of every trust."""
+        """Refuse a call that concerns memories of every trust.
+
+        Raises:
+            RightsError: There is a floor.
+        """
         if self.has_floor:
             raise RightsError("This needs rights without a floor on trust.", "trust")
 
     def require_review(self) -> None:
-        """Refuse a call that shows or releases quarantined memories."""
+        """Refuse a call that shows or releases quarantined memories.
+
+        Raises:
+            RightsError: `review` is False.
+        """
         if not self.review:
             raise RightsError("This needs the right to review.", "review")
 
