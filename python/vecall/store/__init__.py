@@ -11,14 +11,9 @@ from __future__ import annotations
 from vecall.store.file.connections import ForeignFile
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
+from vecall.store.maintenance.backups import keep_backups, restore_backup
 from vecall.store.maintenance.doctor import examine, file_facts, repair
-from vecall.store.maintenance.recover import (
-    Salvage,
-    keep_backups,
-    recover,
-    reset_clock,
-    restore_backup,
-)
+from vecall.store.maintenance.recover import Salvage, recover, reset_clock
 from vecall.store.names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.opening import (
     CopyReport,

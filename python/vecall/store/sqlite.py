@@ -21,7 +21,7 @@ from vecall.errors import ClosedError, StorageError, StorageFullError, VecallErr
 from vecall.store.file.connections import as_typed
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import SnapshotFolder, require_unrelated
-from vecall.store.maintenance.recover import backup, purge
+from vecall.store.maintenance.backups import backup, purge
 from vecall.store.names import find_part, find_surely, partition_state, require_gone
 from vecall.store.queries import item_reads
 from vecall.store.reads import StorageReads

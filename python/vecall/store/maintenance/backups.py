@@ -1,0 +1,340 @@
+"""Backs up, restores and purges a whole file."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from vecall.errors import (
+    BusyError,
+    ConfigError,
+    IncompatibleFileError,
+    StorageError,
+    StorageFullError,
+    VecallError,
+)
+from vecall.store.file import filesystem, schema
+from vecall.store.file.connections import (
+    as_vecall_error,
+    connect,
+    connect_to_read,
+    storage_errors,
+)
+from vecall.store.file.database import Database, begun
+from vecall.store.transaction import fact
+from vecall.store.writes.add import drop_digests
+from vecall.store.writes.delete import hide_what_is_gone
+from vecall.store.writes.history import count_purge, shorten_digests
+from vecall.system import (
+    lock_byte,
+    lock_folder,
+    open_private,
+    replace,
+    sync_file,
+    sync_folder,
+)
+
+_PATIENCE_S = 10.0  # timeout for readers that prevent the WAL's truncation
+_PAUSE_S = 0.02
+_MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
+
+
+def backup(database: Database, target: Path) -> None:
+    """Copy one consistent state of the file while it is in use, with a new UUID."""
+    with storage_errors, database.reader_connection() as source:
+        copy_state(source, target)
+
+
+def copy_state(source: sqlite3.Connection, target: Path) -> None:
+    """Copy one state of a file to a new one, which appears when it is complete.
+
+    ConfigError: the target exists, or its folder does not. StorageFullError: the disk
+    has no room for the copy.
+    """
+    filesystem.require_new(target)
+    query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    _require_room(target.parent, source.execute(query).fetchone()[0])
+    passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    filesystem.create_private(passing)
+    try:
+        with storage_errors, closing(connect(passing)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            uuid = secrets.token_hex(16)
+            copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
+            query = "SELECT name FROM pragma_table_info('part')"
+            columns = copy.execute(query).fetchall()  # to the end: else it stays open
+            if ("snap",) in columns:  # not in files of the first schema
+                copy.execute("UPDATE part SET snap = NULL")
+        sync_file(passing)
+        replace(passing, target)
+    except BaseException:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                passing.with_name(passing.name + suffix).unlink()
+        raise
+    sync_folder(target.parent)
+
+
+def purge(database: Database) -> int:
+    """Rewrite the file without any trace of deleted data; return the bytes freed.
+
+    Writers of all processes wait until it ends. Searches continue. After a BusyError,
+    deleted data may still be in the WAL: a reader held an old state.
+    """
+    before = sum(database.sizes().values())
+    with database.exclusive() as connection:
+        if database.path is not None:
+            _require_room(database.path.parent, 2 * _live_bytes(connection))
+        with begun(connection, database.expiry_clock):
+            count_purge(connection)
+            connection.execute(
+                "DELETE FROM chg WHERE seq <= "
+                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+                (_MAX_LOGGED,),
+            )
+            drop_digests(connection)
+            shorten_digests(connection)
+            hide_what_is_gone(connection, database.expiry_clock.wall())
+        connection.execute("VACUUM")
+        if database.path is not None:
+            folder = filesystem.SnapshotFolder(database.path)
+            before += folder.nbytes()
+            folder.clear()
+            _empty_log(connection)
+    return before - sum(database.sizes().values())
+
+
+def _live_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = connection.execute(
+        "SELECT page_count, freelist_count, page_size FROM pragma_page_count, "
+        "pragma_freelist_count, pragma_page_size"
+    ).fetchone()
+    return int((pages - free) * size)
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            return
+        if time.monotonic() > deadline:
+            raise BusyError("other readers held an old state of the file; purge again")
+        time.sleep(_PAUSE_S)
+
+
+def _require_room(folder: Path, size: int) -> None:
+    if filesystem.free_bytes(folder) < size:
+        msg = f"the disk has no room for {size} bytes more; nothing was written"
+        raise StorageFullError(msg)
+
+
+# Keeps the newest backups of a file, and puts a backup in the place of a file.
+
+
+_PASSING = ".new"
+_LOGS = ("-wal", "-shm", "-journal")
+_BESIDE = (*_LOGS, ".lock", ".reserve")
+_SHARED_BYTE = 0x4000_0002  # SQLite locks it as long as a log of the file is open
+
+
+def keep_backups(
+    path: Path,
+    folder: Path,
+    keep: int,
+    copy: Callable[[Path], object],
+    check: Callable[[Path], None],
+) -> tuple[Path, int]:
+    """Back up a file under a name with the time, and delete older backups of it.
+
+    A backup is named `<file>-<8 digits of the file's id>-<time>.db` once it is whole.
+    Only files with such a name and this id are deleted, and only after that.
+
+    Args:
+        path: The file.
+        folder: The folder of the backups. One backup at a time is made in it.
+        keep: How many backups are kept, the new one included; at least 1.
+        copy: Copies the file to a path.
+        check: Raises a `VecallError` unless a copy is whole.
+
+    Returns:
+        The backup, and the number of deleted ones.
+
+    Raises:
+        ConfigError: `keep` is less than 1.
+        VecallError: Of `copy` or `check`; the older backups are kept.
+    """
+    if keep < 1:
+        raise ConfigError("keep: must be at least 1")
+    stem = f"{path.stem}-{_short_id(path)}-"
+    made = re.compile(re.escape(stem) + r"\d{8}T\d{6}\.\d{6}Z\.db")
+    unfinished = re.compile(rf"{made.pattern}\.new(\.[0-9a-f]{{8}}\.part)?[-.a-z]*")
+    with lock_folder(folder):
+        for name in os.listdir(folder):  # noqa: PTH208 - a Path for each costs more
+            if unfinished.fullmatch(name):
+                _remove(folder / name)  # left by a killed backup
+        target = folder / f"{stem}{_moment()}.db"
+        passing = folder / (target.name + _PASSING)
+        with _temporary(passing):
+            copy(passing)
+            check(passing)
+            replace(passing, target)
+        sync_folder(folder)
+        others = filter(made.fullmatch, os.listdir(folder))  # noqa: PTH208
+        older = sorted(set(others) - {target.name}, reverse=True)[keep - 1 :]
+        return target, sum(_remove(folder / name) for name in older)
+
+
+def _moment() -> str:
+    return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def _short_id(path: Path) -> str:
+    filesystem.require_plain(path)
+    with storage_errors, closing(connect_to_read(path)) as connection:
+        _require_memories(connection)
+        return str(fact(connection, "uuid"))[:8]
+
+
+def _require_memories(connection: sqlite3.Connection) -> None:
+    if not schema.check_origin(connection):
+        raise IncompatibleFileError("path: the file is empty; it has no memories")
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[None]:
+    """Remove a file after the block, unless it has another name, and its companions."""
+    try:
+        yield
+    finally:
+        _remove(path)
+
+
+def _remove(path: Path) -> bool:
+    for suffix in _BESIDE:
+        with suppress(OSError):
+            path.with_name(path.name + suffix).unlink()
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def restore_backup(
+    backup: Path, target: Path, check: Callable[[Path], None], *, replacing: bool
+) -> Path | None:
+    """Put a copy of a backup in the place of a file, in one step.
+
+    The copy has a new id. Whoever opens the file finds the old or the new one.
+
+    Args:
+        backup: The backup. It does not change, and may be in use.
+        target: The file. No process may have it open.
+        check: Raises a `VecallError` unless a copy is whole.
+        replacing: Whether the file may exist. It is kept beside the new one.
+
+    Returns:
+        Where the file before is kept; None if there was none.
+
+    Raises:
+        ConfigError: There is no such backup; or the file exists, and is not to be
+            replaced; or both are the same.
+        BusyError: A process has the file open.
+        VecallError: Of `check`; nothing changed.
+    """
+    if not backup.exists():
+        raise ConfigError("backup: there is no such file")
+    target = filesystem.with_resolved_folder(target)
+    if target.exists():
+        if backup.samefile(target):
+            raise ConfigError("target: is the backup itself")
+        if not replacing:
+            raise ConfigError("target: exists; with --replace it is kept aside")
+        _drop_second_names(target)
+        filesystem.require_plain(target)
+    else:
+        filesystem.require_new(target)
+    passing = target.with_name(f"{target.name}.{os.getpid()}{_PASSING}")
+    with _temporary(passing):
+        with storage_errors, closing(connect_to_read(backup)) as connection:
+            _require_memories(connection)
+            copy_state(connection, passing)
+        check(passing)
+        return _put(passing, target)
+
+
+def _put(passing: Path, target: Path) -> Path | None:
+    """Give a file another's name; return where the other one is kept."""
+    if not target.exists():
+        filesystem.require_new(target)
+        replace(passing, target)
+        sync_folder(target.parent)
+        return None
+    aside = target.with_name(f"{target.name}.before-{_moment()}")
+    with _unused(target):
+        try:
+            # A second name first, so that the path has a file at every moment. A log
+            # is there only if the file is damaged. It must not meet the new one.
+            os.link(target, aside)
+            for suffix in _LOGS:
+                log = target.with_name(target.name + suffix)
+                if log.exists():
+                    replace(log, aside.with_name(aside.name + suffix))
+            replace(passing, target)
+        except OSError as error:
+            msg = f"target: cannot be replaced: {error.strerror}"
+            raise StorageError(msg) from error
+    filesystem.SnapshotFolder(target).clear()
+    sync_folder(target.parent)
+    return aside
+
+
+@contextmanager
+def _unused(path: Path) -> Iterator[None]:
+    """Write the log of a file into it, and keep others from opening it in the block."""
+    if filesystem.is_locked_here(path):
+        raise BusyError(_IN_USE)
+    with _locked(path) as file:
+        head = os.read(file, 20)
+    if head.startswith(b"SQLite format 3\0") and head.endswith(b"\2\2"):
+        try:
+            with closing(connect(path)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            if isinstance(as_vecall_error(error), BusyError):
+                raise BusyError(_IN_USE) from error
+    with _locked(path):
+        yield
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Lock a file against SQLite; closing it drops all locks of this process on it."""
+    file = open_private(path, os.O_RDWR)
+    try:
+        if not lock_byte(file, _SHARED_BYTE):
+            raise BusyError(_IN_USE)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _drop_second_names(target: Path) -> None:
+    """Remove the second name of a file that a killed restore has given it."""
+    for other in target.parent.iterdir():
+        if other.name.startswith(f"{target.name}.before-"):
+            with suppress(VecallError, OSError):
+                if other.samefile(target):
+                    other.unlink()
+
+
+_IN_USE = "target: is in use; stop what has it open first"
