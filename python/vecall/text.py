@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, cast
 
 
@@ -21,8 +21,12 @@ class _LazyPattern:
     def __init__(self, text: str, flags: int) -> None:
         self._source = text, flags
 
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(*self._source)
+
     def __getattr__(self, name: str) -> Any:
-        value = getattr(re.compile(*self._source), name)
+        value = getattr(self.compiled, name)
         setattr(self, name, value)  # the next use finds it here
         return value
 

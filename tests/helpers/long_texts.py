@@ -97,9 +97,11 @@ def _modules() -> Iterator[Any]:
             continue
 
 
-def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+def _patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
+    elif hasattr(type(value), "compiled"):  # vecall.text.lazy_pattern
+        yield value.compiled
     elif isinstance(value, dict):
         for each in value.values():
             yield from _patterns_in(each)
