@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import stderr
 from typing import Any, NamedTuple
@@ -342,19 +342,26 @@ def main() -> None:
     print(table(head, rows))
     print(made)
     if options.write:
-        shipped = Calibration.shipped()
-        Calibration(
-            made["words"],
-            {
-                **shipped.models,
-                LocalEmbedder.model_id: made["local"],
-                **{name: made[f"own: {name}"] for name in own},
-            },
-            made["local, unknown"],
-            made["matches"],
-            made["cosine: local"],
-            shipped.full_weight,
-        ).save(PACKAGE)
+        renewed(Calibration.shipped(), made, own).save(PACKAGE)
+
+
+def renewed(
+    shipped: Calibration, made: dict[str, Weights], own: Sequence[str]
+) -> Calibration:
+    """Return the calibration with the weights that were made; all else stays."""
+    fitted_models = {name: made[f"own: {name}"] for name in own}
+    return replace(
+        shipped,
+        words=made["words"],
+        models={
+            **shipped.models,
+            LocalEmbedder.model_id: made["local"],
+            **fitted_models,
+        },
+        other=made["local, unknown"],
+        matches=made["matches"],
+        cosine=made["cosine: local"],
+    )
 
 
 def all_rows(
