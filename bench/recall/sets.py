@@ -22,6 +22,8 @@ from vecall.evaluation.runner import APP
 CONVERSATIONS = Path(__file__).parent / "conversations"
 HELD_OUT = (
     "people",
+    "facts beside people",
+    "people beside facts",
     "held-out-assistants",
     "locomo",
     "facts beside locomo",
