@@ -23,7 +23,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import vecall
-from vecall.mcp import asgi_app
 from vecall.server import HttpLimits, Tokens, create_app, mint
 
 from bench.common import arguments
@@ -62,6 +61,8 @@ async def app_alone(
     path: Path, kinds: dict[str, Asked], count: int
 ) -> dict[str, float]:
     """Return the CPU seconds of a request of each kind, without a server."""
+    from vecall.mcp import asgi_app
+
     bearer, token = mint(app="app", user="alice")
     tokens, limits = Tokens([token]), HttpLimits(reads_per_second=1_000_000)
     taken = {}

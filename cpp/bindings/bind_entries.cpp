@@ -169,12 +169,12 @@ class EntryMaker {
     }
     const double best = rated.empty() ? 0.0 : rated.front().score;
     const std::vector<Rating> ratings = law.rate(rated, best, vector_scale);
-    py::list entries(hits.size());
+    py::list entries;
     for (std::size_t i = 0; i < hits.size(); ++i) {
       const Scores scores = {py::float_(rated[i].score),
                              py::float_(rated[i].similarity),
                              py::float_(ratings[i].confidence), py::none()};
-      entries[i] = entry(hits[i].row, scores, now.object, scope.object);
+      entries.append(entry(hits[i].row, scores, now.object, scope.object));
     }
     return py::make_tuple(entries, hits.empty() ? 0.0 : ratings.front().confidence,
                           covered);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
@@ -147,24 +147,20 @@ class VecallContextProvider(ContextProvider):
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
-        said = [
-            message
-            for message in _own(messages)
-            if is_spoken(message.role) and message.text.strip()
-        ]
-        turns = (
-            Event(
-                message.text,
-                author=_author_of(message),
-                id=turn_id(str(message.role), message.message_id, message.text),
-            )
-            for message in said
-        )
+        known: set[Any] = set()
+
+        def turns() -> Iterator[Event]:
+            for message in _own(messages):
+                if is_spoken(message.role) and message.text.strip():
+                    known.add(_key_of(message))
+                    of = str(message.role), message.message_id, message.text
+                    author = _author_of(message)
+                    yield Event(message.text, author=author, id=turn_id(*of))
+
         session_id = context.session_id
         place = session_id if self._store == "session" else None
-        if not await self._run.remember(session_id, turns, place):
-            return set()
-        return {_key_of(message) for message in said}
+        is_known = await self._run.remember(session_id, turns(), place)
+        return known if is_known else set()
 
     def _recall_filter(self, agent: Any, context: Any) -> Filter | None:
         session_id = context.session_id

@@ -279,6 +279,21 @@ def test_a_failing_memory_does_not_end_the_run(open_service, caplog):
     assert "s3cret" not in caplog.text
 
 
+def test_a_message_that_cannot_be_read_does_not_end_the_run(open_service, caplog):
+    class Odd(Message):
+        @property
+        def text(self) -> str:
+            raise ValueError("s3cret")
+
+    context = SessionContext(session_id="s1", input_messages=[Odd("user", ["okapi"])])
+    provider = VecallContextProvider(open_service(), *WHO)
+    options = {"agent": agent_of(Model("fine")), "context": context, "state": {}}
+    options["session"] = AgentSession(session_id="s1")
+    asyncio.run(provider.before_run(**options))
+    assert "turns were not remembered: ValueError" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 def test_wrong_names_and_options_are_refused(open_service):
     memory = open_service()
     for door in (VecallContextProvider, VecallHistoryProvider):

@@ -251,7 +251,7 @@ def test_turns_of_a_user_who_only_has_turns_that_wait_are_not_hidden(opened):
 
 KILLED = """
 import os, sys, vecall
-from vecall.store.maintenance import recover as upkeep
+from vecall.store.maintenance import backups as upkeep
 def after(work):
     def both(*args):
         work(*args)

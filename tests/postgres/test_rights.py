@@ -94,6 +94,24 @@ def test_each_policy_and_function_that_is_dropped_or_widened_is_noticed(schema):
         assert table_faults(connection, schema.name) == []
 
 
+@pytest.mark.parametrize("arguments", ["", ", ".join(["int"] * 9)])
+def test_a_second_function_of_the_name_of_a_door_is_looked_at_too(schema, arguments):
+    """Of whichever the catalogue tells first."""
+    from vecall.store.postgres.schema import table_faults
+
+    with psycopg.connect(schema.server.url(), autocommit=True) as connection:
+        for name in DOORS:
+            with connection.transaction(force_rollback=True):
+                connection.execute(f"SET LOCAL search_path = {schema.name}")
+                connection.execute(
+                    f"CREATE FUNCTION {name}({arguments}) RETURNS int LANGUAGE sql "
+                    f"SET search_path = {schema.name}, pg_temp AS 'SELECT 1'; "
+                    f"REVOKE ALL ON FUNCTION {name}({arguments}) FROM public"
+                )
+                found = table_faults(connection, schema.name)
+            assert found == [f"the function {name} is not SECURITY DEFINER"]
+
+
 def test_a_service_refuses_a_table_without_a_policy_by_name(schema, change):
     change("DROP POLICY one ON hist")
     fault = "the table hist has no policy for vecall_app"

@@ -237,6 +237,30 @@ def test_an_export_of_an_import_is_the_export(open_service, origin, tmp_path):
     assert ids.left_out == (LeftOut(0, "deleted"),)
 
 
+def test_what_was_read_before_a_source_fails_is_imported(open_service, tmp_path):
+    """In whole jobs of 500 lines."""
+    origin = open_service(tmp_path / "m.db", embedder=None)
+    facts = [f"zebra number {number}" for number in range(620)]
+    origin.sync.add_memory(**ALICE, memories=facts)
+    lines = iter(exported(origin, tmp_path / "e").splitlines(keepends=True))
+
+    class Pipe:
+        """Breaks after the header, the line of the user and 500 memories."""
+
+        left = 502
+
+        def readline(self, size: int) -> bytes:
+            self.left -= 1
+            if self.left < 0:
+                raise BrokenPipeError
+            return next(lines)
+
+    other = open_service(tmp_path / "other.db", embedder=None)
+    with pytest.raises(BrokenPipeError):
+        other.sync.admin.import_jsonl(Pipe())
+    until(lambda: other.sync.count_memories(**ALICE) == 500)
+
+
 def test_an_export_is_for_its_owner_and_never_overwrites(origin, tmp_path):
     target = tmp_path / "e.jsonl"
     origin.sync.admin.export_jsonl(target)

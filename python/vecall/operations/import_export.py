@@ -407,14 +407,15 @@ def _import_jobs(
         except InvalidArgumentError as error:
             lines.error = error  # raised after the lines before it are imported
             break
-        is_full = len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE
-        if part is not None and (is_full or kind == "part"):
+        if kind == "part":
+            if part is not None:
+                yield job(part)
+            part, batch, size = several[0], [], 0
+            continue
+        batch += [(kind, each) for each in several]
+        size += lines.size
+        if part is not None and (len(batch) >= _LINES_AT_ONCE or size > _BYTES_AT_ONCE):
             yield job(part)
             batch, size = [], 0
-        if kind == "part":
-            part = several[0]
-        else:
-            batch += [(kind, each) for each in several]
-            size += lines.size
     if part is not None:
         yield job(part)

@@ -173,25 +173,25 @@ def group_faults(connection: Connection) -> list[str]:
 def table_faults(connection: Connection, schema: str) -> list[str]:
     """Return which tables and functions do not hold users apart."""
     given = {"schema": schema, "limited": _LIMITED, "shared": list(SHARED)}
-    faults: dict[str, bool] = {}
+    faults: list[tuple[str, bool]] = []  # several functions may have one name
     for name, enabled, forced, one, every, wide in connection.execute(_TABLES, given):
         own = f"the table {name}"
-        faults |= {
-            f"{own} has no row-level security": not enabled,
-            f"{own} does not force row-level security": enabled and not forced,
-            f"{own} has no policy for vecall_app": not one,
-            f"{own} has no policy for vecall_keeper": not every,
-            f"a policy of {own} shows other users": wide is not None,
-        }
+        faults += (
+            (f"{own} has no row-level security", not enabled),
+            (f"{own} does not force row-level security", enabled and not forced),
+            (f"{own} has no policy for vecall_app", not one),
+            (f"{own} has no policy for vecall_keeper", not every),
+            (f"a policy of {own} shows other users", wide is not None),
+        )
     for name, exists, definer, public, fixed in connection.execute(_DOORS, given):
         own = f"the function {name}"
-        faults |= {
-            f"{own} is missing": not exists,
-            f"{own} is not SECURITY DEFINER": exists and not definer,
-            f"{own} can be executed by every role": exists and public,
-            f"{own} has not the search_path of the schema": exists and not fixed,
-        }
-    return [fault for fault, is_so in faults.items() if is_so]
+        faults += (
+            (f"{own} is missing", not exists),
+            (f"{own} is not SECURITY DEFINER", exists and not definer),
+            (f"{own} can be executed by every role", exists and public),
+            (f"{own} has not the search_path of the schema", exists and not fixed),
+        )
+    return [fault for fault, is_so in faults if is_so]
 
 
 def require_rights(
