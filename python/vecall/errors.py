@@ -192,10 +192,14 @@ def needs_extra(who: str, package: str, extra: str) -> abc.Iterator[None]:
         extra: The extra of vecall.
 
     Raises:
-        ImportError: It is not installed; the message has the command that installs it.
+        ImportError: It is not installed, or too old; the message has the command that
+            installs it.
     """
     try:
         yield
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         msg = f'{who} needs {package}: pip install "vecall[{extra}]"'
+        raise ImportError(msg) from error
+    except ImportError as error:
+        msg = f'{who} needs a newer {package}: pip install --upgrade "vecall[{extra}]"'
         raise ImportError(msg) from error

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 if sys.platform == "win32":
     import msvcrt
@@ -352,6 +352,33 @@ def at_fork(**hooks: Callable[[], object]) -> None:
     """As `os.register_at_fork`, on systems that fork."""
     if sys.platform != "win32":
         os.register_at_fork(**hooks)
+
+
+class cached(Generic[_Result]):  # noqa: N801 - as functools.cached_property
+    """A method as an attribute, which is computed at its first use.
+
+    Several threads may each compute it. `functools.cached_property` keeps them apart by
+    a lock in Python 3.11, which a fork meanwhile leaves locked for ever in the child.
+    """
+
+    def __init__(self, compute: Callable[[Any], _Result]) -> None:
+        """Take the method."""
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Result: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | _Result:
+        """Compute the value; the next use finds it in the instance."""
+        if instance is None:
+            return self
+        value = self._compute(instance)
+        instance.__dict__[self._compute.__name__] = value
+        return value
 
 
 @contextmanager

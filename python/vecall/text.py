@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, cast
+
+from vecall.system import cached
 
 
 class _LazyPattern:
     def __init__(self, text: str, flags: int) -> None:
         self._source = text, flags
 
-    @cached_property
+    @cached
     def compiled(self) -> re.Pattern[str]:
         return re.compile(*self._source)
 

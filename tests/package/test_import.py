@@ -117,3 +117,16 @@ threads = [threading.Thread(target=use) for _ in range(8)]
 assert len(seen) == 8 and len(set(seen)) == 1
 """
     assert "vecall.service.memory_service" in loaded(program)
+
+
+def test_an_extra_that_is_missing_is_installed_and_one_that_is_too_old_upgraded():
+    from vecall.errors import needs_extra
+
+    with (
+        pytest.raises(ImportError, match=r'^x needs y: pip install "vecall\[z\]"$'),
+        needs_extra("x", "y", "z"),
+    ):
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+    told = r'^x needs a newer y: pip install --upgrade "vecall\[z\]"$'
+    with pytest.raises(ImportError, match=told), needs_extra("x", "y", "z"):
+        from json import no_such_name  # type: ignore[attr-defined]  # noqa: F401

@@ -10,12 +10,12 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from vecall.clock import utc_seconds
 from vecall.errors import ConfigError, InvalidArgumentError, LimitExceededError
+from vecall.system import cached
 
 HEAD_BYTES = 4 << 20
 """Bytes that a format is recognised by: at least one line of most transcripts."""
@@ -118,7 +118,7 @@ class Source:
         """The end of the file's name in lower case, such as ".csv"."""
         return Path(self.document).suffix.lower()
 
-    @cached_property
+    @cached
     def json(self) -> JsonReader:
         """The JSON values in it."""
         return JsonReader(self.stream)

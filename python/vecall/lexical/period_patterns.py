@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator
 from configparser import ConfigParser
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from vecall.system import cached
 from vecall.text import lazy_pattern
 
 Table = dict[str, str]
@@ -358,19 +359,19 @@ class Patterns:
 
     # What stands around a time: since, before, in the evening.
 
-    @cached_property
+    @cached
     def counted(self) -> re.Pattern[str]:
         """What may stand before a connector: "two weeks" before May."""
         weekday = f"(?P<k>{self._any('weekdays')})"
         return re.compile(rf"(?<!\w)(?:(?:{self._count} )?{self._unit}|{weekday}) \Z")
 
-    @cached_property
+    @cached
     def before(self) -> re.Pattern[str] | None:
         """A connector before a time."""
         begin = "" if self.in_east else r"(?<!\w)"
         return self._connectors(begin, "", rf" ?(?:(?:{ARTICLES}) ?){{0,2}}\Z")
 
-    @cached_property
+    @cached
     def after(self) -> re.Pattern[str] | None:
         """A connector after a time."""
         return self._connectors(" ?", "_post", "")
@@ -383,20 +384,20 @@ class Patterns:
         ]
         return re.compile(f"{begin}(?:{'|'.join(found)}){end}") if found else None
 
-    @cached_property
+    @cached
     def joins(self) -> re.Pattern[str]:
         """What stands between two times that are the ends of one."""
         joins = f"{self.table['and']}|{self.table.get('until', _NEVER)}|-|–|/|,"
         return re.compile(f"(?:{joins}) ?(?:(?:{ARTICLES}) ?)?")
 
-    @cached_property
+    @cached
     def part(self) -> re.Pattern[str]:
         """A part of the day, after the day."""
         end = "" if self.in_east else r"(?!\w)"
         part = f"(?P<t>{self._any('parts')})"
         return re.compile(rf",? ?(?:(?:{self.table.get('fill', '')}) ?)?{part}{end}")
 
-    @cached_property
+    @cached
     def part_of(self) -> re.Pattern[str]:
         """A part of the day, before the day."""
         return re.compile(

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
 from vecall import _core
 from vecall.errors import ConfigError
 from vecall.scalars import exact, make_exact, short_repr
+from vecall.system import cached
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
 """Takes the query and the texts of the results; returns one score per text, higher is
@@ -154,7 +154,7 @@ class Ranking:
         """Whether an option compares memories with each other."""
         return self.collapse is not None or bool(self.diversity)
 
-    @cached_property
+    @cached
     def is_plain(self) -> bool:
         """Whether the results have the engine's order: no option reorders them."""
         return (

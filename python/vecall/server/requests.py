@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -23,12 +22,13 @@ from vecall.scalars import is_field_name
 from vecall.server.limits import Places, RateLimiter
 from vecall.server.responses import HttpError
 from vecall.server.tokens import Token, TokenSource
+from vecall.system import cached
 
 
 class HttpRequest(Request):
     """A request whose headers are read once."""
 
-    @cached_property
+    @cached
     def given(self) -> dict[str, list[str]]:
         """The values of each header, by its name in lower case."""
         found: dict[str, list[str]] = {}

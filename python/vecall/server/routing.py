@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -24,6 +23,7 @@ from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
+from vecall.system import cached
 
 Access = Literal[
     "public", "any", "list", "read", "write", "review", "admin", "admin_write"
@@ -173,7 +173,7 @@ class RequestContext:
             return self.state.memory
         return self.state.memory.restricted(self.token.rights)
 
-    @cached_property
+    @cached
     def arguments(self) -> dict[str, Any]:
         """The arguments of the operation's method that the request has."""
         operation, given = self.operation, {**self.query, **self.body}
