@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
-from vecall.server.handlers import run
+from vecall.server.handlers import run_operation
 from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
@@ -220,7 +220,7 @@ class _Application:
         self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
         seconds = self._state.limits.request_seconds
-        work = _begun(operation.handler(call), operation.handler is run)
+        work = _begun(operation.handler(call), operation.handler is run_operation)
         if isinstance(work, Response):
             return work
         quick = min(seconds, _QUICK_S)

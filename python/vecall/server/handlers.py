@@ -97,12 +97,12 @@ _OF_MEMORY = attrgetter(*_NAMES[MemoryEntry])
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
-async def one(_: RequestContext, entry: MemoryEntry) -> Response:
+async def write_memory(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
     return await _write_response([entry], lambda _: json_response(shown(entry)))
 
 
-async def run(call: RequestContext) -> Response:
+async def run_operation(call: RequestContext) -> Response:
     """Call the operation's method and return its result.
 
     The number of concurrent large responses is limited, and long requests of one user
@@ -119,7 +119,7 @@ async def run(call: RequestContext) -> Response:
             return await write(call, await call.ask())
 
 
-async def best(call: RequestContext, found: SearchMemoryResponse) -> Response:
+async def write_found(call: RequestContext, found: SearchMemoryResponse) -> Response:
     """Return the best memories; "truncated" if further ones did not fit."""
     entries = found.memories
 
@@ -130,7 +130,7 @@ async def best(call: RequestContext, found: SearchMemoryResponse) -> Response:
     return await _write_response(entries, write)
 
 
-async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
+async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def write(each: Each) -> Response:
@@ -141,8 +141,8 @@ async def page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     return await _write_response(entries, write)
 
 
-async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
-    """Return the newest revisions, oldest first; "truncated" as in `best`."""
+async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Response:
+    """Return the newest revisions, oldest first; "truncated" as in `write_found`."""
 
     def write(each: Each) -> Response:
         backwards = (
@@ -157,8 +157,8 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
     return await _write_response([past.memory for past in newest_first], write)
 
 
-def summaries(name: str) -> _Writer:
-    """Return a writer of apps, users or sessions; "next" as in `page`."""
+def writer_of_summaries(name: str) -> _Writer:
+    """Return a writer of apps, users or sessions; "next" as in `write_page`."""
 
     async def write(_: RequestContext, found: Page[Any]) -> Response:
         def written(each: Each) -> Response:
@@ -172,7 +172,7 @@ def summaries(name: str) -> _Writer:
     return write
 
 
-async def _record(_: RequestContext, value: Any) -> Response:
+async def _write_record(_: RequestContext, value: Any) -> Response:
     """Return the fields of a value, which may be memories, that are not None."""
     fields = _fields_not_none(value)
     values = [each if isinstance(each, list) else [each] for each in fields.values()]
@@ -189,20 +189,20 @@ async def _record(_: RequestContext, value: Any) -> Response:
     return await _write_response(entries, write)
 
 
-async def _consolidated(_: RequestContext, done: Consolidation) -> Response:
-    document = {**asdict(done), "conflicts": list(map(_compared, done.conflicts))}
+async def _write_consolidation(_: RequestContext, done: Consolidation) -> Response:
+    document = {**asdict(done), "conflicts": list(map(_dict_of, done.conflicts))}
     return json_response(document)
 
 
-async def _conflicts(_: RequestContext, found: list[Conflict]) -> Response:
+async def _write_conflicts(_: RequestContext, found: list[Conflict]) -> Response:
     def write(each: Each) -> Response:
-        return json_response({"conflicts": list(map(_compared, each(found)))})
+        return json_response({"conflicts": list(map(_dict_of, each(found)))})
 
     entries = [entry for pair in found for entry in (pair.earlier, pair.later)]
     return await _write_response(entries, write)
 
 
-def _compared(value: Conflict | SimilarMemory) -> dict[str, Any]:
+def _dict_of(value: Conflict | SimilarMemory) -> dict[str, Any]:
     """Return the fields of a value that holds memories."""
     named = {name: getattr(value, name) for name in _NAMES[type(value)]}
     return {
@@ -211,11 +211,11 @@ def _compared(value: Conflict | SimilarMemory) -> dict[str, Any]:
     }
 
 
-async def _nothing(_: RequestContext, __: object) -> Response:
+async def _write_nothing(_: RequestContext, __: object) -> Response:
     return Response(status_code=204)
 
 
-def _named(name: str) -> _Writer:
+def _writer_of_value(name: str) -> _Writer:
     async def write(_: RequestContext, value: object) -> Response:
         return json_response({name: value})
 
@@ -224,22 +224,22 @@ def _named(name: str) -> _Writer:
 
 _Writer = Callable[[RequestContext, Any], Awaitable[Response]]
 _WRITERS: dict[str | None, _Writer] = {
-    None: _nothing,
-    "Memory": one,
-    "Found": best,
-    "Page": page,
-    "Apps": summaries("apps"),
-    "Users": summaries("users"),
-    "Sessions": summaries("sessions"),
-    "History": newest,
-    "Consolidation": _consolidated,
-    "Conflicts": _conflicts,
-    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _record),
-    "Ids": _named("ids"),
-    "Counted": _named("count"),
-    "Touched": _named("touched"),
-    "Marked": _named("marked"),
-    "Deleted": _named("deleted"),
+    None: _write_nothing,
+    "Memory": write_memory,
+    "Found": write_found,
+    "Page": write_page,
+    "Apps": writer_of_summaries("apps"),
+    "Users": writer_of_summaries("users"),
+    "Sessions": writer_of_summaries("sessions"),
+    "History": write_revisions,
+    "Consolidation": _write_consolidation,
+    "Conflicts": _write_conflicts,
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _write_record),
+    "Ids": _writer_of_value("ids"),
+    "Counted": _writer_of_value("count"),
+    "Touched": _writer_of_value("touched"),
+    "Marked": _writer_of_value("marked"),
+    "Deleted": _writer_of_value("deleted"),
 }
 _LIMITS = {
     "Found": "top_k",
@@ -462,14 +462,14 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
             for each in ids.left_out
         ]
     if any(ids.similar):
-        document["similar"] = [list(map(_compared, each)) for each in ids.similar]
+        document["similar"] = [list(map(_dict_of, each)) for each in ids.similar]
     return json_response(document, status if ids.stored else 200)
 
 
 async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; its former text stays in its history."""
     call.by.claims.check_names(call.body)
-    return await one(call, await call.ask(max_trust=call.by.ceiling))
+    return await write_memory(call, await call.ask(max_trust=call.by.ceiling))
 
 
 async def export_user(call: RequestContext) -> Response:
@@ -617,7 +617,7 @@ async def list_apps(call: RequestContext) -> Response:
     """List the apps that the token may know; of one user, with this user's figures."""
     token, given = call.by, call.arguments
     if token.lists_all:
-        return await run(call)
+        return await run_operation(call)
     admin, app = call.memory.admin, token.app
     assert app is not None, "the token is for one app"
     found: list[AppSummary] = []
@@ -631,19 +631,19 @@ async def list_apps(call: RequestContext) -> Response:
                 if user.user_id == token.user:
                     figures = {name: getattr(user, name) for name in _SUMMED}
                     found = [AppSummary(app, users=1, **figures)]
-    return await summaries("apps")(call, Page(found))
+    return await writer_of_summaries("apps")(call, Page(found))
 
 
 async def list_users(call: RequestContext) -> Response:
     """List the users of an app that the token may know."""
     token, given = call.by, call.arguments
     if token.user is None:
-        return await run(call)
+        return await run_operation(call)
     users: list[UserSummary] = []
     if _is_on_page(token.user, given):
         users = await call.ask(prefix=token.user, after=None, limit=1)
     own = [each for each in users if each.user_id == token.user]
-    return await summaries("users")(call, Page(own))
+    return await writer_of_summaries("users")(call, Page(own))
 
 
 def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from vecall.service.memory_service import MemoryService
 
 _USER = "/apps/{app}/users/{user}"
 
-_run = partial(Operation, handler=handlers.run)
+_run = partial(Operation, handler=handlers.run_operation)
 _get = partial(_run, method="GET", access="read", repeat="always")
 _ask = partial(_run, method="POST", access="read", repeat="always")
 _write = partial(_run, method="POST", access="write")
