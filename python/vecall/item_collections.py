@@ -29,7 +29,7 @@ def opened(
     user_id: str,
     **options: Any,
 ) -> tuple[MemoryService, bool]:
-    """Check the names; return the service, and whether it was opened, of a path."""
+    """Check the names; return a service, and whether this call has opened it."""
     if isinstance(memory, MemoryService):
         memory.user(app_name, user_id)  # checks the names
         return memory, False

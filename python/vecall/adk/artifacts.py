@@ -211,7 +211,7 @@ class SavedArtifacts:
     async def index(
         self, name: str, service: BaseArtifactService, memory: MemoryService
     ) -> None:
-        """Store the newest version of an artifact; a failure that may pass, later."""
+        """Store the newest version, if due; after a temporary failure it stays due."""
         if name not in self._due:
             return
         try:

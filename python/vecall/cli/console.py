@@ -234,7 +234,7 @@ def text_width(text: str) -> int:
 
 
 def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
-    """Yield words, wide characters and parts of long words; columns; whether spaced."""
+    """Yield what stays on one line, its width, and whether a space comes before it."""
     for word in text.split():
         if word.isascii() and len(word) <= room:
             yield word, len(word), True

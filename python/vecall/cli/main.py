@@ -139,7 +139,7 @@ def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Raise KeyboardInterrupt; end the process, as a kill, if that does not soon."""
+    """Raise KeyboardInterrupt; end the process if it still runs some seconds later."""
     interrupt = KeyboardInterrupt()
 
     def end() -> None:

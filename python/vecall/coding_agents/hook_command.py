@@ -224,7 +224,7 @@ class Deadline:
         return self._at - time.monotonic()
 
     def print_now(self) -> None:
-        """Give the answer the time to be whole; a reader must not hold the process."""
+        """Extend the deadline, so that the whole answer can be printed."""
         self._end.put_off(_PRINTING_S)
 
     def cancel(self) -> None:

@@ -181,7 +181,7 @@ _LOOKED_AT = 512  # leading characters that are checked
 
 
 def scripts_of(embedder: object) -> frozenset[str] | None:
-    """Return an embedder's attribute `scripts`, checked; None: it has none."""
+    """Return the checked attribute `scripts` of an embedder; None if it has none."""
     given: object = getattr(embedder, "scripts", None)
     if given is None:
         return None

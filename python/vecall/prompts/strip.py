@@ -133,7 +133,7 @@ def _is_bullet(line: str) -> bool:
 
 
 def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
-    """Return the end of the lines of a block; empty ones only inside of a memory."""
+    """Return where the lines of a block end; a memory may contain empty lines."""
     at = end = begin
     blank = False
     while at < len(text):

@@ -564,7 +564,7 @@ class RemoteVectorStore(CheckedVectorStore):
     def _require_length(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
-        """Check a vector's length; return whether `read` knows that of the stored."""
+        """Check a vector's length; return whether that of stored ones is known."""
         if self._dimensions != vector.size:
             self._dimensions = read()
         for expected in (self._wanted, self._dimensions):
