@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,6 +51,7 @@ from vecall.store import (
     number_of_pieces,
     parsed_value,
 )
+from vecall.system import ThisProcess
 from vecall.telemetry import observed
 from vecall.types import Item, Page
 from vecall.validation import checked_bool
@@ -275,12 +275,12 @@ class ItemOperations:
         return items
 
     def _restart(self) -> None:
-        self._process = os.getpid()
+        self._process = ThisProcess.id
         self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
 
     def _key(self, app: str, user: str, *, write: bool) -> Key:
         key = self._runtime.key(app, user, write=write)
-        if self._process != os.getpid():
+        if self._process != ThisProcess.id:
             keep_inherited(self._refreshing)
             self._restart()
         return key
@@ -630,7 +630,7 @@ class ItemOperations:
 
     def finish(self) -> None:
         """Write the refreshed TTLs, before the file is closed."""
-        if self._process == os.getpid():
+        if self._process == ThisProcess.id:
             self._refreshing.finish()
 
     def _now(self) -> float:

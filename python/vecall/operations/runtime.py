@@ -55,7 +55,7 @@ from vecall.store import (
     open_storage,
     require_same,
 )
-from vecall.system import at_fork
+from vecall.system import ThisProcess, at_fork
 from vecall.telemetry import Telemetry, warn_caller
 from vecall.types import Page, check_share
 from vecall.validation import (
@@ -331,7 +331,7 @@ class Runtime:
         self.reader = FairPool(_CALLS_READ, 1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self._on_write, self.limits)
-        self._process = os.getpid()
+        self._process = ThisProcess.id
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
     def _serve(
@@ -355,7 +355,7 @@ class Runtime:
     def _open_in_child(self) -> None:
         """Reopen the file after a fork without touching the parent's handles."""
         with _reopening:
-            if os.getpid() == self._process:
+            if ThisProcess.id == self._process:
                 return
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
@@ -376,7 +376,7 @@ class Runtime:
     @property
     def is_foreign(self) -> bool:
         """Whether this is a forked child that has not opened the file yet."""
-        return os.getpid() != self._process
+        return ThisProcess.id != self._process
 
     def begin_use(self) -> Use:
         """Return a context that keeps the current search index open."""
@@ -487,7 +487,7 @@ class Runtime:
         """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
             raise ClosedError("the memory service is closed")
-        if os.getpid() != self._process:
+        if ThisProcess.id != self._process:
             self._open_in_child()
 
     def _check_floors(self) -> None:

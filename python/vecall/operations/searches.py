@@ -80,6 +80,7 @@ from vecall.validation import (
     check_top_k,
     check_turns,
     checked_bool,
+    partition_key,
 )
 
 T = TypeVar("T")
@@ -209,7 +210,9 @@ class Searches(Runtime):
         self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchRequest:
         """Return a checked search, with the service's defaults."""
-        key = self.key(arguments.app_name, arguments.user_id, write=False)
+        app = check_name(arguments.app_name, "app_name", self.limits)
+        user = check_name(arguments.user_id, "user_id", self.limits)
+        key = partition_key(self.scopes, "user", app, user, write=False)
         check_query(arguments.query)
         min_similarity, min_confidence = (
             arguments.min_similarity,

@@ -672,7 +672,7 @@ class Searcher:
                 vector if answer.has_vector else None,
                 scoring.model_id,
             )
-            if request.drops and asked.is_irrelevant():
+            if request.drops and answer.has_vector and asked.is_irrelevant():
                 memories = []
         if floor:
             # A floor of 0 lets a memory pass for which the scorer knows none.

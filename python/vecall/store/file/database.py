@@ -332,12 +332,16 @@ class Database:
 
         It never waits for a writer, unless the database is in memory.
         """
-        with self._peek.lock, storage_errors:
-            connection = self._usable_connection(self._peek)
-            try:
-                return read(connection, *values)
-            except sqlite3.Error as error:
-                self._peek.broken = is_io_error(error)
+        try:
+            with self._peek.lock:
+                connection = self._usable_connection(self._peek)
+                try:
+                    return read(connection, *values)
+                except sqlite3.Error as error:
+                    self._peek.broken = is_io_error(error)
+                    raise
+        except Exception:
+            with storage_errors:  # entered here alone: every search is a peek
                 raise
 
     def has_room(self, size: int) -> bool:
