@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Period
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.period_patterns import LATIN, MONTHS
+from vecall.lexical.period_patterns import LATIN, MONTHS, READ, TABLES, meanings
 from vecall.lexical.periods import find_period, may_name_period
 from vecall.lexical.tokenizer import split_words
 from vecall.text import normalise
@@ -84,6 +84,9 @@ il y a trois jours | 2026-11-23 2026-11-24 | 2026-11-22 2026-11-23
 il y a un an | 2025-01-01 2026-01-01
 depuis le 3 mai 2024 | 2024-05-03 -
 l'été dernier | 2026-06-01 2026-09-01
+avant-hier | 2026-11-24 2026-11-25 | 2026-11-23 2026-11-24
+le week-end dernier | 2026-11-21 2026-11-23
+cet après-midi|2026-11-26T12:00 2026-11-26T18:00|2026-11-25T12:00 2026-11-25T18:00
 ayer por la tarde|2026-11-25T12:00 2026-11-25T18:00|2026-11-24T12:00 2026-11-24T18:00
 la semana pasada | 2026-11-16 2026-11-23
 hace dos semanas | 2026-11-09 2026-11-16
@@ -136,6 +139,23 @@ TABLE = [
     [part.strip() for part in line.split("|")]
     for line in EXPRESSIONS.strip().splitlines()
 ]
+
+
+def test_each_word_of_time_opens_the_search_for_a_period():
+    """As the whole of a text, and as a query's analysis splits it into words."""
+    words = {
+        word
+        for table in TABLES
+        for name in READ
+        for word in meanings(table.get(name, ""))
+    }
+    assert len(words) > 700
+    closed = [
+        word
+        for word in words - {"an"}  # an English article
+        if not may_name_period(split_words(normalise(word)), normalise(word))
+    ]
+    assert closed == []
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[ascii(row[0]) for row in TABLE])

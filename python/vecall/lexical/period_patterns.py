@@ -252,6 +252,8 @@ ARTICLES = (
 _NEVER = "(?!)"
 _CONNECTED = ("since", "before", "until", "after_")
 _PREFIXES = ("in", *_CONNECTED, "and")
+READ = ("words", "units", "weekdays", "months", "seasons", "parts")
+"""The vocabularies whose words open the readers of their place."""
 _VOCABULARIES = ("units", "numbers", "few", "adjectives", "weekday_adjectives",
                  "weekdays", "months", "seasons", "parts")  # fmt: skip
 
@@ -270,8 +272,7 @@ class Span(NamedTuple):
 
 
 _Reader = Callable[["re.Match[str]", datetime], Span | None]
-# Patterns, and texts of which a text that they match contains one.
-_Readers = tuple[list[str], list[tuple[re.Pattern[str], _Reader]]]
+_Readers = list[tuple[re.Pattern[str], _Reader]]
 
 
 class Patterns:
@@ -341,7 +342,7 @@ class Patterns:
             *((each, self._of_ago) for each in table["ago"].split("||")),
             *((each, self._of_recent) for each in table["recent"].split("||")),
         ]
-        readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [
+        readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [  # as READ
             (self._words, [("@", self._of_word)]),
             (self.of["units"], of_units),
             (self.of["weekdays"], [(weekday, self._of_weekday)]),
@@ -349,11 +350,8 @@ class Patterns:
             (self.of["seasons"], [(named, self._of_season)]),
             (self.of["parts"], [(f"(?P<a>{adjective}) (?P<t>@)", self._of_part)]),
         ]
-        return [  # spaces are optional in the east
-            (
-                [""] if self.in_east else shortest(names),
-                [(self._made(text, names), reader) for text, reader in some],
-            )
+        return [
+            [(self._made(text, names), reader) for text, reader in some]
             for names, some in readers
         ]
 

@@ -20,6 +20,7 @@ from vecall.lexical.period_patterns import (
     DAY,
     EAST,
     LATIN,
+    READ,
     UNITS,
     OfYear,
     Patterns,
@@ -53,27 +54,35 @@ class Found(NamedTuple):
     earlier: tuple[Period, ...] = ()
 
 
-def _last_words(table: Table) -> Iterator[str]:
-    """Yield the words that open the gate: each expression contains one of them."""
-    for name in ("words", "units", "weekdays", "months", "seasons", "parts"):
+def _last_words(table: Table) -> Iterator[tuple[str, int]]:
+    """Yield the words that open the gate, and the place of their readers.
+
+    Each expression contains one of them.
+    """
+    for place, name in enumerate(READ):
         for word in meanings(table.get(name, "")):
-            yield word.rpartition(" ")[2].rpartition("'")[2]
+            last = word.rpartition(" ")[2].rpartition("'")[2]
+            yield last.partition("-")[0], place
 
 
-_OPENING: dict[str, tuple[int, ...]] = {}
+_Opened = tuple[int, int]  # a language, and the place of some of its readers
+
+_OPENING: dict[str, tuple[_Opened, ...]] = {}
 for _number_of, _table in enumerate(LATIN):
-    for _word in _last_words(_table):
-        _OPENING[_word] = (*_OPENING.get(_word, ()), _number_of)
+    for _word, _place in _last_words(_table):
+        _OPENING[_word] = (*_OPENING.get(_word, ()), (_number_of, _place))
 _OPENING["aujourdhui"] = _OPENING["hui"]
+_OF_AN = _OPENING["an"]
 _OPENING["an"] = ()  # an English article; see `may_name_period`
 OPENS = frozenset(_OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
-_FRENCH = _NAMES.index("french")
 _IN_EAST = [
-    re.compile(any_of([word[-1:] for word in _last_words(table)])) for table in EAST
+    re.compile(any_of([word[-1:] for word, _ in _last_words(table)])) for table in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
 _DIGIT = lazy_pattern("[0-9]")
+_INNER = lazy_pattern(r"['-]")
+_WORD = lazy_pattern(r"\w+")
 
 
 _LAST_ARTICLE = lazy_pattern(rf"(?<!\w)(?:{ARTICLES})[ ']\Z")
@@ -88,32 +97,31 @@ def may_name_period(words: Sequence[str], folded: str) -> bool:
     return _EASTERN.search(folded) is not None
 
 
-def _languages(words: Sequence[str], folded: str) -> list[int]:
-    """Return the languages whose words of time a text holds."""
-    numbers = {n for word in words for n in _OPENING.get(word, ())}
+def _opened(words: Sequence[str], folded: str) -> list[_Opened]:
+    """Return the readers whose words of time a text holds, in order."""
+    opened = {each for word in words for each in _OPENING.get(word, ())}
     if "an" in words:
-        numbers.add(_FRENCH)
+        opened.update(_OF_AN)
+    if opened and _INNER.search(folded):  # "week-end" is a word, but two for patterns
+        own = dict(opened)
+        pieces = (
+            each for word in _WORD.findall(folded) for each in _OPENING.get(word, ())
+        )
+        opened.update(each for each in pieces if each[0] in own)
     if not folded.isascii():
         for number, pattern in enumerate(_IN_EAST, len(LATIN)):
             if pattern.search(folded):
-                numbers.add(number)
-    return sorted(numbers)
+                opened.update((number, place) for place in range(len(READ)))
+    return sorted(opened)
 
 
 def _spans(
-    folded: str, numbers: Sequence[int], now: datetime, language: str | None
+    folded: str, opened: Sequence[_Opened], now: datetime, language: str | None
 ) -> list[Span]:
     """Return the times that a text names, in order; of overlapping ones the longest."""
     found: list[Span | None] = []
-    for number in numbers:
-        patterns = patterns_of(number)
-        readers = [
-            each
-            for needed, some in patterns.readers
-            if any(map(folded.__contains__, needed))
-            for each in some
-        ]
-        for pattern, reader in readers:
+    for number, place in opened:
+        for pattern, reader in patterns_of(number).readers[place]:
             for match in pattern.finditer(folded):
                 if language in (None, _ONLY_IN.get(match[0], language)):
                     got = reader(match, now)
@@ -306,8 +314,9 @@ def find_period(
         words = split_words(read)
     try:
         local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
-        numbers = _languages(words, read) or [_NAMES.index("english")]
-        spans = _spans(read, numbers, local, language)
+        opened = _opened(words, read)
+        numbers = list(dict(opened)) or [_NAMES.index("english")]
+        spans = _spans(read, opened, local, language)
         if language in _NAMES:
             numbers.append(_NAMES.index(language))
         named = list(_connected(read, spans, numbers))
