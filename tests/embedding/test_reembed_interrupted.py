@@ -27,7 +27,7 @@ def test_vectors_that_a_crash_left_unmoved_survive_the_next_change(
     service.sync.add_memory(**ALICE, memories=memories)
     with monkeypatch.context() as crash:
         # As if every process died right after the switch to the second model.
-        crash.setattr(Backfill, "_move", lambda _: None)
+        crash.setattr(Backfill, "_move_migrated_vectors", lambda _: None)
         service.sync.admin.reembed(Named(4, "b"))
         service.close()
         service = open_service(path, embedder=Named(4, "b"))

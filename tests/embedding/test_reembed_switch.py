@@ -55,7 +55,7 @@ def filled(open_service: Callable[..., MemoryService], path: Any, model: Any) ->
 
 
 def evict(service: MemoryService) -> None:
-    service._memory.search_index.partitions._drop(KEY)
+    service._memory.search_index.partitions._drop_partition(KEY)
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -199,7 +199,7 @@ class World:
 
     def evict(self, user: str, *, at: int = 0) -> None:
         """Evict a user, as if memory were short."""
-        self.homes[at].serving.partitions._evict((APP, user))
+        self.homes[at].serving.partitions._evict_if_free((APP, user))
 
     def search(self, user: str, *, patience: int | None = None, at: int = 0) -> None:
         """Search, and compare with the model.

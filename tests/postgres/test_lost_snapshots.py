@@ -133,7 +133,7 @@ def test_without_both_checks_a_new_server_would_find_ghosts(
     held = Held(monkeypatch)
     record_blindly(monkeypatch)
     monkeypatch.setattr(
-        "vecall.index.partition_cache.PartitionLoader._since",
+        "vecall.index.partition_cache.PartitionLoader._changes_since_snapshot",
         lambda *_: ChangedRows([], []),
     )
     assert queued_across_a_failover(primary, open_service, held) == (3, 0)

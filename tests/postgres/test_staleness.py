@@ -87,7 +87,7 @@ def test_a_user_that_is_loaded_again_within_the_limit_is_found(
     assert found(service) == {"okapi 1"}
     other.sync.add_memory(**ME, memories=["okapi 2"])
     partitions = service._memory.search_index.partitions
-    partitions._drop(tuple(ME.values()))  # evicted
+    partitions._drop_partition(tuple(ME.values()))  # evicted
     assert found(service) == {"okapi 1", "okapi 2"}
 
 

@@ -175,7 +175,7 @@ def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
 
     interrupted = 0
     for step in STEPS:
-        loader._drop(tuple(ALICE.values()))
+        loader._drop_partition(tuple(ALICE.values()))
         if not interrupted_at(step, lambda: search(ALICE)):
             break
         interrupted += 1
@@ -226,7 +226,7 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
     service = open_service(tmp_path / "m.db", embedder=Recorder())
     service.sync.add_memory(**ALICE, memories=["I keep a zebra."])
     old = service._memory.search_index.partitions
-    old._drop(tuple(ALICE.values()))
+    old._drop_partition(tuple(ALICE.values()))
     synchronize = PartitionCache.synchronize
 
     def moved_first(loader: PartitionCache, key: Any) -> Any:

@@ -128,7 +128,7 @@ def test_an_eviction_drops_nothing_that_is_loaded_after_it_began(
         ThreadPoolExecutor(1, thread_name_prefix="evicting") as evicting,
         ThreadPoolExecutor(1) as searching,
     ):
-        eviction = evicting.submit(loader._evict, KEY)
+        eviction = evicting.submit(loader._evict_if_free, KEY)
         assert slow.dropping.wait(20)
         search = searching.submit(texts, service)
         # What loads now must not lose its rows to the drop that is still to come.

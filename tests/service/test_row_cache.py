@@ -29,7 +29,7 @@ def test_a_snapshot_of_another_process_brings_no_old_text_back(open_service, tmp
     found = first.sync.search_memory(**ALICE, query="word7").memories
     assert found[0].text == "word7 before"  # and is kept
     before = until_another_is_on_record(first, None)
-    first._memory.search_index.partitions._evict(("app", "alice"))
+    first._memory.search_index.partitions._evict_if_free(("app", "alice"))
 
     second = open_service(path)
     second.sync.add_memory(**ALICE, memories=[entry("word7 after", 7)])

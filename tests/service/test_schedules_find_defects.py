@@ -60,7 +60,7 @@ def test_a_promise_that_one_caller_can_cancel_for_all_is_found(database, monkeyp
     def small_load(
         loader: PartitionCache, key: Any, done: Callable[[BaseException | None], None]
     ) -> Future[Any]:
-        return loader._threads.small_load(loader._dispatch, key, done)
+        return loader._threads.small_load(loader._load_on_its_thread, key, done)
 
     def ask(work: SharedWork, key: Any, *, afresh: bool = False) -> Any:
         run = work._runs.get(key)
@@ -87,13 +87,13 @@ def test_an_eviction_that_does_not_wait_for_a_loading_is_found(database, monkeyp
     """The entry was taken out, and then the partition dropped, whoever loaded it."""
 
     def evict(loader: PartitionCache, key: Any) -> bool:
-        loader._drop(key)
+        loader._drop_partition(key)
         return True
 
     def holds(loader: PartitionCache, key: Any, entry: LoadedPartition, _: int) -> bool:
         return loader._residents.get(key) is entry
 
-    monkeypatch.setattr(PartitionCache, "_evict", evict)
+    monkeypatch.setattr(PartitionCache, "_evict_if_free", evict)
     monkeypatch.setattr(PartitionCache, "holds", holds)
     assert finds(
         database,

@@ -295,7 +295,7 @@ def _equals_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test
     return wanted, lambda stored: _is_equal(stored, wanted)
 
 
-def _without(made: Operator) -> Operator:
+def _negated_operator(made: Operator) -> Operator:
     """Return the operator that holds where another one does not."""
 
     def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
@@ -346,7 +346,7 @@ def _among_operator(given: object, rules: Rules, depth: int) -> tuple[Any, Test]
     return values, test
 
 
-def _containing(
+def _containment_operator(
     among: Callable[[Iterable[bool]], bool], *, several: bool = True
 ) -> Operator:
     def operator(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
@@ -480,18 +480,18 @@ def _unknown_operator_message(rules: Rules) -> str:
 
 _OPERATORS: dict[str, Operator] = {
     "$eq": _equals_operator,
-    "$ne": _without(_equals_operator),
+    "$ne": _negated_operator(_equals_operator),
     "$gt": _order_operator(lambda sign: sign > 0),
     "$gte": _order_operator(lambda sign: sign >= 0),
     "$lt": _order_operator(lambda sign: sign < 0),
     "$lte": _order_operator(lambda sign: sign <= 0),
     "$in": _among_operator,
-    "$nin": _without(_among_operator),
-    "$contains": _containing(all, several=False),
-    "$all": _containing(all),
-    "$any": _containing(any),
+    "$nin": _negated_operator(_among_operator),
+    "$contains": _containment_operator(all, several=False),
+    "$all": _containment_operator(all),
+    "$any": _containment_operator(any),
     "$exists": _exists_operator,
-    "$not": _without(
+    "$not": _negated_operator(
         lambda given, rules, depth: _field_condition_and_test(given, rules, depth - 1)
     ),
 }

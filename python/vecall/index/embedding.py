@@ -125,9 +125,9 @@ class EmbeddingQueue:
         running: list[_Batch] = []
         elsewhere: dict[str, Future[bytes | None]] = {}
         while todo or running:
-            while todo and len(running) < self._ahead:
+            while todo and len(running) < self._most_in_flight:
                 next_texts, todo = todo[:_BATCH], todo[_BATCH:]
-                batch = self._begin(app, user, next_texts, found, elsewhere)
+                batch = self._start_batch(app, user, next_texts, found, elsewhere)
                 if batch.texts:
                     running.append(batch)
             if running:
@@ -142,7 +142,7 @@ class EmbeddingQueue:
                 found[text] = (await self.embed_texts(app, user, [text]))[0]
         return [found[text] for text in texts]
 
-    def _begin(
+    def _start_batch(
         self,
         app: str,
         user: str,
@@ -183,11 +183,11 @@ class EmbeddingQueue:
         if not batch:
             return _Batch([], Future())
         vectors = self._submit_texts(batch)
-        vectors.add_done_callback(partial(self._keep, claimed))
+        vectors.add_done_callback(partial(self._cache_vectors, claimed))
         self._in_flight.sent(claimed, vectors)
         return _Batch(batch, vectors)
 
-    def _keep(
+    def _cache_vectors(
         self, keys: Sequence[FlightKey], done: Future[list[bytes | None]]
     ) -> None:
         if done.cancelled() or done.exception() is not None:
@@ -225,7 +225,7 @@ class EmbeddingQueue:
         self.thread.close()
 
     @property
-    def _ahead(self) -> int:
+    def _most_in_flight(self) -> int:
         """Batches in flight: one for a plain embedder, so queries run in between."""
         several = self._at_once > 1 or self._texts_async
         return _AHEAD if several else 1
@@ -245,7 +245,7 @@ class EmbeddingQueue:
         texts: list[str],
         convert: Callable[[Vectors], Any] | None,
     ) -> Callable[[], Any]:
-        tried = _tried_async if concurrent else _embed_with_retries
+        tried = _embed_with_retries_async if concurrent else _embed_with_retries
         return partial(tried, embed, texts, self.embedder.dimensions, convert)
 
 
@@ -301,14 +301,14 @@ def _embed_with_retries(
             break
         except (Exception, asyncio.CancelledError) as error:
             _raise_unless_passing(error, attempt)
-        time.sleep(_pause(attempt))
+        time.sleep(_retry_pause(attempt))
     if isinstance(result, Awaitable):
         return _awaited_vectors(result, len(texts), dimensions, convert)
     vectors = checked_vectors(result, len(texts), dimensions)
     return vectors if convert is None else convert(vectors)
 
 
-async def _tried_async(
+async def _embed_with_retries_async(
     embed: Callable[[list[str]], Awaitable[Any]],
     texts: list[str],
     dimensions: int,
@@ -320,7 +320,7 @@ async def _tried_async(
             break
         except Exception as error:
             _raise_unless_passing(error, attempt)
-        await asyncio.sleep(_pause(attempt))
+        await asyncio.sleep(_retry_pause(attempt))
     vectors = checked_vectors(result, len(texts), dimensions)
     return vectors if convert is None else convert(vectors)
 
@@ -353,7 +353,7 @@ def _embedder_failure(error: BaseException, attempt: int) -> VecallError:
     return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
 
 
-def _pause(attempt: int) -> float:
+def _retry_pause(attempt: int) -> float:
     longest = _PAUSE * 2 ** (attempt - 1)
     return float(longest) * (1.0 + _chance.random())
 
@@ -441,28 +441,28 @@ class Backfill:
         with self._storage.read() as reads:
             if reads.unmoved_vectors():
                 return True
-        return self._embedding is not None and bool(self._next_rows(0, 1))
+        return self._embedding is not None and bool(self._rows_without_vector(0, 1))
 
-    def _next_rows(self, after: int, limit: int) -> list[RowWithVector]:
+    def _rows_without_vector(self, after: int, limit: int) -> list[RowWithVector]:
         with self._storage.read() as reads:
             return reads.without_vector(after, limit)
 
     def _work(self) -> None:
         last = 0
         try:
-            self._move()
+            self._move_migrated_vectors()
             while self._embedding is not None and not self._stopping.is_set():
-                rows = self._next_rows(last, _BATCH)
+                rows = self._rows_without_vector(last, _BATCH)
                 if not rows:
                     return
                 last = rows[-1].row.rid
                 for part, some in groupby(rows, lambda stored: stored.row.rid >> 32):
                     with suppress(BusyError):  # of a user that is locked
-                        self._embed(part, list(some))
+                        self._embed_rows(part, list(some))
         except VecallError:
             return  # the rows stay searchable by words
 
-    def _move(self) -> None:
+    def _move_migrated_vectors(self) -> None:
         """Move the vectors that a model migration has left in `vec_next`."""
         while not self._stopping.is_set():
             with self._storage.read() as reads:
@@ -470,7 +470,7 @@ class Backfill:
                     return
             self._storage.submit(MoveVectors()).result()
 
-    def _embed(self, part: int, rows: list[RowWithVector]) -> None:
+    def _embed_rows(self, part: int, rows: list[RowWithVector]) -> None:
         assert self._embedding is not None
         assert self._model is not None
         with self._storage.read() as reads:

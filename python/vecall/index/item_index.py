@@ -157,7 +157,7 @@ class ItemSearch:
             owner.forget()
             raise
         found = _nearest_items(owner, reads, names, query, wanted, accepts, after)
-        _evict(owner, self._budget)
+        _unload_over_budget(owner, self._budget)
         return found
 
 
@@ -178,7 +178,7 @@ def _follow_writes(owner: ItemOwner, reads: StorageReads, state: ItemState) -> N
             for entry in reads.item_vectors(state.part, None, owner.seq)
             if entry.ns in owner.loaded
         )
-        _add(owner, changed)
+        _add_vectors(owner, changed)
     if forgotten or not owner.loaded:
         owner.gone = state.gone
     owner.seq = state.seq
@@ -190,14 +190,14 @@ def _load_namespace(owner: ItemOwner, reads: StorageReads, name: str) -> None:
         owner.loaded.move_to_end(name)
         return
     owner.loaded[name] = _Namespace()
-    _add(owner, reads.item_vectors(owner.part, name, 0))
+    _add_vectors(owner, reads.item_vectors(owner.part, name, 0))
 
 
-def _key(name: str) -> Key:
+def _engine_key(name: str) -> Key:
     return ("items", name or "\x1f")
 
 
-def _add(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
+def _add_vectors(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
     ids: dict[str, list[int]] = {}
     vectors: dict[str, list[bytes]] = {}
     for entry in entries:
@@ -222,14 +222,14 @@ def _add(owner: ItemOwner, entries: Iterable[ItemVectors]) -> None:
         added = np.array(numbers, np.int64)
         good = usable(matrix)
         if not good.all():
-            good = _give_up(owner, name, added, good)
+            good = _give_up_refused(owner, name, added, good)
             added, matrix = added[good], matrix[good]
-        before = owner.engine.nbytes_of(_key(name))
-        owner.engine.add(_key(name), added, matrix)
-        owner.vector_bytes += owner.engine.nbytes_of(_key(name)) - before
+        before = owner.engine.nbytes_of(_engine_key(name))
+        owner.engine.add(_engine_key(name), added, matrix)
+        owner.vector_bytes += owner.engine.nbytes_of(_engine_key(name)) - before
 
 
-def _give_up(
+def _give_up_refused(
     owner: ItemOwner, name: str, added: NDArray[np.int64], good: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Treat items with a vector that the engine refuses as items without vectors.
@@ -259,7 +259,9 @@ def _remove_vectors(owner: ItemOwner, name: str, version: int) -> None:
     if count:
         assert owner.engine is not None
         first = version << _VECTOR_BITS
-        owner.engine.remove(_key(name), np.arange(first, first + count, dtype=np.int64))
+        owner.engine.remove(
+            _engine_key(name), np.arange(first, first + count, dtype=np.int64)
+        )
 
 
 def forget_items(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> None:
@@ -280,17 +282,17 @@ def forget_items(owner: ItemOwner, deleted: Iterable[tuple[str, str, int]]) -> N
 
 def _bytes_of(owner: ItemOwner, name: str) -> int:
     assert owner.engine is not None
-    return owner.engine.nbytes_of(_key(name))
+    return owner.engine.nbytes_of(_engine_key(name))
 
 
 def _unload_namespace(owner: ItemOwner, name: str) -> None:
     assert owner.engine is not None
     owner.items -= len(owner.loaded.pop(name).newest)
     owner.vector_bytes -= _bytes_of(owner, name)
-    owner.engine.drop(_key(name))
+    owner.engine.drop(_engine_key(name))
 
 
-def _evict(owner: ItemOwner, budget: int) -> None:
+def _unload_over_budget(owner: ItemOwner, budget: int) -> None:
     while owner.nbytes > budget and len(owner.loaded) > 1:
         _unload_namespace(owner, next(iter(owner.loaded)))
 
@@ -313,7 +315,7 @@ def _nearest_items(
         good: list[ItemRow] = []
         for start in range(0, len(candidates), wanted + _MORE):
             some = candidates[start : start + wanted + _MORE]
-            _decide_candidates(owner, reads, some, decided, accepts)
+            _read_candidates(owner, reads, some, decided, accepts)
             rows = [row for v, _ in some if (row := decided[v]) is not None]
             good += (
                 rows
@@ -356,7 +358,7 @@ def _nearest_candidates(
     for name in names:
         count = owner.loaded[name].vectors
         if count:
-            ids, scores = owner.engine.search(_key(name), query, k)
+            ids, scores = owner.engine.search(_engine_key(name), query, k)
             best = scores.tolist()
             if len(best) < count:
                 horizon = max(horizon, best[-1] if best else math.inf)
@@ -371,7 +373,7 @@ def _nearest_candidates(
     return list(first.items()), horizon == -math.inf
 
 
-def _decide_candidates(
+def _read_candidates(
     owner: ItemOwner,
     reads: StorageReads,
     some: Sequence[tuple[int, str]],
@@ -451,7 +453,7 @@ class ItemCache:
             try:
                 yield ItemSearch(owner, self._budget)
             finally:
-                self._count(key, owner)
+                self._count_bytes(key, owner)
                 after()
 
     def drop(self, key: Key) -> int:
@@ -461,7 +463,7 @@ class ItemCache:
             Its bytes.
         """
         with self._lock:
-            return self._drop(key)
+            return self._drop_owner(key)
 
     def forget(self, key: Key, deleted: Iterable[tuple[str, str, int]]) -> None:
         """Free the vectors of deleted items: namespace, key and version. Never waits.
@@ -476,7 +478,7 @@ class ItemCache:
             return
         try:
             forget_items(owner, deleted)
-            self._count(key, owner)
+            self._count_bytes(key, owner)
         finally:
             owner.lock.release()
         if not owner.loaded:
@@ -500,17 +502,17 @@ class ItemCache:
                     victims.append(key)
                     freed += owner.counted
             for key in victims:
-                self._drop(key)
+                self._drop_owner(key)
         return freed
 
-    def _drop(self, key: Key) -> int:
+    def _drop_owner(self, key: Key) -> int:
         owner = self._owners.pop(key, None)
         if owner is None:
             return 0
         self.nbytes -= owner.counted
         return owner.counted
 
-    def _count(self, key: Key, owner: ItemOwner) -> None:
+    def _count_bytes(self, key: Key, owner: ItemOwner) -> None:
         """Count the bytes of a user, whose lock is held."""
         nbytes = owner.nbytes
         with self._lock:

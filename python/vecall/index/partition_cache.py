@@ -62,7 +62,9 @@ _MOST_WORK = 16_000  # letters, likewise: half a millisecond
 _WORK_OF_OTHERS = 10  # of a letter in a text that may be analysed in Python
 
 
-def _batches(stored: Iterable[RowWithVector]) -> Iterator[list[RowWithVector]]:
+def _batches_to_analyse(
+    stored: Iterable[RowWithVector],
+) -> Iterator[list[RowWithVector]]:
     """Group rows by the work that the analysis of their texts may take."""
     batch = []
     work = 0
@@ -193,7 +195,7 @@ class PartitionLoader:
             self._cache.forget_partition(part)
             changed = None
             if not from_rows:
-                changed = self._restore(reads, key, entry, newest)
+                changed = self._restore_snapshot(reads, key, entry, newest)
             rows_in_memory: list[RowWithVector] = []
             if changed is None:
                 self._engine.drop(key)
@@ -216,7 +218,7 @@ class PartitionLoader:
         # Rows that were not read from a snapshot are unsaved.
         return newest.live if changed is None else changed
 
-    def _restore(
+    def _restore_snapshot(
         self,
         reads: StorageReads,
         key: Key,
@@ -234,7 +236,7 @@ class PartitionLoader:
         tag = self._snapshots.restore(key, part, newest.seq, newest.snap)
         if tag is None:
             return None
-        changed = self._since(reads, tag, newest)
+        changed = self._changes_since_snapshot(reads, tag, newest)
         if changed is None:
             return None
         rids, marked = changed.written, len(changed.marked)
@@ -247,7 +249,7 @@ class PartitionLoader:
         return len(rids) + marked
 
     @staticmethod
-    def _since(
+    def _changes_since_snapshot(
         reads: StorageReads, tag: SnapshotTag, newest: PartitionState
     ) -> ChangedRows | None:
         """Return the changes since a snapshot; None if its state is not in the log."""
@@ -269,7 +271,7 @@ class PartitionLoader:
             if removed:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             slices = Slices()
-            for batch in _batches(stored):
+            for batch in _batches_to_analyse(stored):
                 refused += add_rows(self._engine, key, batch, self._model)
                 self._cache.put(map(_ROW, batch))
                 slices.pause_if_due()
@@ -342,10 +344,10 @@ class PartitionCache:
         vectors of that model."""
         self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = LoadedPartitions()
-        self._work = SharedWork(self._start)
+        self._work = SharedWork(self._start_loading)
         self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
-            snapshots.watch(self._held)
+            snapshots.watch(self._held_entry)
 
     def target(self, key: Key) -> Version | None | Future[Version | None]:
         """Return a partition's version as of now, or a future of it.
@@ -464,13 +466,13 @@ class PartitionCache:
         """Bytes of all loaded partitions."""
         return self._residents.nbytes
 
-    def _found(self, key: Key) -> Version | None:
+    def _newest_version(self, key: Key) -> Version | None:
         if self._newest is not None:
             return self._newest.get(key)
         return self._storage.version(*key)
 
     @contextmanager
-    def _held(self, key: Key) -> Iterator[LoadedPartition | None]:
+    def _held_entry(self, key: Key) -> Iterator[LoadedPartition | None]:
         """Hold a partition's lock; yield its entry, or None if it is not loaded."""
         with self._locks.held(key):
             yield self._residents.get(key)
@@ -478,7 +480,7 @@ class PartitionCache:
     def _apply_change(self, key: Key, change: Change) -> None:
         """Apply a change of this process; the partition's lock is held."""
         if change.forgotten:
-            self._drop(key)
+            self._drop_partition(key)
             return
         entry = self._residents.get(key)
         if entry is None:
@@ -495,42 +497,42 @@ class PartitionCache:
             if change.marked:
                 self._cache.put(change.marked)
         except BaseException:
-            self._drop(key)  # possibly half applied: the next search reloads it
+            self._drop_partition(key)  # half applied: the next search reloads it
             raise
         entry.seq, entry.head = change.seq, change.head
         if not entry.rows and self._newest is None:
-            self._drop(key)  # empty
+            self._drop_partition(key)  # empty
             return
         changed = len(change.stored) + len(change.removed) + len(change.marked)
-        self._count(key, entry, changed)
+        self._count_changes(key, entry, changed)
         self._residents.put(key, entry)
 
-    def _start(self, key: Key, done: Done) -> None:
-        self._threads.small_load(self._dispatch, key, done)
+    def _start_loading(self, key: Key, done: Done) -> None:
+        self._threads.small_load(self._load_on_its_thread, key, done)
 
-    def _dispatch(self, key: Key, done: Done) -> None:
+    def _load_on_its_thread(self, key: Key, done: Done) -> None:
         """Synchronize a small partition; hand a large one to its thread."""
         try:
             if self._is_large(key):
-                self._threads.large_load(self._run, key, done)
+                self._threads.large_load(self._load_and_tell, key, done)
                 return
         except BaseException as error:
             done(error)
             raise
-        self._run(key, done)
+        self._load_and_tell(key, done)
 
     def _is_large(self, key: Key) -> bool:
         entry = self._residents.get(key)
         if entry is not None:
             return entry.rows > _LARGE
-        found = self._found(key)
+        found = self._newest_version(key)
         if found is None or found[1] <= _LARGE:  # each row took a change
             return False
         with self._storage.read(*key) as reads:
             state = reads.partition_state(found[0], *key)
         return state is not None and state.live > _LARGE
 
-    def _run(self, key: Key, done: Done) -> None:
+    def _load_and_tell(self, key: Key, done: Done) -> None:
         try:
             with suppress(MovedModelError):  # the search starts again
                 self._load_changes(key)
@@ -542,9 +544,9 @@ class PartitionCache:
 
     def _load_changes(self, key: Key) -> None:
         with self._locks.held(key):
-            found = self._found(key)
+            found = self._newest_version(key)
             if found is None:
-                self._drop(key)
+                self._drop_partition(key)
                 return
             entry = self._residents.get(key)
             if entry is None or not entry.sound or entry.part != found[0]:
@@ -554,15 +556,15 @@ class PartitionCache:
             try:
                 replayed = self._filling.replay(key, entry)
             except MovedModelError:
-                self._drop(key)
+                self._drop_partition(key)
                 raise
             if replayed is None:
                 self._load_partition(key, found[0])
             elif replayed:
-                self._count(key, entry, replayed)
+                self._count_changes(key, entry, replayed)
 
     def _load_partition(self, key: Key, part: int, *, from_rows: bool = False) -> None:
-        self._drop(key)
+        self._drop_partition(key)
         entry = LoadedPartition(part, 0)
         try:
             unsaved = self._filling.fill(key, entry, from_rows=from_rows)
@@ -570,10 +572,10 @@ class PartitionCache:
             self._engine.drop(key)
             raise
         if unsaved is not None:
-            self._count(key, entry, unsaved)
+            self._count_changes(key, entry, unsaved)
             self._residents.put(key, entry)
 
-    def _count(self, key: Key, entry: LoadedPartition, changes: int) -> None:
+    def _count_changes(self, key: Key, entry: LoadedPartition, changes: int) -> None:
         """Update the entry of a changed partition; its lock is held."""
         nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
         self._residents.resize(key, entry, nbytes)
@@ -581,7 +583,7 @@ class PartitionCache:
         if self._snapshots is not None and changes:
             self._snapshots.schedule_if_stale(key, entry.unsaved, entry.rows)
 
-    def _drop(self, key: Key) -> int:
+    def _drop_partition(self, key: Key) -> int:
         """Drop a partition; return its bytes. Its lock is held."""
         # The entry goes first: a search that still finds it after its engine call has
         # searched before the drop.
@@ -594,14 +596,14 @@ class PartitionCache:
         self.retired = True
         self._budget = 0
         for key in self._residents.keys() - self._residents.pins():
-            self._evict(key)
+            self._evict_if_free(key)
         trim_heap()
 
-    def _evict(self, key: Key) -> bool:
+    def _evict_if_free(self, key: Key) -> bool:
         """Drop a partition, unless its lock is held."""
         with self._locks.held_if_free(key) as free:
             if free:
-                self._evicted += self._drop(key)
+                self._evicted += self._drop_partition(key)
             return free
 
     def keep_to_budget(self) -> None:
@@ -610,7 +612,7 @@ class PartitionCache:
         Of the two, the one that takes more memory is evicted first.
         """
         while (excess := self._freeable_bytes - self._budget) > 0:
-            first, then = self._evict_items, self._evict_some
+            first, then = self._evict_items, self._evict_partitions
             if self.nbytes > self._item_bytes:
                 first, then = then, first
             if not first(excess) and not then(excess):
@@ -636,14 +638,14 @@ class PartitionCache:
         self._evicted += freed
         return freed
 
-    def _evict_some(self, excess: int) -> int:
+    def _evict_partitions(self, excess: int) -> int:
         """Evict some partitions; return how many."""
         del excess  # their sizes are known when they are evicted
         if self._newest is not None:
             return 0
         in_use = self._residents.pins() | self._work.keys()
         swept = self._engine.sweep(_VICTIMS + len(in_use))
-        return sum(self._evict(key) for key in swept if key not in in_use)
+        return sum(self._evict_if_free(key) for key in swept if key not in in_use)
 
 
 # Loads every user as a search does, and says what a search would meet.
@@ -709,7 +711,7 @@ def _partitions_finding(storage: Storage) -> Finding:
         storage, engine, RowCache(0), None, number, in_memory=False
     )
     users = unreadable = items_refused = 0
-    for names in _partitions(storage):
+    for names in _all_partitions(storage):
         if names.app == HIDDEN_APP:  # deleted, and its name as well
             continue
         users += 1
@@ -733,7 +735,7 @@ def _partitions_finding(storage: Storage) -> Finding:
     return Finding("ok", _ABOUT, f"{users} users can be searched")
 
 
-def _partitions(storage: Storage) -> Iterator[PartitionNames]:
+def _all_partitions(storage: Storage) -> Iterator[PartitionNames]:
     after = 0
     while True:
         with storage.read() as reads:

@@ -97,18 +97,18 @@ class RowCache:
                 if read_at is not None and self._is_outdated(row.rid, read_at):
                     continue
                 if row.rid in self._rows:
-                    self._drop(row.rid)
+                    self._drop_row(row.rid)
                 self._rows[row.rid] = (*row, self._moment)
                 self.nbytes += _estimated_row_bytes(row)
             while self.nbytes > self._budget and self._rows:
-                self._drop(next(iter(self._rows)))
+                self._drop_row(next(iter(self._rows)))
 
     def forget(self, rids: Iterable[int]) -> None:
         """Drop rows that were changed or deleted."""
         with self._lock:
             for rid in rids:
                 if rid in self._rows:
-                    self._drop(rid)
+                    self._drop_row(rid)
                 self._moment += 1
                 self._forgotten[rid] = self._moment
                 self._forgotten.move_to_end(rid)
@@ -138,7 +138,7 @@ class RowCache:
             return True
         return self._forgotten.get(rid, 0) > read_at
 
-    def _drop(self, rid: int) -> None:
+    def _drop_row(self, rid: int) -> None:
         entry = self._rows.pop(rid)
         row = entry if len(entry) > _USED else entry[0]
         self.nbytes -= _estimated_row_bytes(row)
@@ -188,13 +188,13 @@ def add_rows(
         The number of rows that the engine refused.
     """
     try:
-        _add(engine, key, stored, model)
+        _add_to_engine(engine, key, stored, model)
         return 0
     except InvalidArgumentError:
-        return sum(_is_refused(engine, key, entry, model) for entry in stored)
+        return sum(_add_what_is_accepted(engine, key, entry, model) for entry in stored)
 
 
-def _is_refused(
+def _add_what_is_accepted(
     engine: Engine, key: Key, entry: RowWithVector, model: int | None
 ) -> bool:
     bare = entry.row._replace(
@@ -203,15 +203,15 @@ def _is_refused(
     forms = (entry, entry._replace(vec=None), RowWithVector(bare, None))
     for form in forms[:-1]:
         try:
-            _add(engine, key, [form], model)
+            _add_to_engine(engine, key, [form], model)
         except InvalidArgumentError:
             continue
         return form is not entry
-    _add(engine, key, forms[-1:], model)
+    _add_to_engine(engine, key, forms[-1:], model)
     return True
 
 
-def _add(
+def _add_to_engine(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
     terms, offsets = terms_of_memories(
@@ -243,13 +243,13 @@ def _add(
         np.array(positions, np.float64),
         terms,
         offsets,
-        *_vectors(engine.dim, stored, model),
+        *_vector_matrix(engine.dim, stored, model),
         np.array(authors, np.uint64),
         np.array(kinds, np.uint64),
     )
 
 
-def _vectors(
+def _vector_matrix(
     dim: int, stored: Sequence[RowWithVector], model: int | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     if not dim:
@@ -331,7 +331,7 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._short.submit, work, *args, **kwargs)
+        return _submit_unless_closed(self._short.submit, work, *args, **kwargs)
 
     def long(
         self, owner: Hashable, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -349,7 +349,9 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(partial(self._long.submit, owner), work, *args, **kwargs)
+        return _submit_unless_closed(
+            partial(self._long.submit, owner), work, *args, **kwargs
+        )
 
     def page(
         self,
@@ -372,7 +374,7 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._small.submit, work, *args, **kwargs)
+        return _submit_unless_closed(self._small.submit, work, *args, **kwargs)
 
     def large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -382,7 +384,7 @@ class ReadThreads:
         Raises:
             ClosedError: The service was closed.
         """
-        return _submit(self._large.submit, work, *args, **kwargs)
+        return _submit_unless_closed(self._large.submit, work, *args, **kwargs)
 
     def close(self) -> None:
         """Finish queued work and end the threads."""
@@ -393,7 +395,7 @@ class ReadThreads:
         self._short.shutdown(wait=True)
 
 
-def _submit(
+def _submit_unless_closed(
     submit: Callable[..., Future[T]],
     work: Callable[P, T],
     *args: P.args,

@@ -32,7 +32,7 @@ Table = dict[str, str]
 PARTS = ("morning", "afternoon", "evening", "night")
 
 
-def _tables() -> list[Table]:
+def _read_tables() -> list[Table]:
     words = ConfigParser(delimiters="=", interpolation=None)
     path = Path(__file__).with_name("period_words.ini")
     words.read_string(path.read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ def _tables() -> list[Table]:
     ]
 
 
-TABLES = _tables()
+TABLES = _read_tables()
 
 EAST = TABLES[-3:]
 """Languages with months by number, and words without spaces or with particles."""
@@ -300,15 +300,15 @@ class Patterns:
         }
         bounds = [table.get(name, _NEVER) for name in ("before", "until", "after_")]
         self._bounds = re.compile("|".join(bounds))
-        number_of = rf"(?P<n>\d{{1,3}}|{self._any('numbers')})"
-        self._count = f"(?:{number_of}|(?P<f>{self._any('few')}))"
-        self._unit = f"(?P<u>{self._any('units')})"
-        self.readers = self._made_readers()
+        number_of = rf"(?P<n>\d{{1,3}}|{self._any_word('numbers')})"
+        self._count = f"(?:{number_of}|(?P<f>{self._any_word('few')}))"
+        self._unit = f"(?P<u>{self._any_word('units')})"
+        self.readers = self._compiled_readers()
 
-    def _any(self, name: str) -> str:
+    def _any_word(self, name: str) -> str:
         return any_of(self.of[name])
 
-    def _made(self, text: str, names: Iterable[str]) -> re.Pattern[str]:
+    def _compiled(self, text: str, names: Iterable[str]) -> re.Pattern[str]:
         """Return a pattern; in its text, @ stands for the names."""
         text = text.replace("{n}", self._count).replace("{u}", self._unit)
         text = text.replace("@", any_of(names))
@@ -316,9 +316,9 @@ class Patterns:
             return re.compile(text.replace("\\ ", " ").replace(" ", " ?"))
         return re.compile(rf"(?<!\w)(?:{text})(?!\w)")
 
-    def _made_readers(self) -> list[_Readers]:
+    def _compiled_readers(self) -> list[_Readers]:
         table = self.table
-        adjective = self._any("adjectives")
+        adjective = self._any_word("adjectives")
         after = adjective if table.get("after") else _NEVER
         prefix = "|".join(table[name] for name in _PREFIXES if table.get(name))
         suffix = table.get("suffix", _NEVER)
@@ -337,21 +337,24 @@ class Patterns:
         of_day = any_of(self.of["weekday_adjectives"] or self.of["adjectives"])
         weekday = f"(?:(?P<a>{of_day}) )?(?P<k>@)(?: (?P<b>{after}))?"
         of_units: list[tuple[str, _Reader]] = [
-            (f"(?P<a>{adjective}) (?P<u>@)", self._of_unit),
-            (f"(?P<u>@) (?P<b>{after})", self._of_unit),
-            *((each, self._of_ago) for each in table["ago"].split("||")),
-            *((each, self._of_recent) for each in table["recent"].split("||")),
+            (f"(?P<a>{adjective}) (?P<u>@)", self._read_unit),
+            (f"(?P<u>@) (?P<b>{after})", self._read_unit),
+            *((each, self._read_ago) for each in table["ago"].split("||")),
+            *((each, self._read_recent) for each in table["recent"].split("||")),
         ]
         readers: list[tuple[Iterable[str], list[tuple[str, _Reader]]]] = [  # as READ
-            (self._words, [("@", self._of_word)]),
+            (self._words, [("@", self._read_word)]),
             (self.of["units"], of_units),
-            (self.of["weekdays"], [(weekday, self._of_weekday)]),
-            (self.of["months"], [(named, self._of_month)]),
-            (self.of["seasons"], [(named, self._of_season)]),
-            (self.of["parts"], [(f"(?P<a>{adjective}) (?P<t>@)", self._of_part)]),
+            (self.of["weekdays"], [(weekday, self._read_weekday)]),
+            (self.of["months"], [(named, self._read_month)]),
+            (self.of["seasons"], [(named, self._read_season)]),
+            (
+                self.of["parts"],
+                [(f"(?P<a>{adjective}) (?P<t>@)", self._read_part_of_day)],
+            ),
         ]
         return [
-            [(self._made(text, names), reader) for text, reader in some]
+            [(self._compiled(text, names), reader) for text, reader in some]
             for names, some in readers
         ]
 
@@ -360,7 +363,7 @@ class Patterns:
     @cached
     def counted(self) -> re.Pattern[str]:
         """What may stand before a connector: "two weeks" before May."""
-        weekday = f"(?P<k>{self._any('weekdays')})"
+        weekday = f"(?P<k>{self._any_word('weekdays')})"
         return re.compile(rf"(?<!\w)(?:(?:{self._count} )?{self._unit}|{weekday}) \Z")
 
     @cached
@@ -392,14 +395,15 @@ class Patterns:
     def part(self) -> re.Pattern[str]:
         """A part of the day, after the day."""
         end = "" if self.in_east else r"(?!\w)"
-        part = f"(?P<t>{self._any('parts')})"
+        part = f"(?P<t>{self._any_word('parts')})"
         return re.compile(rf",? ?(?:(?:{self.table.get('fill', '')}) ?)?{part}{end}")
 
     @cached
     def part_of(self) -> re.Pattern[str]:
         """A part of the day, before the day."""
+        part = f"(?<!\\w)(?P<t>{self._any_word('parts')})"
         return re.compile(
-            rf"(?<!\w)(?P<t>{self._any('parts')}) (?:of|de|del|di|do|da|du|des|van|av) "
+            rf"{part} (?:of|de|del|di|do|da|du|des|van|av) "
             rf"(?:(?:{ARTICLES}) ?)?\Z"
         )
 
@@ -424,7 +428,7 @@ class Patterns:
         groups = match.groupdict()
         return self.of["adjectives"].get(groups.get("a") or groups.get("b") or "", NONE)
 
-    def _of_word(self, match: re.Match[str], now: datetime) -> Span:
+    def _read_word(self, match: re.Match[str], now: datetime) -> Span:
         unit, number = self._words[match[0]]
         steps = int(number)
         if unit in PARTS:
@@ -437,24 +441,24 @@ class Patterns:
             found = unit_range(now, unit, steps)
         return span_of(match, found, self.number, is_day=unit == "day")
 
-    def _of_unit(self, match: re.Match[str], now: datetime) -> Span | None:
+    def _read_unit(self, match: re.Match[str], now: datetime) -> Span | None:
         unit = self._unit_of(match)
         if unit in ("minute", "hour", "day"):
             return None  # "the last day of our trip"
         found = unit_range(now, unit, self._adjective_of(match) - 1)
         return span_of(match, found, self.number)
 
-    def _of_ago(self, match: re.Match[str], now: datetime) -> Span:
+    def _read_ago(self, match: re.Match[str], now: datetime) -> Span:
         unit = self._unit_of(match)
         least, most = self.count_of(match)
         found = unit_range(now, unit, -most)[0], unit_range(now, unit, -least)[1]
         return span_of(match, found, self.number, is_day=unit == "day")
 
-    def _of_recent(self, match: re.Match[str], now: datetime) -> Span:
+    def _read_recent(self, match: re.Match[str], now: datetime) -> Span:
         begin = time_ago(now, self._unit_of(match), self.count_of(match)[1])
         return span_of(match, (begin, now), self.number)
 
-    def _of_weekday(self, match: re.Match[str], now: datetime) -> Span:
+    def _read_weekday(self, match: re.Match[str], now: datetime) -> Span:
         day = self.of["weekdays"][match["k"]]
         own = self.of["weekday_adjectives"]
         if own and match["a"]:
@@ -465,23 +469,23 @@ class Patterns:
         span = span_of(match, found, self.number, is_day=True)
         return span._replace(is_weekday=True)
 
-    def _of_month(self, match: re.Match[str], now: datetime) -> Span | None:
+    def _read_month(self, match: re.Match[str], now: datetime) -> Span | None:
         if match["k"] == "may" and match["a"] == "this":
             return None
         begin = match.start("c")
         if match.string[max(0, begin - 2) : begin].strip().isdecimal():
             return None  # "31 June 2024" is no day
-        return self._of_named(match, now, month_of(self.of["months"][match["k"]]))
+        return self._read_named(match, now, month_of(self.of["months"][match["k"]]))
 
-    def _of_season(self, match: re.Match[str], now: datetime) -> Span | None:
+    def _read_season(self, match: re.Match[str], now: datetime) -> Span | None:
         of_year = season_of(self.of["seasons"][match["k"]])
-        found = self._of_named(match, now, of_year)
+        found = self._read_named(match, now, of_year)
         prefix = match.groupdict().get("p")
         if found is not None and found.of_year and self._bounds.fullmatch(prefix or ""):
             return None  # "before winter": the next one
         return found
 
-    def _of_named(
+    def _read_named(
         self, match: re.Match[str], now: datetime, of_year: OfYear
     ) -> Span | None:
         groups = match.groupdict()
@@ -498,7 +502,7 @@ class Patterns:
             match, found, self.number, of_year if adjective == NONE else None
         )
 
-    def _of_part(self, match: re.Match[str], now: datetime) -> Span:
+    def _read_part_of_day(self, match: re.Match[str], now: datetime) -> Span:
         midnight = midnight_of(now) + (self._adjective_of(match) - 1) * DAY
         found = part_of_day(midnight, self.of["parts"][match["t"]])
         return span_of(match, found, self.number)
@@ -562,12 +566,12 @@ _ONLY_MONTH = lazy_pattern(rf"(?<!\w)(?P<y>{YEAR})-(?P<m>0[1-9]|1[0-2])(?![\w-])
 
 
 @lru_cache(maxsize=1)
-def _of_numbers() -> list[re.Pattern[str]]:
+def _date_patterns() -> list[re.Pattern[str]]:
     return [re.compile(pattern) for pattern in _NUMBERED]
 
 
 @lru_cache(maxsize=1)
-def _of_years() -> re.Pattern[str]:
+def _year_pattern() -> re.Pattern[str]:
     """A year after a preposition, or before a word such as "году"."""
     before = "|".join(
         table[name]
@@ -583,7 +587,7 @@ def _of_years() -> re.Pattern[str]:
     )
 
 
-def _dated(
+def _date_span(
     match: re.Match[str],
     now: datetime,
     year: str | int | None,
@@ -620,7 +624,7 @@ def number_spans(
     year_at = _ANY_YEAR.search(folded, first)
     has_month = any(map(folded.__contains__, _IN_MONTHS))
     has_sign = _SIGNED.search(folded, first) is not None
-    for place, pattern in enumerate(_of_numbers()):
+    for place, pattern in enumerate(_date_patterns()):
         if place == _SHORT and language == "english":
             continue
         if not (has_month if place < 2 else has_sign):
@@ -635,12 +639,14 @@ def number_spans(
                 day, month = month, day
             other = groups.get("d0") or groups.get("d1")
             last = int(other) if other else None
-            yield _dated(match, now, match["y"], month, day, last)
+            yield _date_span(match, now, match["y"], month, day, last)
     for match in _ONLY_MONTH.finditer(folded, first) if has_sign else ():
         yield span_of(match, month_range(int(match["y"]) * 12 + int(match["m"]) - 1))
     if year_at is None:
         return
-    for match in _of_years().finditer(folded, max(0, year_at.start() - _MOST_BEFORE)):
+    for match in _year_pattern().finditer(
+        folded, max(0, year_at.start() - _MOST_BEFORE)
+    ):
         name = "c" if match["c"] else "d"
         found = unit_range(datetime(int(match[name]), 1, 1), "year", 0)
         yield Span(match.start(), match.start(name), match.end(), found)
@@ -653,7 +659,7 @@ def eastern_spans(folded: str, now: datetime) -> Iterator[Span | None]:
         if match["a"]:
             year = str(now.year + EAST_YEARS[match["a"]])
         if match["d"]:
-            yield _dated(match, now, year, month, eastern_number(match["d"]))
+            yield _date_span(match, now, year, month, eastern_number(match["d"]))
         elif 1 <= month <= 12:
             of_year = month_of(month - 1)
             with suppress(ValueError):  # the year 0

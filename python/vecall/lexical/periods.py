@@ -54,7 +54,7 @@ class Found(NamedTuple):
     earlier: tuple[Period, ...] = ()
 
 
-def _last_words(table: Table) -> Iterator[tuple[str, int]]:
+def _opening_words(table: Table) -> Iterator[tuple[str, int]]:
     """Yield the words that open the gate, and the place of their readers.
 
     Each expression contains one of them.
@@ -69,7 +69,7 @@ _Opened = tuple[int, int]  # a language, and the place of some of its readers
 
 _OPENING: dict[str, tuple[_Opened, ...]] = {}
 for _number_of, _table in enumerate(LATIN):
-    for _word, _place in _last_words(_table):
+    for _word, _place in _opening_words(_table):
         _OPENING[_word] = (*_OPENING.get(_word, ()), (_number_of, _place))
 _OPENING["aujourdhui"] = _OPENING["hui"]
 _OF_AN = _OPENING["an"]
@@ -77,7 +77,8 @@ _OPENING["an"] = ()  # an English article; see `may_name_period`
 OPENS = frozenset(_OPENING) - {"an"}
 _NAMES = [table["name"] for table in LATIN]
 _IN_EAST = [
-    re.compile(any_of([word[-1:] for word, _ in _last_words(table)])) for table in EAST
+    re.compile(any_of([word[-1:] for word, _ in _opening_words(table)]))
+    for table in EAST
 ]
 _EASTERN = lazy_pattern("|".join(pattern.pattern for pattern in _IN_EAST))
 _DIGIT = lazy_pattern("[0-9]")
@@ -97,7 +98,7 @@ def may_name_period(words: Sequence[str], folded: str) -> bool:
     return _EASTERN.search(folded) is not None
 
 
-def _opened(words: Sequence[str], folded: str) -> list[_Opened]:
+def _opened_readers(words: Sequence[str], folded: str) -> list[_Opened]:
     """Return the readers whose words of time a text holds, in order."""
     opened = {each for word in words for each in _OPENING.get(word, ())}
     if "an" in words:
@@ -115,7 +116,7 @@ def _opened(words: Sequence[str], folded: str) -> list[_Opened]:
     return sorted(opened)
 
 
-def _spans(
+def _named_times(
     folded: str, opened: Sequence[_Opened], now: datetime, language: str | None
 ) -> list[Span]:
     """Return the times that a text names, in order; of overlapping ones the longest."""
@@ -186,7 +187,7 @@ class _Open(NamedTuple):
     of_year: OfYear | None = None
 
 
-def _connected(
+def _with_connectors(
     folded: str, spans: Sequence[Span], numbers: Sequence[int]
 ) -> Iterator[_Open]:
     """Yield the spans with their connectors: since, before, between, in the evening."""
@@ -205,7 +206,7 @@ def _connected(
                 if not any(each.joins.fullmatch(gap) for each in tables):
                     break
                 other = _with_part(folded, other, tables)
-                other = other._replace(range=_hull(span, other))
+                other = other._replace(range=_joined_range(span, other))
                 is_joined = True
             span = other._replace(begin=span.begin, core=span.core)
             index += 1
@@ -234,7 +235,7 @@ def _with_part(folded: str, span: Span, tables: Sequence[Patterns]) -> Span:
     return span
 
 
-def _hull(one: Span, other: Span) -> Range:
+def _joined_range(one: Span, other: Span) -> Range:
     lo, hi = one.range
     if one.of_year is not None and other.of_year is None:
         lo, hi = one.of_year(other.range[0].year)
@@ -280,19 +281,19 @@ def _with_connector(folded: str, span: Span, tables: Sequence[Patterns]) -> _Ope
     return _Open(span.begin, span.end, lo, hi, span.of_year if span.is_day else None)
 
 
-def _period(lo: datetime | None, hi: datetime | None, zone: tzinfo) -> Period:
+def _period_in_zone(lo: datetime | None, hi: datetime | None, zone: tzinfo) -> Period:
     start, end = (
         None if at is None else at.replace(tzinfo=zone).timestamp() for at in (lo, hi)
     )
     return Period(start, end)
 
 
-def _earlier(named: _Open, zone: tzinfo) -> Iterator[Period]:
+def _in_earlier_years(named: _Open, zone: tzinfo) -> Iterator[Period]:
     if named.of_year is None or named.lo is None:
         return
     for year in range(named.lo.year - 1, named.lo.year - 1 - _YEARS_BEFORE, -1):
         with suppress(ValueError, OverflowError):  # 29 February, before the year 1
-            yield _period(*named.of_year(year), zone)
+            yield _period_in_zone(*named.of_year(year), zone)
 
 
 def find_period(
@@ -314,12 +315,12 @@ def find_period(
         words = split_words(read)
     try:
         local = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
-        opened = _opened(words, read)
+        opened = _opened_readers(words, read)
         numbers = list(dict(opened)) or [_NAMES.index("english")]
-        spans = _spans(read, opened, local, language)
+        spans = _named_times(read, opened, local, language)
         if language in _NAMES:
             numbers.append(_NAMES.index(language))
-        named = list(_connected(read, spans, numbers))
+        named = list(_with_connectors(read, spans, numbers))
         if _ASKS.search(read):
             named = [each for each in named if _is_asked(read, each.end)]
         for each in named:
@@ -330,8 +331,8 @@ def find_period(
             if not named:
                 return None
             each = named[0]
-        period = _period(each.lo, each.hi, zone)
-        earlier = tuple(_earlier(each, zone))
+        period = _period_in_zone(each.lo, each.hi, zone)
+        earlier = tuple(_in_earlier_years(each, zone))
     except (ValueError, OverflowError, StopIteration, OSError):
         return None  # outside the years 1 to 9999
     begin = each.begin

@@ -83,7 +83,7 @@ class _Analysis(threading.local):
         if None in found:
             for place, word in enumerate(words):
                 if found[place] is None:
-                    its = own if word.isascii() else self._of_script(word, own)
+                    its = own if word.isascii() else self._language_of_word(word, own)
                     found[place] = known[word] = its.term(word)
         return list(filter(None, found))
 
@@ -126,11 +126,13 @@ class _Analysis(threading.local):
                 if marks[place] is None:
                     if len(known) >= CACHE_WORDS:
                         known.clear()
-                    stem = self._of_script(word, self._languages[ENGLISH]).stem(word)
+                    stem = self._language_of_word(word, self._languages[ENGLISH]).stem(
+                        word
+                    )
                     marks[place] = known[word] = author_mark(stem) if stem else STOPPED
         return tuple(dict.fromkeys(filter(None, marks)))
 
-    def _of_script(self, word: str, latin: Language) -> Language:
+    def _language_of_word(self, word: str, latin: Language) -> Language:
         own = language_of_script(word)
         return latin if own is None else self._languages[own]
 

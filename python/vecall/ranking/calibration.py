@@ -179,10 +179,11 @@ class Calibration:
         try:
             file = json.loads(Path(path).read_text(encoding="utf-8"))
             models = {
-                str(name): _read(weights) for name, weights in file["models"].items()
+                str(name): _weights_from_names(weights)
+                for name, weights in file["models"].items()
             }
             single = {
-                name: _read(file[name])
+                name: _weights_from_names(file[name])
                 for name in _SINGLE
                 if file.get(name) is not None
             }
@@ -190,11 +191,11 @@ class Calibration:
             if not isinstance(full, list):
                 raise TypeError
             return Calibration(
-                _read(file["words"]),
+                _weights_from_names(file["words"]),
                 models,
                 **single,
                 full_weight=frozenset(map(str, full)),
-                messages=_finite(file.get("messages", 0.0)),
+                messages=_finite_number(file.get("messages", 0.0)),
             )
         except ConfigError:  # which is a ValueError
             raise
@@ -306,7 +307,7 @@ def _weights_by_name(weights: Weights) -> dict[str, float]:
     }
 
 
-def _read(named: Mapping[str, float]) -> Weights:
+def _weights_from_names(named: Mapping[str, float]) -> Weights:
     bias = float(named["bias"])
     count = WORD_SIGNALS if len(named) - 1 <= WORD_SIGNALS else len(Signals._fields)
     names = Signals._fields[:count]
@@ -318,10 +319,12 @@ def _read(named: Mapping[str, float]) -> Weights:
             f"such as those of another version of vecall; fit them again with "
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
-    return Weights(_finite(bias), tuple(_finite(named[name]) for name in names))
+    return Weights(
+        _finite_number(bias), tuple(_finite_number(named[name]) for name in names)
+    )
 
 
-def _finite(number: float) -> float:
+def _finite_number(number: float) -> float:
     if not math.isfinite(number := float(number)):
         raise ValueError
     return number

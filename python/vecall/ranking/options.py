@@ -121,7 +121,7 @@ class Ranking:
                 msg = f"ranking.weights: the names are {', '.join(sorted(WEIGHTS))}"
                 raise ConfigError(msg)
             limit = 1.0 if name == "dense" else _MOST_WEIGHT
-            _check(weight, f"ranking.weights[{name!r}]", limit)
+            _check_number(weight, f"ranking.weights[{name!r}]", limit)
         object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, "engine_ranking", _core.Ranking(**self.weights))
         fusion: object = self.fusion
@@ -132,14 +132,14 @@ class Ranking:
         if isinstance(self.half_life, timedelta):
             object.__setattr__(self, "half_life", self.half_life.total_seconds())
         if self.half_life is not None:
-            _check(self.half_life, "ranking.half_life", math.inf, above=True)
+            _check_number(self.half_life, "ranking.half_life", math.inf, above=True)
         for name in ("rewriter", "reranker"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigError(f"ranking.{name}: expected a function")
         if self.collapse is not None:
-            _check(self.collapse, "ranking.collapse", 1.0, above=True)
+            _check_number(self.collapse, "ranking.collapse", 1.0, above=True)
         if self.diversity is not None:
-            _check(self.diversity, "ranking.diversity", 1.0)
+            _check_number(self.diversity, "ranking.diversity", 1.0)
         if type(self.depth) is not int or not 1 <= self.depth <= _MOST_DEPTH:
             msg = f"ranking.depth: must be an integer from 1 to {_MOST_DEPTH}"
             raise ConfigError(msg)
@@ -194,7 +194,7 @@ def _is_name(name: str) -> bool:
         return False
 
 
-def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
+def _check_number(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
     if number and isinstance(value, int):  # one of 400 digits is no float
         number = value <= sys.float_info.max

@@ -259,7 +259,7 @@ def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
             scores[hit.rid] += 1.0 / (_RRF + rank)
     for hit, _ in found:
         hit.score = scores[hit.rid]
-        _note(hit, "rrf", hit.score)
+        _note_part(hit, "rrf", hit.score)
 
 
 def lower_outside(
@@ -272,7 +272,7 @@ def lower_outside(
         if not start <= row.time < end:
             lowered = math.sqrt(factor) if row.ts is None else factor
             hit.score *= lowered
-            _note(hit, "outside", lowered)
+            _note_part(hit, "outside", lowered)
 
 
 def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:
@@ -280,7 +280,7 @@ def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) ->
     for hit, row in zip(hits, rows, strict=True):
         factor = 0.5 ** (max(now - row.time, 0.0) / half_life)
         hit.score *= factor
-        _note(hit, "decay", factor)
+        _note_part(hit, "decay", factor)
 
 
 def apply_reranker(hits: list[Hit], numbers: object) -> None:
@@ -298,7 +298,7 @@ def apply_reranker(hits: list[Hit], numbers: object) -> None:
         raise RerankerError(msg)
     for hit, score in zip(hits, scores, strict=True):
         hit.score = score
-        _note(hit, "reranker", score)
+        _note_part(hit, "reranker", score)
 
 
 def choose(
@@ -347,7 +347,7 @@ def _diversified_hits(
         ]
         at = worth.index(max(worth))
         hit, row = left.pop(at)
-        _note(hit, "marginal_relevance", worth[at])
+        _note_part(hit, "marginal_relevance", worth[at])
         chosen.append((hit, row))
         for other, _ in left:
             alike = _word_overlap(words[hit.rid], words[other.rid])
@@ -361,7 +361,7 @@ def _word_overlap(a: frozenset[int], b: frozenset[int]) -> float:
     return len(a & b) / either if either else 0.0
 
 
-def _note(hit: Hit, name: str, value: float) -> None:
+def _note_part(hit: Hit, name: str, value: float) -> None:
     if hit.ranked_by is None:
         hit.ranked_by = {}
     hit.ranked_by[name] = value

@@ -398,7 +398,11 @@ class Searcher:
         if vector is None and not has_word(request.query):
             return SearchMemoryResponse()
         embedding = self._embedding
-        if vector is None and embedding is not None and _embeds(embedding, request):
+        if (
+            vector is None
+            and embedding is not None
+            and _needs_query_vector(embedding, request)
+        ):
             query = to_valid_utf8(request.query)
             vector = embedding.known_query(*request.key, query)
             if vector is None:
@@ -408,14 +412,16 @@ class Searcher:
         if isinstance(target, Future):
             target = partitions.current(key, await Join(target))
         answered = (
-            self._answer(request, vector, target)
+            self._query_engine(request, vector, target)
             if request.top_k <= _INLINE
-            else await self._apart(request, self._answer, request, vector, target)
+            else await self._on_another_thread(
+                request, self._query_engine, request, vector, target
+            )
         )
         if answered is None:
-            answered = await self._answer_when_current(request, vector, target)
+            answered = await self._query_engine_when_current(request, vector, target)
         if answered is None:
-            return self._judged([], 0.0, 0.0, _NOTHING, request, vector)
+            return self._judged_response([], 0.0, 0.0, _NOTHING, request, vector)
         found, rows, answer, now = answered
         scoring = self._scoring
         is_usual = request.ranking.is_plain and not request.explain
@@ -423,40 +429,40 @@ class Searcher:
             law, scale = scoring.law(answer)
             made = _ENTRIES.answer(found, rows, request.top_k, law, scale, now, "user")
             if made is not None:
-                return self._judged(*made, answer, request, vector)
-        return await self._of_hits(request, vector, answered)
+                return self._judged_response(*made, answer, request, vector)
+        return await self._response_by_hits(request, vector, answered)
 
-    async def _of_hits(
+    async def _response_by_hits(
         self, request: SearchRequest, vector: Vectors | None, answered: Answered
     ) -> SearchMemoryResponse:
         """Return the best memories where each hit is looked at in Python."""
         found, rows, answer, now = answered
         is_plain = request.ranking.is_plain
-        hits = _hits(found, rows)
+        hits = _hits_of_rows(found, rows)
         if None in rows:
-            await self._fetch(request.key, hits)
+            await self._fetch_missing_rows(request.key, hits)
         # A row that is still missing was deleted after the engine call.
         pairs = [(hit, hit.row) for hit in hits if hit.row is not None]
         # The engine orders ties by row and returns all rows that tie with the last one.
         # Here the newer memory wins, then the smaller id, so the result does not depend
         # on the order of storing.
         if len(set(map(_SCORE, hits))) < len(hits):
-            pairs.sort(key=_by_score)
+            pairs.sort(key=_score_order)
         if is_plain:
             pairs = pairs[: request.top_k]
         if len(pairs) <= _INLINE:
             self._scoring.rate(pairs, answer)
         else:
-            await self._apart(request, self._scoring.rate, pairs, answer)
+            await self._on_another_thread(request, self._scoring.rate, pairs, answer)
         if not is_plain:
-            pairs = await self._reordered(request, pairs, answer, now)
+            pairs = await self._reordered_hits(request, pairs, answer, now)
         if len(pairs) <= _INLINE:
-            return self._response(pairs, answer, request, vector, now)
-        return await self._apart(
-            request, self._response, pairs, answer, request, vector, now
+            return self._response_of_pairs(pairs, answer, request, vector, now)
+        return await self._on_another_thread(
+            request, self._response_of_pairs, pairs, answer, request, vector, now
         )
 
-    async def _apart(
+    async def _on_another_thread(
         self, request: SearchRequest, work: Callable[..., T], *args: Any
     ) -> T:
         """Run a step of a search with many hits on another thread."""
@@ -467,7 +473,7 @@ class Searcher:
         """Return candidates for deletion, with explanations."""
         return await self.search(request)
 
-    async def _fetch(self, key: Key, hits: list[Hit]) -> None:
+    async def _fetch_missing_rows(self, key: Key, hits: list[Hit]) -> None:
         """Read the rows that are not in memory."""
         missing = [hit.rid for hit in hits if hit.row is None]
         rows = await Join(self._loader.submit(self._loader.rows, key, missing))
@@ -476,7 +482,7 @@ class Searcher:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reordered(
+    async def _reordered_hits(
         self, request: SearchRequest, found: Found, answer: QueryStats, now: float
     ) -> Found:
         """Return the best hits in the order of the ranking's options."""
@@ -503,13 +509,13 @@ class Searcher:
         if floor and not self._scoring.is_custom:
             # Before the cut: what is below the floor takes no place in the result.
             found = [(hit, row) for hit, row in found if hit.confidence >= floor]
-        found.sort(key=_by_score)
+        found.sort(key=_score_order)
         if ranking.compares_texts:
             work = partial(_reorder.choose, found, ranking, request.top_k)
             found = await Join(self._slow.run(work, concurrent=False))
         return found[: request.top_k]
 
-    async def _answer_when_current(
+    async def _query_engine_when_current(
         self, request: SearchRequest, vector: Vectors | None, target: Version | None
     ) -> Answered | None:
         """Query the engine once it has all changes from before the search began.
@@ -532,10 +538,10 @@ class Searcher:
                     # an earlier check said.
                     target = partitions.version_of(key) or target
                 if request.top_k <= _INLINE:
-                    answer = self._answer(request, vector, target)
+                    answer = self._query_engine(request, vector, target)
                 else:
-                    answer = await self._apart(
-                        request, self._answer, request, vector, target
+                    answer = await self._on_another_thread(
+                        request, self._query_engine, request, vector, target
                     )
                 if answer is not None:
                     return answer
@@ -546,7 +552,7 @@ class Searcher:
                     target = now  # the user was deleted, or history went back
         raise BusyError("a user's memories changed faster than they could be read")
 
-    def _answer(
+    def _query_engine(
         self,
         request: SearchRequest,
         vector: Vectors | None,
@@ -574,7 +580,7 @@ class Searcher:
             zone=request.time_zone,
             by_period=request.by_period and (by_words or vector is not None),
         )
-        period, options = marks.period, _options(request)
+        period, options = marks.period, _engine_options(request)
         periods = [] if period is None else [period, *marks.earlier]
         while True:
             if periods:
@@ -597,7 +603,7 @@ class Searcher:
             if summary[5] or marks.period is None:
                 break
             if not periods:  # nothing lies in any: their words are looked for
-                period, options = marks.period, _options(request)
+                period, options = marks.period, _engine_options(request)
                 terms, marks = query_terms(request.query, by_period=False)
         known_rows = self._cache.get(rids)
         if not partitions.holds(key, entry, steps):
@@ -617,7 +623,7 @@ class Searcher:
         )
         return found, known_rows, answer, now
 
-    def _response(
+    def _response_of_pairs(
         self,
         found: Found,
         answer: QueryStats,
@@ -649,9 +655,11 @@ class Searcher:
             memories = [scoring.rescore(memory, request.query) for memory in sliced]
         confidence = max((hit.confidence for hit, _ in found[:_FIRST]), default=0.0)
         covered = max((hit.score_parts[0] for hit, _ in found[:_FIRST]), default=0.0)
-        return self._judged(memories, confidence, covered, answer, request, vector)
+        return self._judged_response(
+            memories, confidence, covered, answer, request, vector
+        )
 
-    def _judged(
+    def _judged_response(
         self,
         memories: list[MemoryEntry],
         confidence: float,
@@ -680,13 +688,13 @@ class Searcher:
         return SearchMemoryResponse(memories, answer.period, asked)
 
 
-def _hits(found: FoundRows, rows: Sequence[Row | None]) -> list[Hit]:
+def _hits_of_rows(found: FoundRows, rows: Sequence[Row | None]) -> list[Hit]:
     rids, scores, cosines, lexical, parts = found.lists()
     places = range(len(rids))
     return list(map(Hit, rids, rows, scores, cosines, lexical, parts, places, scores))
 
 
-def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
+def _needs_query_vector(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
     """Whether the search needs the query's vector.
 
     It does not if the query's letters are outside the model's scripts: the cosine
@@ -708,7 +716,7 @@ def _embeds(embedding: EmbeddingQueue, request: SearchRequest) -> bool:
 _SCORE = attrgetter("score")
 
 
-def _by_score(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
+def _score_order(pair: tuple[Hit, Row]) -> tuple[float, float, str]:
     hit, row = pair
     time = row.created_at if row.ts is None else row.ts  # Row.time, without its call
     return -hit.score, -time, row.id
@@ -731,7 +739,7 @@ def _period_options(period: Period) -> dict[str, Any]:
     }
 
 
-def _options(request: SearchRequest) -> dict[str, Any]:
+def _engine_options(request: SearchRequest) -> dict[str, Any]:
     options: dict[str, Any] = {}
     conditions = request.filter
     if conditions is not None:
