@@ -45,7 +45,8 @@ class Signals(NamedTuple):
             name a time.
         size: `covered_root` times log(1 + characters / 500) of the memory's text, of
             which at most 4,000 count. A long text has words of a query by chance.
-        vectors: The part of the score from vectors; 0 without a query vector.
+        vectors: The part of the score from vectors, at the default ranking's scale; 0
+            without a query vector.
         unsaid: The cosine if the memory has no word of the query, else 0.
     """
 
@@ -75,7 +76,7 @@ class Signals(NamedTuple):
                 explanation["relative"],
                 explanation["factor"],
                 len(memory.text),
-                explanation["vectors"],
+                explanation["vectors"] * explanation["vector_scale"],
                 memory.similarity or 0.0,
             )
         )
