@@ -24,44 +24,27 @@ from vecall.coding_agents.options import add_options, as_arguments
 from vecall.errors import ConfigError
 from vecall.system import shell_words
 
-
-def add_commands(commands: Any) -> None:
-    """Add the three commands."""
-    # main.py runs it before this parser is made, unless another option is before it.
-    hook = commands.add_parser(
-        "hook", add_help=False, help="recall or remember for a coding agent"
-    )
-    hook.add_argument("arguments", nargs=argparse.REMAINDER)
-    hook.set_defaults(run=lambda options: run_hook(options.arguments))
-    adding = commands.add_parser(
-        "install",
-        help="add memory to a coding agent",
-        description="Add hooks to the settings of a coding agent: it recalls and "
-        "remembers without a tool call. An agent whose hooks cannot add to a prompt "
-        "gets the server vecall mcp.",
-    )
-    _add_agent(adding)
-    add_options(adding)
-    cli.flag(adding, "--print", "print the hooks, and change nothing")
-    cli.flag(adding, "--uninstall", "the same as vecall uninstall")
-    adding.set_defaults(run=run_install)
-    removing = commands.add_parser(
-        "uninstall", help="take memory out of a coding agent; the memories stay"
-    )
-    _add_agent(removing)
-    removing.set_defaults(run=run_uninstall)
+command = cli.Commands()
 
 
-def _add_agent(command: argparse.ArgumentParser) -> None:
-    command.add_argument("agent", choices=AGENTS, help="the coding agent")
-    command.add_argument(
-        "--settings",
-        type=Path,
-        metavar="FILE",
-        help="the agent's settings (default: those of the user)",
-    )
+# main.py runs it before this is read, unless another option is before it.
+@command("hook: recall or remember for a coding agent\n\narguments ...")
+def run_given_hook(options: argparse.Namespace) -> int:
+    """Run a hook."""
+    return run_hook(options.arguments)
 
 
+@command(
+    f"""install: add memory to a coding agent
+    Add hooks to the settings of a coding agent: it recalls and remembers without a tool
+    call. An agent whose hooks cannot add to a prompt gets the server vecall mcp.
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)
+    --print  print the hooks, and change nothing
+    --uninstall  the same as vecall uninstall""",
+    add_options,
+)
 def run_install(options: argparse.Namespace) -> int:
     """Add the hooks or the server, or print them."""
     if options.uninstall:
@@ -78,6 +61,10 @@ def run_install(options: argparse.Namespace) -> int:
     return 0
 
 
+@command(f"""uninstall: take memory out of a coding agent; the memories stay
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)""")
 def run_uninstall(options: argparse.Namespace) -> int:
     """Take the hooks or the server out."""
     _change(options, uninstall, "removed")

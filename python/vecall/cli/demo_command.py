@@ -38,29 +38,18 @@ _INTRUDER = "jonas"
 _SECRET = "What kind of room do I prefer?"
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "demo",
-        help="show recall on the conversations that ship with vecall",
-        description="Stores the conversations of four people in a file, kills the "
-        "process, opens the file again, and searches it.",
-    )
-    command.add_argument(
-        "--path",
-        type=cli.expanded,
-        help="keep the file here (default: a temporary one)",
-    )
-    command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
-    cli.flag(command, "--interactive", "ask your own questions at the end")
-    command.add_argument(
-        "--write-then-hang", action="store_true", help=argparse.SUPPRESS
-    )
-    cli.add_embedder(command)
-    cli.add_json(command)
-    command.set_defaults(run=run)
+command = cli.Commands()
 
 
+@command("""demo: show recall on the conversations that ship with vecall
+    Stores the conversations of four people in a file, kills the process, opens the file
+    again, and searches it.
+
+    --path PATH file  keep the file here (default: a temporary one)
+    --top-k TOP_K int = 3  (%(default)s)
+    --interactive  ask your own questions at the end
+    --write-then-hang
+    @embedder @json""")
 def run(options: argparse.Namespace) -> int:
     """Run both halves."""
     if options.embedder == AUTO:

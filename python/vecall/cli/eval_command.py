@@ -237,84 +237,40 @@ _PICTURES = (".png", ".svg")
 _READERS = {"locomo": read_locomo, "beam": read_beam, "jsonl": read_jsonl}
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "eval",
-        help="measure recall on conversations with evidence",
-        description="Every turn becomes a memory, every question a search; recall@k is "
-        "the share of a question's evidence turns among the first k, averaged over "
-        "questions; MRR is the mean of 1 / rank of the first evidence turn among the "
-        "first 20, nDCG counts all of them. Questions without evidence count only for "
-        "confidence and silence.",
-        epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
-        "author, timestamp (seconds or ISO 8601) and text; a memory of its own has "
-        "user_id, id, timestamp and memory, and may have kind; a question has user_id, "
-        "question, category and evidence, a list of ids, empty for an unanswerable "
-        "question.",
-    )
-    command.add_argument(
-        "dataset",
-        choices=("locomo", "beam", "demo", "jsonl"),
-        help="LoCoMo's file, BEAM's, the conversations that come with vecall, or yours",
-    )
-    command.add_argument(
-        "file", type=Path, nargs="?", help="the path of LoCoMo's JSON, BEAM's, or yours"
-    )
-    command.add_argument(
-        "--modes",
-        help="comma-separated: lexical (words alone); names of embedders, such as "
-        "local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, "
-        "which use the first embedder of the list, else local (default: lexical, and "
-        "local if it is installed)",
-    )
-    command.add_argument(
-        "--conversations",
-        help="the numbers of the conversations, counted from 0: 2-9 or 0,3 "
-        "(default: all)",
-    )
-    cli.flag(
-        command,
-        "--lenient",
-        "accept the other half of an exchange between user and assistant as "
-        "evidence too",
-    )
-    command.add_argument(
-        "--no-ablation",
-        dest="ablation",
-        action="store_false",
-        help="skip the table of the gain of each part of ranking",
-    )
-    command.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="calibrate confidences with this file instead of the shipped one",
-    )
-    command.add_argument(
-        "--calibrate",
-        type=Path,
-        metavar="OUT.json",
-        help="fit confidences of the modes on this data, for MemoryService(calibration="
-        '"OUT.json"); other models stay as they are',
-    )
-    command.add_argument(
-        "--fit-map",
-        type=Path,
-        metavar="OUT.npy",
-        help="fit a map on the vectors of queries for the first embedder of the modes, "
-        'for MappedEmbedder(embedder, "OUT.npy")',
-    )
-    command.add_argument(
-        "--plot",
-        type=Path,
-        metavar="FILE.png",
-        help="draw recall and reliability, also as .svg; needs vecall[plot]",
-    )
-    cli.add_json(command)
-    command.set_defaults(run=run)
+command = cli.Commands()
 
 
+@command("""eval: measure recall on conversations with evidence
+    Every turn becomes a memory, every question a search; recall@k is the share of a
+    question's evidence turns among the first k, averaged over questions; MRR is the
+    mean of 1 / rank of the first evidence turn among the first 20, nDCG counts all of
+    them. Questions without evidence count only for confidence and silence.
+
+    dataset {locomo,beam,demo,jsonl}  LoCoMo's file, BEAM's, the conversations that come
+      with vecall, or yours
+    file path ?  the path of LoCoMo's JSON, BEAM's, or yours
+    --modes MODES  comma-separated: lexical (words alone); names of embedders, such as
+      local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, which
+      use the first embedder of the list, else local (default: lexical, and local if it
+      is installed)
+    --conversations CONVERSATIONS  the numbers of the conversations, counted from 0: 2-9
+      or 0,3 (default: all)
+    --lenient  accept the other half of an exchange between user and assistant as
+      evidence too
+    --no-ablation  skip the table of the gain of each part of ranking
+    --calibration FILE path  calibrate confidences with this file instead of the shipped
+      one
+    --calibrate OUT.json path  fit confidences of the modes on this data, for
+      MemoryService(calibration="OUT.json"); other models stay as they are
+    --fit-map OUT.npy path  fit a map on the vectors of queries for the first embedder
+      of the modes, for MappedEmbedder(embedder, "OUT.npy")
+    --plot FILE.png path  draw recall and reliability, also as .svg; needs vecall[plot]
+    @json
+
+    jsonl: one JSON object a line. A turn has user_id, session_id, id, author, timestamp
+    (seconds or ISO 8601) and text; a memory of its own has user_id, id, timestamp and
+    memory, and may have kind; a question has user_id, question, category and evidence,
+    a list of ids, empty for an unanswerable question.""")
 def run(options: argparse.Namespace) -> int:
     """Evaluate each mode and print the tables."""
     _check_outputs(options)
@@ -330,7 +286,7 @@ def run(options: argparse.Namespace) -> int:
         conversations,
         modes,
         calibration,
-        ablation=options.ablation,
+        ablation=not options.no_ablation,
         calibrate=options.calibrate is not None,
     )
     if options.calibrate is not None:

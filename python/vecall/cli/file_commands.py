@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import glob
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vecall.cli import console as ui
 from vecall.cli import options as cli
@@ -33,140 +32,11 @@ from vecall.store import (
 )
 from vecall.validation import is_database_url
 
-
-def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    doctor = commands.add_parser(
-        "doctor",
-        help="check a file, and recover what is damaged",
-        description="Check a file. Without an option nothing is changed; nothing is "
-        "ever deleted. Returns 1 if something is damaged. With --agents, check instead "
-        "whether google-adk's server will have this memory; no agent is run.",
-    )
-    doctor.add_argument(
-        "--fix",
-        "--repair",
-        dest="repair",
-        action="store_true",
-        help="set damaged memories aside, so that the others can be used; count again, "
-        "tidy up, and close the file to other users",
-    )
-    doctor.add_argument(
-        "--agents",
-        metavar="DIR",
-        type=_path,
-        help="check a folder of google-adk's agents, and the file of the URI",
-    )
-    doctor.add_argument(
-        "--memory_service_uri",
-        "--memory-service-uri",
-        metavar="URI",
-        help="with --agents: the URI that `adk web` is given",
-    )
-    cli.flag(
-        doctor,
-        "--reset-clock",
-        "go on from the wall clock's time where that was wrong before and is "
-        "right now; every ttl keeps the seconds that are left of it. Stop whatever "
-        "uses the file first",
-    )
-    doctor.add_argument(
-        "--recover",
-        metavar="NEW",
-        type=_path,
-        help="save what can be read of a file with damaged pages to a new file",
-    )
-    _add_path(doctor)
-    doctor.set_defaults(run=run_doctor)
-
-    backup = commands.add_parser(
-        "backup",
-        help="copy a file while it is in use",
-        description="Copy a file while it is in use. A database is backed up by its "
-        "own tools. With --keep, the target is a folder. The copy in it has a name "
-        "with the time and is checked as `vecall doctor` does; then the oldest copies "
-        "of this file are deleted.",
-    )
-    backup.add_argument(
-        "target",
-        type=cli.expanded,
-        help="the copy; must not exist. With --keep, a folder",
-    )
-    backup.add_argument(
-        "--keep", type=int, metavar="N", help="keep the newest N backups in the folder"
-    )
-    _add_path(backup, "the file")
-    backup.set_defaults(run=run_backup)
-
-    restoring = commands.add_parser(
-        "restore-backup",
-        help="put a backup in the place of a file",
-        description="Put a copy of a backup in the place of a file, in one step, after "
-        "checking it as `vecall doctor` does. The backup does not change. Stop "
-        "whatever uses the file first. Persons erased after the backup come back: "
-        "erase them again.",
-    )
-    restoring.add_argument("backup", type=cli.expanded, help="the backup")
-    restoring.add_argument("target", type=cli.expanded, help="the file")
-    cli.flag(
-        restoring,
-        "--replace",
-        "the file may exist; it is kept aside under another name",
-    )
-    cli.add_json(restoring)
-    restoring.set_defaults(run=run_restore_backup)
-
-    export = commands.add_parser(
-        "export",
-        help="write memories to a file that `vecall import` reads",
-        description="Write memories to a file that `vecall import` reads. JSON lines "
-        f"have all of them. The other formats have no {NOT_HELD}.",
-    )
-    export.add_argument(
-        "target",
-        type=cli.expanded,
-        help='the new file, for okf a folder; "-" is standard output, for jsonl',
-    )
-    export.add_argument(
-        "--format",
-        default="jsonl",
-        choices=["jsonl", *EXPORTS],
-        help="JSON lines, one Markdown file, a table, or a folder of the Open "
-        "Knowledge Format (default: %(default)s)",
-    )
-    export.add_argument("--app", help="only of this app")
-    export.add_argument("--user", help="only of this user, of --app or the only app")
-    cli.flag(export, "--no-vectors", "leave the vectors out")
-    _add_path(export)
-    export.set_defaults(run=run_export)
-
-    reembed = commands.add_parser(
-        "reembed",
-        help="move a file to another embedding model",
-        description="Embed all memories again. Servers go on searching with the old "
-        "vectors until all new ones are there; restart them then. Interrupted, the "
-        "same command goes on where it stopped.",
-    )
-    cli.add_embedder(reembed)
-    _add_path(reembed)
-    reembed.set_defaults(run=run_reembed)
-
-    purge = commands.add_parser(
-        "purge", help="rewrite a file so that nothing deleted is left in it"
-    )
-    _add_path(purge)
-    purge.set_defaults(run=run_purge)
-    add_copying(commands)
-    add_databases(commands)
-
-
-def _add_path(command: argparse.ArgumentParser, what: str = cli.FILE_OR_URL) -> None:
-    cli.add_path(command, what)
-    cli.add_json(command)
-
-
-def _path(typed: str) -> Path:
-    return Path(cli.expanded(typed))
+command = cli.Commands()
+command.add_group("""pg: set up and check a PostgreSQL database
+    Set up and check a PostgreSQL database. Other users of the machine can see the
+    arguments of a command: leave the password out of the URL, and give it in PGPASSWORD
+    or in a file of passwords (PGPASSFILE).""")
 
 
 def recovered(found: Salvage, target: str) -> list[str]:
@@ -179,6 +49,22 @@ def recovered(found: Salvage, target: str) -> list[str]:
     return done
 
 
+@command("""doctor: check a file, and recover what is damaged
+    Check a file. Without an option nothing is changed; nothing is ever deleted.
+    Returns 1 if something is damaged. With --agents, check instead whether
+    google-adk's server will have this memory; no agent is run.
+
+    --fix --repair  set damaged memories aside, so that the others can be used; count
+      again, tidy up, and close the file to other users
+    --agents DIR folder  check a folder of google-adk's agents, and the file of the URI
+    --memory_service_uri --memory-service-uri URI  with --agents: the URI that `adk
+      web` is given
+    --reset-clock  go on from the wall clock's time where that was wrong before and is
+      right now; every ttl keeps the seconds that are left of it. Stop whatever uses
+      the file first
+    --recover NEW folder  save what can be read of a file with damaged pages to a new
+      file
+    @path @json""")
 def run_doctor(options: argparse.Namespace) -> int:
     """Check the file; with the options also repair or recover it."""
     if options.agents is not None:
@@ -191,7 +77,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.recover is not None:
         with ui.naming(options.recover):
             done = recovered(recover(path, options.recover), options.recover)
-    elif options.repair:
+    elif options.fix:
         with ui.naming(path):
             done = repair(path)
     if options.reset_clock:
@@ -202,7 +88,7 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def _run_doctor_of_database(options: argparse.Namespace) -> int:
     """Do what `vecall pg doctor` does."""
-    if options.repair or options.reset_clock or options.recover is not None:
+    if options.fix or options.reset_clock or options.recover is not None:
         cli.refuse_database(
             options.path,
             "--fix, --recover and --reset-clock are for files; restore a backup",
@@ -212,7 +98,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
-    if options.repair or options.reset_clock or options.recover is not None:
+    if options.fix or options.reset_clock or options.recover is not None:
         raise ConfigError(
             "--agents: changes nothing, so it goes without --fix, --recover and "
             "--reset-clock"
@@ -232,6 +118,14 @@ def _megabytes(paths: Iterable[Path]) -> int:
 _OR_IN_TIME = "or by point-in-time recovery"
 
 
+@command("""backup: copy a file while it is in use
+    Copy a file while it is in use. A database is backed up by its own tools. With
+    --keep, the target is a folder. The copy in it has a name with the time and is
+    checked as `vecall doctor` does; then the oldest copies of this file are deleted.
+
+    target file  the copy; must not exist. With --keep, a folder
+    --keep N int  keep the newest N backups in the folder
+    @file @json""")
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     cli.refuse_database(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
@@ -263,6 +157,15 @@ def run_backup(options: argparse.Namespace) -> int:
     return ui.tell(options, facts, line)
 
 
+@command("""restore-backup: put a backup in the place of a file
+    Put a copy of a backup in the place of a file, in one step, after checking it as
+    `vecall doctor` does. The backup does not change. Stop whatever uses the file
+    first. Persons erased after the backup come back: erase them again.
+
+    backup file  the backup
+    target file  the file
+    --replace  the file may exist; it is kept aside under another name
+    @json""")
 def run_restore_backup(options: argparse.Namespace) -> int:
     """Put a backup in the place of a file."""
     for path in (options.backup, options.target):
@@ -278,6 +181,17 @@ def run_restore_backup(options: argparse.Namespace) -> int:
     return ui.tell(options, facts, line)
 
 
+@command(f"""export: write memories to a file that `vecall import` reads
+    Write memories to a file that `vecall import` reads. JSON lines have all of them.
+    The other formats have no {NOT_HELD}.
+
+    target file  the new file, for okf a folder; "-" is standard output, for jsonl
+    --format {{jsonl,{",".join(EXPORTS)}}} = jsonl  JSON lines, one Markdown file, a
+      table, or a folder of the Open Knowledge Format (default: %(default)s)
+    --app APP  only of this app
+    --user USER  only of this user, of --app or the only app
+    --no-vectors  leave the vectors out
+    @path @json""")
 def run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
     is_lines = options.format == "jsonl"
@@ -311,6 +225,12 @@ def run_export(options: argparse.Namespace) -> int:
     return ui.tell(options, {"memories": count, **without}, line)
 
 
+@command("""reembed: move a file to another embedding model
+    Embed all memories again. Servers go on searching with the old vectors until all
+    new ones are there; restart them then. Interrupted, the same command goes on where
+    it stopped.
+
+    @embedder @path @json""")
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
     embedder = resolve(cli.chosen(options.embedder))
@@ -327,6 +247,9 @@ def run_reembed(options: argparse.Namespace) -> int:
     return ui.tell(options, facts, summary)
 
 
+@command("""purge: rewrite a file so that nothing deleted is left in it
+
+    @path @json""")
 def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
     told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
@@ -345,37 +268,21 @@ def run_purge(options: argparse.Namespace) -> int:
 _FACTS = "users memories items bytes unchanged different hidden changed".split()
 
 
-def add_copying(commands: Any) -> None:
-    """Add the command."""
-    copy = commands.add_parser(
-        "copy",
-        help="copy all memories between a file and a database",
-        description="Copy every user of a file or a database, with vectors, history, "
-        "deletions, items and waiting turns. Each user is read in one state, written "
-        "in one transaction, and read back and compared. Services may use both "
-        "meanwhile. A copy that was interrupted continues when the command is "
-        "repeated. Returns 1 if the target lacks something that the source has.",
-    )
-    place = "a file, or the URL of a PostgreSQL database"
-    copy.add_argument("source", metavar="FROM", type=cli.expanded, help=place)
-    copy.add_argument(
-        "target",
-        metavar="TO",
-        type=cli.expanded,
-        help=f"{place} that `vecall pg init` has set up",
-    )
-    copy.add_argument("--app", help="copy this app only")
-    copy.add_argument("--user", help="copy this user only")
-    cli.flag(
-        copy,
-        "--replace",
-        "delete and copy again users who have other memories in the target",
-    )
-    cli.flag(copy, "--dry-run", "write nothing; say what would be copied")
-    cli.add_json(copy)
-    copy.set_defaults(run=run_copy)
+@command("""copy: copy all memories between a file and a database
+    Copy every user of a file or a database, with vectors, history, deletions, items
+    and waiting turns. Each user is read in one state, written in one transaction, and
+    read back and compared. Services may use both meanwhile. A copy that was
+    interrupted continues when the command is repeated. Returns 1 if the target lacks
+    something that the source has.
 
-
+    source FROM file  a file, or the URL of a PostgreSQL database
+    target TO file  a file, or the URL of a PostgreSQL database that `vecall pg init`
+      has set up
+    --app APP  copy this app only
+    --user USER  copy this user only
+    --replace  delete and copy again users who have other memories in the target
+    --dry-run  write nothing; say what would be copied
+    @json""")
 def run_copy(options: argparse.Namespace) -> int:
     """Copy the storage."""
     cli.require_file(options.source)
@@ -444,57 +351,14 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
 # `vecall pg init`, `migrate`, `doctor`: set up and examine a PostgreSQL database.
 
 
-Run = Callable[[argparse.Namespace], int]
+@command("""pg init: create vecall's roles and schema
+    Create vecall's roles and schema, unless they exist, and migrate the schema. The
+    URL is that of an administrator, who may create roles.
 
-
-def add_databases(commands: Any) -> None:
-    """Add the commands."""
-    group = commands.add_parser(
-        "pg",
-        help="set up and check a PostgreSQL database",
-        description="Set up and check a PostgreSQL database. Other users of the "
-        "machine can see the arguments of a command: leave the password out of the "
-        "URL, and give it in PGPASSWORD or in a file of passwords (PGPASSFILE).",
-    ).add_subparsers(dest="pg", required=True, metavar="ACTION")
-
-    init = group.add_parser(
-        "init",
-        help="create vecall's roles and schema",
-        description="Create vecall's roles and schema, unless they exist, and migrate "
-        "the schema. The URL is that of an administrator, who may create roles.",
-    )
-    init.add_argument(
-        "--login",
-        metavar="ROLE",
-        help="the role that servers log in with; it exists, and is not the "
-        "administrator",
-    )
-    _add_url(init, run_init)
-    migrate = group.add_parser(
-        "migrate",
-        help="bring the schema to the number of this version",
-        description="Bring the schema to the number that this version of vecall reads. "
-        "Servers need not be stopped: those that run go on with the number before. "
-        "Upgrade all servers first, because an older version does not open the newer "
-        "number.",
-    )
-    _add_url(migrate, run_migrate)
-    doctor = group.add_parser(
-        "doctor",
-        help="check the server, the schema, the rights and the rows",
-        description="Check the server, the schema, the rights and the rows; change "
-        "nothing. The URL is the one that servers use. Returns 1 if something is "
-        "damaged, or users are not held apart.",
-    )
-    _add_url(doctor, run_database_doctor)
-
-
-def _add_url(command: argparse.ArgumentParser, run: Run) -> None:
-    command.add_argument("url", metavar="URL", help="postgresql://user@host/database")
-    cli.add_json(command)
-    command.set_defaults(run=run)
-
-
+    --login ROLE  the role that servers log in with; it exists, and is not the
+      administrator
+    url URL  postgresql://user@host/database
+    @json""")
 def run_init(options: argparse.Namespace) -> int:
     """Create the roles and the schema."""
     where = public_url(options.url)
@@ -503,6 +367,13 @@ def run_init(options: argparse.Namespace) -> int:
     return ui.tell(options, {"url": where}, f"{where} is ready")
 
 
+@command("""pg migrate: bring the schema to the number of this version
+    Bring the schema to the number that this version of vecall reads. Servers need not
+    be stopped: those that run go on with the number before. Upgrade all servers
+    first, because an older version does not open the newer number.
+
+    url URL  postgresql://user@host/database
+    @json""")
 def run_migrate(options: argparse.Namespace) -> int:
     """Migrate the schema."""
     where = public_url(options.url)
@@ -514,6 +385,13 @@ def run_migrate(options: argparse.Namespace) -> int:
     )
 
 
+@command("""pg doctor: check the server, the schema, the rights and the rows
+    Check the server, the schema, the rights and the rows; change nothing. The URL is
+    the one that servers use. Returns 1 if something is damaged, or users are not held
+    apart.
+
+    url URL  postgresql://user@host/database
+    @json""")
 def run_database_doctor(options: argparse.Namespace) -> int:
     """Check the database."""
     with ui.naming(public_url(options.url)):

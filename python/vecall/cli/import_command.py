@@ -24,9 +24,29 @@ from vecall.store import require_unrelated
 from vecall.types import Imported
 from vecall.validation import is_database_url
 
-_FORMAT = """\
+command = cli.Commands()
+
+_FORMATS = "\n".join(f"  {name:<14} {form.about}" for name, form in FORMATS.items())
+_IMPORT = f"""\
+import: add memories from files of other programs, chats, tables, documents
+Add memories from a file or a folder; a second time adds nothing.
+
+file file  a file or a folder; "-" is standard input
+--from {{auto,{",".join(FORMATS)}}} FORMAT = auto  the format (default: recognised by
+  the content)
+--app APP  app_name of records without one
+--user USER  user_id of records without one
+--session SESSION  session of turns without one (default: the file's name)
+--map FIELD=COLUMN,...  columns of a table, such as text=message,timestamp=date; others
+  become metadata
+--dry-run  write nothing; show what would come
+@path
+@embedder
+@on-write
+@json
+
 formats (--from):
-{formats}
+{_FORMATS}
 
 Lines of vecall's own form are JSON objects: a whole session
   {{"app_name": ..., "user_id": ..., "id": ...,
@@ -41,47 +61,10 @@ A file that `vecall export` wrote is read with all its fields and vectors; --app
 --user then refuse lines of another app or user."""
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command."""
-    about = "\n".join(f"  {name:<14} {form.about}" for name, form in FORMATS.items())
-    command = commands.add_parser(
-        "import",
-        help="add memories from files of other programs, chats, tables, documents",
-        description="Add memories from a file or a folder; a second time adds nothing.",
-        epilog=_FORMAT.format(formats=about),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument(
-        "file", type=cli.expanded, help='a file or a folder; "-" is standard input'
-    )
-    command.add_argument(
-        "--from",
-        dest="format",
-        default="auto",
-        choices=["auto", *FORMATS],
-        metavar="FORMAT",
-        help="the format (default: recognised by the content)",
-    )
-    command.add_argument("--app", help="app_name of records without one")
-    command.add_argument("--user", help="user_id of records without one")
-    command.add_argument(
-        "--session", help="session of turns without one (default: the file's name)"
-    )
-    command.add_argument(
-        "--map",
-        metavar="FIELD=COLUMN,...",
-        help="columns of a table, such as text=message,timestamp=date; others become "
-        "metadata",
-    )
-    cli.flag(command, "--dry-run", "write nothing; show what would come")
-    cli.add_file(command)
-    cli.add_on_write(command)
-    cli.add_json(command)
-    command.set_defaults(run=run)
-
-
+@command(_IMPORT)
 def run(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad record and report its place."""
+    options.format = vars(options)["from"]
     options.on_write = cli.named(options.on_write, "on-write")
     report = ImportReport()
     with _sources(options, Tally(report.left_out, report.fields)) as given:

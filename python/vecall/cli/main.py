@@ -45,9 +45,9 @@ EXAMPLES = {
     "pg doctor": "postgresql://db/memory",
     "consolidate": "--user alice --similarity 0.95",
     "erase": "--user alice",
+    "ui": "memory.db --write",
     "eval": "demo",
     "serve": "--path memory.db --read-only",
-    "ui": "memory.db --write",
     "token": "list",
     "token create": "--app hotel --user alice --expires 30d",
     "token list": "--json",
@@ -57,7 +57,7 @@ EXAMPLES = {
     "install": "claude-code",
     "uninstall": "claude-code",
 }
-"""What is shown as an example of each command."""
+"""What is shown as an example of each command, in the order of the help."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
+    from vecall.cli.options import add_commands
 
     top = argparse.ArgumentParser(
         prog="vecall", description="Long-term memory for AI agents, in one file."
@@ -81,14 +82,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
-    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     top.set_defaults(run=searching.run_overview)
-    for module in (demo, importing, memories, searching, caring):
-        module.add_commands(commands)
-    memories.add_user_commands(commands)
-    serving.add_ui_command(commands)
-    for module in (evaluate, serving, agents):
-        module.add_commands(commands)
+    modules = (demo, importing, memories, searching, caring, evaluate, serving, agents)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    table = {name: each for made in modules for name, each in made.command.items()}
+    add_commands(commands, table, EXAMPLES)
     _add_examples(top)
     return top
 

@@ -28,85 +28,27 @@ from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.types import Filter, ListedSession, MemoryEntry, Page
 from vecall.validation import is_database_url
 
-_MORE = {
-    "add": "A new file, app or user begins with it.",
-    "edit": "With neither a text nor an option $EDITOR opens. The history keeps the "
-    "former text.",
-    "rm": "No search finds what is archived; `vecall restore` brings it back. Nothing "
-    "brings back what --forever deletes; `vecall purge` then rewrites the file.",
-    "restore": "With --held, release those that are held for review.",
-    "forget": "It shows those that match about as well as the best one, and asks. "
-    "Nothing brings them back.",
-}
 _AT_ONCE = 1_000  # memories that are read together
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    listing = commands.add_parser(
-        "ls",
-        aliases=["list"],
-        help="list apps, users, sessions, memories",
-        description="List the apps of a file, the users of an app, the sessions of a "
-        "user and the memories of none, or the turns of a session. An app or a user "
-        "that is the only one need not be named.",
-    )
-    for name in ("app", "user", "session"):
-        listing.add_argument(name, nargs="?", metavar=name.upper())
-    of_user = listing.add_mutually_exclusive_group()
-    for flag, what in (
-        ("memories", "a user's memories, not the sessions"),
-        ("archived", "a user's archived memories"),
-        ("held", "a user's memories that are held for review"),
-    ):
-        cli.flag(of_user, f"--{flag}", what)
-    listing.add_argument("--prefix", default="", help="only names that begin so")
-    listing.add_argument("--limit", type=int, default=100, help="at most (%(default)s)")
-    listing.add_argument("--after", metavar="NAME", help="only what follows this one")
-    cli.add_path(listing)
-    cli.add_listing(listing)
-    listing.set_defaults(run=run_ls)
-
-    made = {}
-    for run, name, aliases, about in (
-        (run_add, "add", ["remember"], "remember a text"),
-        (run_show, "show", ["get"], "show all fields of a memory"),
-        (run_history, "history", [], "show the former texts of a memory"),
-        (run_edit, "edit", ["update"], "correct a memory"),
-        (run_rm, "rm", ["delete"], "archive memories; with --forever, delete them"),
-        (run_restore, "restore", [], "make archived memories live again"),
-        (run_forget, "forget", [], "search for memories and delete them"),
-    ):
-        told = f"{about.capitalize()}. {_MORE.get(name, '')}"
-        one = commands.add_parser(name, aliases=aliases, help=about, description=told)
-        made[name] = one
-        one.set_defaults(run=run)
-        cli.add_owner(one)
-        cli.add_path(one)
-        (cli.add_listing if name == "history" else cli.add_json)(one)
-        if name in ("add", "forget"):
-            one.add_argument("text", help='the text; "-" is standard input')
-        else:
-            many = {"nargs": "+"} if name in ("rm", "restore") else {}
-            one.add_argument(
-                "id", metavar="ID", help="as vecall search shows it", **many
-            )
-            cli.flag(one, "--held", "one held for review")
-        if name in ("rm", "forget"):
-            cli.flag(one, "--yes", "do not ask")
-        if name in ("add", "edit"):
-            for field in ("author", "kind", "source"):
-                one.add_argument(f"--{field}", help=f"its {field}")
-            one.add_argument("--importance", type=float, help="0 to 1")
-            one.add_argument("--metadata", metavar="JSON", help="its custom_metadata")
-        if name in ("add", "edit", "forget"):
-            cli.add_embedder(one)
-    made["edit"].add_argument("text", nargs="?", help="the new text")
-    made["add"].add_argument("--session", help="its session")
-    made["add"].add_argument("--ttl", help="its lifetime: seconds, or 12h or 30d")
-    cli.flag(made["rm"], "--forever", "delete")
+command = cli.Commands()
 
 
+@command("""ls, list: list apps, users, sessions, memories
+    List the apps of a file, the users of an app, the sessions of a user and the
+    memories of none, or the turns of a session. An app or a user that is the only one
+    need not be named.
+
+    app APP ?
+    user USER ?
+    session SESSION ?
+    --memories  a user's memories, not the sessions
+    | --archived  a user's archived memories
+    | --held  a user's memories that are held for review
+    --prefix PREFIX = ""  only names that begin so
+    --limit LIMIT int = 100  at most (%(default)s)
+    --after NAME  only what follows this one
+    @path @listing""")
 def run_ls(options: argparse.Namespace) -> int:
     """List apps, users, sessions or memories."""
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
@@ -176,6 +118,10 @@ def _facts(
     return facts[: options.limit]
 
 
+@command("""show, get: show all fields of a memory
+    Show all fields of a memory.
+
+    @owner @path @json @id""")
 def run_show(options: argparse.Namespace) -> int:
     """Show all fields of a memory."""
     with cli.opened_user(options, writes=False) as user:
@@ -207,6 +153,10 @@ def run_show(options: argparse.Namespace) -> int:
     return 0
 
 
+@command("""history: show the former texts of a memory
+    Show the former texts of a memory.
+
+    @owner @path @listing @id""")
 def run_history(options: argparse.Namespace) -> int:
     """Show the revisions of a memory and of those it replaced."""
     with cli.opened_user(options, writes=False) as user:
@@ -215,6 +165,14 @@ def run_history(options: argparse.Namespace) -> int:
     return 0
 
 
+@command("""add, remember: remember a text
+    Remember a text. A new file, app or user begins with it.
+
+    @owner @path @json
+    text  the text; "-" is standard input
+    @fields @embedder
+    --session SESSION  its session
+    --ttl TTL  its lifetime: seconds, or 12h or 30d""")
 def run_add(options: argparse.Namespace) -> int:
     """Store a text."""
     text = sys.stdin.read() if options.text == "-" else options.text
@@ -231,6 +189,12 @@ def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+@command("""edit, update: correct a memory
+    Correct a memory. With neither a text nor an option $EDITOR opens. The history keeps
+    the former text.
+
+    @owner @path @json @id @fields @embedder
+    text ?  the new text""")
 def run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
     changes = _given_fields(options)
@@ -269,6 +233,14 @@ def _edited(text: str) -> str:
             raise ConfigError(msg) from error
 
 
+@command("""rm, delete: archive memories; with --forever, delete them
+    Archive memories; with --forever, delete them. No search finds what is archived;
+    `vecall restore` brings it back. Nothing brings back what --forever deletes; `vecall
+    purge` then rewrites the file.
+
+    @owner @path @json @ids
+    --yes  do not ask
+    --forever  delete""")
 def run_rm(options: argparse.Namespace) -> int:
     """Archive or delete memories: all of them, or none if one is unknown."""
     with cli.opened_user(options) as user:
@@ -291,6 +263,11 @@ def run_rm(options: argparse.Namespace) -> int:
     return ui.tell(options, {"archived": len(ids)}, told)
 
 
+@command("""restore: make archived memories live again
+    Make archived memories live again. With --held, release those that are held for
+    review.
+
+    @owner @path @json @ids""")
 def run_restore(options: argparse.Namespace) -> int:
     """Make archived memories live, or release those that are held."""
     with cli.opened_user(options) as user:
@@ -300,6 +277,14 @@ def run_restore(options: argparse.Namespace) -> int:
     return ui.tell(options, {"restored": ids}, f"{count} live again")
 
 
+@command("""forget: search for memories and delete them
+    Search for memories and delete them. It shows those that match about as well as the
+    best one, and asks. Nothing brings them back.
+
+    @owner @path @json
+    text  the text; "-" is standard input
+    --yes  do not ask
+    @embedder""")
 def run_forget(options: argparse.Namespace) -> int:
     """Propose memories, and delete them after a yes."""
     with cli.opened_user(options) as user:
@@ -321,45 +306,24 @@ def run_forget(options: argparse.Namespace) -> int:
 # `vecall consolidate`: merges duplicate memories and summarizes old ones.
 
 
-def add_user_commands(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "consolidate",
-        help="merge a user's duplicates, sum up what is old",
-        description="Merge memories that say the same, and with --similarity those "
-        "that mean the same; with --older-than and --summarizer sum up what is old. "
-        "Without --yes nothing is changed, and what would be merged is shown. What is "
-        "merged or summed up is archived, and restore_memory brings it back.",
-    )
-    cli.add_owner(command)
-    command.add_argument(
-        "--similarity",
-        type=float,
-        metavar="COSINE",
-        help="also merge facts whose vectors have at least this cosine, such as 0.95",
-    )
-    command.add_argument(
-        "--older-than", metavar="TIME", help='sum up what is older, such as "30d"'
-    )
-    command.add_argument(
-        "--fold",
-        default="sessions",
-        metavar="WHAT",
-        help="what is summed up: comma-separated sessions, summaries, facts "
-        "(%(default)s)",
-    )
-    command.add_argument(
-        "--summarizer",
-        metavar="MODULE:NAME",
-        help="a function from a prompt to a text, or an object with get_summaries",
-    )
-    cli.flag(command, "--yes", "do it")
-    cli.add_json(command)
-    cli.add_file(command)
-    command.set_defaults(run=run_consolidate)
-    add_erase_command(commands)
+@command("""consolidate: merge a user's duplicates, sum up what is old
+    Merge memories that say the same, and with --similarity those that mean the same;
+    with
+    --older-than and --summarizer sum up what is old. Without --yes nothing is changed,
+      and
+    what would be merged is shown. What is merged or summed up is archived, and
+    restore_memory brings it back.
 
-
+    @owner
+    --similarity COSINE float  also merge facts whose vectors have at least this cosine,
+      such as 0.95
+    --older-than TIME  sum up what is older, such as "30d"
+    --fold WHAT = sessions  what is summed up: comma-separated sessions, summaries,
+      facts (%(default)s)
+    --summarizer MODULE:NAME  a function from a prompt to a text, or an object with
+      get_summaries
+    --yes  do it
+    @json @path @embedder""")
 def run_consolidate(options: argparse.Namespace) -> int:
     """Consolidate, or show the planned changes."""
     cli.require_file(options.path)
@@ -460,26 +424,17 @@ NOT_REACHED = (
 """Where a database may still have the user's data, and no program of vecall sees it."""
 
 
-def add_erase_command(commands: Any) -> None:
-    """Add the command."""
-    erase = commands.add_parser(
-        "erase",
-        help="erase a person: memories, tombstones and the name",
-        description="Delete all memories of a user in every app, and the name, and "
-        "rewrite the file so that no trace is left; in a database, delete the rows and "
-        "VACUUM. Then search for the name, and return 1 if it remains somewhere. "
-        "Backups and exports are not changed: delete them yourself. If an old session "
-        "of the user is ingested later, it is stored again, because its tombstones are "
-        "gone too.",
-    )
-    erase.add_argument("--user", required=True, help="user_id")
-    erase.add_argument("--app", help="only in this app")
-    cli.flag(erase, "--yes", "do not ask")
-    cli.add_path(erase)
-    cli.add_json(erase)
-    erase.set_defaults(run=run_erase)
+@command("""erase: erase a person: memories, tombstones and the name
+    Delete all memories of a user in every app, and the name, and rewrite the file so
+    that no trace is left; in a database, delete the rows and VACUUM. Then search for
+    the name, and return 1 if it remains somewhere. Backups and exports are not changed:
+    delete them yourself. If an old session of the user is ingested later, it is stored
+    again, because its tombstones are gone too.
 
-
+    --user USER !  user_id
+    --app APP  only in this app
+    --yes  do not ask
+    @path @json""")
 def run_erase(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     is_database = is_database_url(options.path)

@@ -14,76 +14,11 @@ from vecall.cli import options as cli
 from vecall.coding_agents.options import default_path
 from vecall.embedders import why_words_only
 from vecall.errors import ConfigError
-from vecall.filters.rights import TRUST_TIERS
 from vecall.store import file_facts
 from vecall.types import Filter, MemoryEntry
 from vecall.validation import is_database_url
 
-
-def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    search = commands.add_parser(
-        "search", aliases=["ask"], help="ask one user's memory, and show ids"
-    )
-    search.add_argument("query", nargs="?", help="required without --interactive")
-    cli.flag(search, "--interactive", "ask for queries, line by line")
-    cli.flag(search, "--explain", "say what each score is made of")
-    search.set_defaults(run=run_search)
-    cli.add_listing(search)
-    why = commands.add_parser(
-        "why",
-        help="say why a search finds a memory, or does not",
-        description="Say for a query and a memory at which step the search loses it, "
-        "and by what margin. The options are those of the search.",
-    )
-    why.add_argument("query")
-    why.add_argument("id", metavar="ID", help="as vecall search and vecall ls show it")
-    cli.flag(why, "--held", "one held for review")
-    why.set_defaults(run=run_why)
-    cli.add_json(why)
-    for command in (search, why):
-        _add_search_options(command)
-
-    stats = commands.add_parser("stats", help="what a file holds")
-    cli.add_path(stats)
-    cli.add_json(stats)
-    stats.set_defaults(run=run_stats)
-
-
-def _add_search_options(search: argparse.ArgumentParser) -> None:
-    """Add the options of a search; `_search_arguments` returns their values."""
-    cli.add_owner(search)
-    search.add_argument("--top-k", type=int, default=5, help="at most (%(default)s)")
-    search.add_argument(
-        "--min-similarity", type=float, help="floor on the cosine, -1 to 1"
-    )
-    search.add_argument(
-        "--min-confidence", type=float, help="floor on the confidence, 0 to 1"
-    )
-    search.add_argument("--session", help="only this session")
-    for name, what in (
-        ("author", "only by this author"),
-        ("kind", "only of this kind"),
-        ("not-kind", "none of this kind"),
-        ("trust", "only with this trust"),
-        ("source", "only with this source"),
-        ("session-prefix", "only of sessions whose id begins so"),
-        ("kind-prefix", "only of kinds that begin so"),
-    ):
-        shown = f"{what}; given again, one more"
-        search.add_argument(f"--{name}", action="append", help=shown)
-    search.add_argument(
-        "--min-trust", choices=TRUST_TIERS, help="only of this tier of trust or higher"
-    )
-    search.add_argument(
-        "--metadata",
-        help="only with these custom_metadata, as JSON: "
-        '\'{"project": "atlas", "year": {"$gte": 2025}}\'',
-        metavar="JSON",
-    )
-    search.add_argument("--after", help="only from this time on, ISO 8601 with offset")
-    search.add_argument("--before", help="only before this time")
-    cli.add_file(search)
+command = cli.Commands()
 
 
 def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -101,6 +36,12 @@ def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+@command("""search, ask: ask one user's memory, and show ids
+
+    query ?  required without --interactive
+    --interactive  ask for queries, line by line
+    --explain  say what each score is made of
+    @listing @owner @search @path @embedder""")
 def run_search(options: argparse.Namespace) -> int:
     """Search and print the memories."""
     if (options.query is None) != options.interactive:
@@ -148,6 +89,14 @@ _OUTCOMES = {
 }
 
 
+@command("""why: say why a search finds a memory, or does not
+    Say for a query and a memory at which step the search loses it, and by what margin.
+    The options are those of the search.
+
+    query
+    id ID  as vecall search and vecall ls show it
+    --held  one held for review
+    @json @owner @search @path @embedder""")
 def run_why(options: argparse.Namespace) -> int:
     """Explain what a search does with one memory."""
     with cli.opened_user(options, writes=False) as user:
@@ -213,6 +162,7 @@ def _facts(path: str) -> dict[str, Any]:
     return {**facts, "words_only": _words_only(facts)}
 
 
+@command("stats: what a file holds\n\n@path @json")
 def run_stats(options: argparse.Namespace) -> int:
     """Print the statistics."""
     cli.require_file(options.path)

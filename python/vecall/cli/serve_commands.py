@@ -45,50 +45,27 @@ if TYPE_CHECKING:
 # `vecall token`.
 
 
-NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+command = cli.Commands()
+command.add_group("token: manage tokens for the HTTP server")
 
 
-def add_token_commands(commands: Any) -> None:
-    """Add the command."""
-    token = commands.add_parser("token", help="manage tokens for the HTTP server")
-    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it, once")
-    create.add_argument("--app", help="the app whose memories the token may access")
-    create.add_argument("--user", help="only this user's")
-    cli.flag(create, "--all-apps", "those of all apps")
-    cli.flag(create, "--read-only", "it may not write")
-    cli.flag(create, "--review", "it sees what is quarantined, and may release it")
-    create.add_argument("--trust", help="the highest tier of trust of what it writes")
-    create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
-    create.add_argument("--source", help="the source of all that it writes")
-    create.add_argument("--author", help="the author of all that it writes")
-    cli.flag(create, "--admin", "counts, backups, deleting; no memories")
-    create.add_argument("--label", help="what it is for, shown by `vecall token list`")
-    create.add_argument(
-        "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
-    )
-    listed = actions.add_parser(
-        "list", help="show whom tokens let in, and when each was last used"
-    )
-    revoke = actions.add_parser("revoke", help="revoke a token")
-    revoke.add_argument("id", help="as `vecall token list` shows it; or the label")
-    for action, run in ((create, run_create), (listed, run_list), (revoke, run_revoke)):
-        cli.add_path(action, "the file")
-        add_tokens(action)
-        action.set_defaults(run=run)
-    cli.add_json(create)
-    cli.add_listing(listed)
+@command("""token create: make a token and print it, once
 
-
-def add_tokens(command: argparse.ArgumentParser) -> None:
-    """Add --tokens."""
-    command.add_argument(
-        "--tokens",
-        type=Path,
-        help="the file of tokens (<path>.tokens); required with a database",
-    )
-
-
+    --app APP  the app whose memories the token may access
+    --user USER  only this user's
+    --all-apps  those of all apps
+    --read-only  it may not write
+    --review  it sees what is quarantined, and may release it
+    --trust TRUST  the highest tier of trust of what it writes
+    --min-trust MIN_TRUST  the lowest tier of trust of what it reads
+    --source SOURCE  the source of all that it writes
+    --author AUTHOR  the author of all that it writes
+    --admin  counts, backups, deleting; no memories
+    --label LABEL  what it is for, shown by `vecall token list`
+    --expires EXPIRES  after a time such as 12h or 30d, or at an ISO 8601 time
+    @file
+    @tokens
+    @json""")
 def run_create(options: argparse.Namespace) -> int:
     """Create a token. The file stores only its hash."""
     file = token_file(options)
@@ -108,6 +85,11 @@ def run_create(options: argparse.Namespace) -> int:
     return 0
 
 
+@command("""token list: show whom tokens let in, and when each was last used
+
+    @file
+    @tokens
+    @listing""")
 def run_list(options: argparse.Namespace) -> int:
     """Show all tokens without their hashes."""
     file = token_file(options)
@@ -134,6 +116,11 @@ def run_list(options: argparse.Namespace) -> int:
     return 0
 
 
+@command("""token revoke: revoke a token
+
+    id  as `vecall token list` shows it; or the label
+    @file
+    @tokens""")
 def run_revoke(options: argparse.Namespace) -> int:
     """Remove a token from the file."""
     file = token_file(options)
@@ -149,10 +136,8 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 def token_file(options: argparse.Namespace) -> TokenFile:
     """Return the token file that the options name."""
-    try:
-        from vecall.server import TokenFile
-    except ImportError as error:
-        raise ConfigError(NEEDS) from error
+    from vecall.server import TokenFile
+
     if options.tokens is None:
         cli.refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
@@ -173,120 +158,51 @@ def _token_expiry(text: str | None) -> float | None:
 _COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 
 
-def add_commands(commands: Any) -> None:
-    """Add both commands."""
-    serve = commands.add_parser(
-        "serve",
-        help="serve a file or a database over HTTP",
-        description="Serve a file or a database over HTTP, by default to this machine "
-        "only.",
-    )
-    cli.add_file(serve)
-    add_tokens(serve)
-    serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
-    serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
-    serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
-    serve.add_argument("--tls-key", type=Path, help="PEM file of the private key")
-    serve.add_argument(
-        "--tls-client-ca",
-        type=Path,
-        help="PEM file of the CA that signs clients' certificates; others are refused",
-    )
-    cli.flag(
-        serve,
-        "--insecure-bind",
-        "listen to other machines without TLS, behind a proxy that has it",
-    )
-    serve.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="a Host header to accept besides this machine's own; may be repeated",
-    )
-    serve.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="an Origin header to accept (default: none, so requests of web pages are "
-        "refused); may be repeated",
-    )
-    serve.add_argument(
-        "--session-loader",
-        metavar="MODULE:NAME",
-        help="async function of app_name, user_id and session_id that returns sessions",
-    )
-    cli.add_on_write(serve)
-    cli.flag(serve, "--read-only", "answer reads, refuse every write")
-    cli.flag(
-        serve,
-        "--mcp",
-        "also serve the Model Context Protocol, at /mcp, to tokens of one user",
-    )
-    serve.add_argument(
-        "--trigger",
-        metavar="NAME[:NUMBER]",
-        help="when observed sessions are stored: session_end, compaction, "
-        "inactivity:MILLISECONDS or message_count:TURNS",
-    )
-    serve.add_argument("--ttl", help="default TTL of memories: seconds, or 12h or 30d")
-    serve.add_argument(
-        "--history-ttl",
-        help="TTL of overwritten texts, which do not count towards the quota: seconds, "
-        "or 12h or 30d (default: the lifetime of the memory)",
-    )
-    serve.add_argument(
-        "--drain",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="after SIGTERM, answer requests for so long while /readyz gives 503, so "
-        "that a load balancer sends no more (%(default)g)",
-    )
-    serve.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="lines for people, or one JSON object a line (%(default)s)",
-    )
-    serve.add_argument(
-        "--backups",
-        type=Path,
-        metavar="FOLDER",
-        help="the folder for backups that an admin requests; created if missing",
-    )
-    quota = serve.add_argument_group("quota of each user, as in vecall.Quota")
-    quota.add_argument(
-        "--quota-memories",
-        type=int,
-        default=100_000,
-        metavar="N",
-        help="0 is any number (%(default)s)",
-    )
-    quota.add_argument(
-        "--quota-bytes",
-        type=int,
-        default=256 * 1024 * 1024,
-        metavar="N",
-        help="bytes of text; 0 is any number (%(default)s)",
-    )
-    quota.add_argument(
-        "--eviction",
-        choices=get_args(Eviction),
-        default="reject",
-        help="what becomes of a write that exceeds it (%(default)s)",
-    )
-    limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
-    for field in fields(HttpLimits):
-        flag = f"--{field.name.replace('_', '-')}"
-        limits.add_argument(flag, type=type(field.default), metavar="N")
-    serve.set_defaults(run=run_serve)
-
-    add_token_commands(commands)
-    add_mcp_command(commands)
+_LIMITS = "\n".join(
+    f"    --{each.name.replace('_', '-')} N {type(each.default).__name__}"
+    for each in fields(HttpLimits)
+)
 
 
+@command(f"""serve: serve a file or a database over HTTP
+    Serve a file or a database over HTTP, by default to this machine only.
+
+    @path @embedder
+    @tokens
+    --host HOST = 127.0.0.1  address (%(default)s)
+    --port PORT int = 8765  port (%(default)s)
+    --tls-certificate TLS_CERTIFICATE path  PEM file of the chain
+    --tls-key TLS_KEY path  PEM file of the private key
+    --tls-client-ca TLS_CLIENT_CA path  PEM file of the CA that signs clients'
+      certificates; others are refused
+    --insecure-bind  listen to other machines without TLS, behind a proxy that has it
+    --allow-host HOST ...  a Host header to accept besides this machine's own; may be
+      repeated
+    --allow-origin ORIGIN ...  an Origin header to accept (default: none, so requests of
+      web pages are refused); may be repeated
+    --session-loader MODULE:NAME  async function of app_name, user_id and session_id
+      that returns sessions
+    @on-write
+    --read-only  answer reads, refuse every write
+    --mcp  also serve the Model Context Protocol, at /mcp, to tokens of one user
+    --trigger NAME[:NUMBER]  when observed sessions are stored: session_end, compaction,
+      inactivity:MILLISECONDS or message_count:TURNS
+    --ttl TTL  default TTL of memories: seconds, or 12h or 30d
+    --history-ttl HISTORY_TTL  TTL of overwritten texts, which do not count towards the
+      quota: seconds, or 12h or 30d (default: the lifetime of the memory)
+    --drain SECONDS float = 0  after SIGTERM, answer requests for so long while /readyz
+      gives 503, so that a load balancer sends no more (%(default)g)
+    --log-format {{text,json}} = text  lines for people, or one JSON object a line
+      (%(default)s)
+    --backups FOLDER path  the folder for backups that an admin requests; created if
+      missing
+    [quota of each user, as in vecall.Quota]
+    --quota-memories N int = 100_000  0 is any number (%(default)s)
+    --quota-bytes N int = 268_435_456  bytes of text; 0 is any number (%(default)s)
+    --eviction {{{",".join(get_args(Eviction))}}} = reject  what becomes of a write that
+      exceeds it (%(default)s)
+    [limits, as in vecall.server.HttpLimits]
+{_LIMITS}""")
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file(options)
@@ -304,7 +220,7 @@ def run_serve(options: argparse.Namespace) -> int:
             key=options.tls_key,
             client_ca=options.tls_client_ca,
             insecure=options.insecure_bind,
-            hosts=options.allow_host,
+            hosts=options.allow_host or (),
         )
         drain = Drain(options.drain)
         known = len(file.read())
@@ -346,8 +262,8 @@ def run_serve(options: argparse.Namespace) -> int:
         shared: dict[str, Any] = {
             "tokens": file,
             "limits": limits,
-            "hosts": options.allow_host,
-            "origins": options.allow_origin,
+            "hosts": options.allow_host or (),
+            "origins": options.allow_origin or (),
         }
         app = create_app(
             memory,
@@ -433,43 +349,22 @@ MAX_TOKENS = 2_000
 _SILENT = ("mcp", "asyncio")
 
 
-def add_mcp_command(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "mcp",
-        help="serve one user's memory to a client of the Model Context Protocol",
-        description="Serve one user's memory to a client of the Model Context "
-        "Protocol, over the standard input and output. The client starts the command. "
-        "For clients over HTTP, see vecall serve --mcp.",
-    )
-    command.add_argument(
-        "--path",
-        type=cli.expanded,
-        metavar="FILE",
-        help=f"the file (default: {DEFAULT})",
-    )
-    command.add_argument("--app", default=APP, help="app_name (%(default)s)")
-    command.add_argument("--user", default=USER, help="user_id (%(default)s)")
-    cli.flag(command, "--read-only", "offer no writes")
-    command.add_argument(
-        "--max-tokens",
-        type=int,
-        default=MAX_TOKENS,
-        metavar="N",
-        help="the most tokens of an answer, at least 64 (%(default)s)",
-    )
-    command.add_argument("--ttl", help="TTL of new memories: seconds, or 12h or 30d")
-    command.add_argument(
-        "--config",
-        choices=CLIENTS,
-        metavar="CLIENT",
-        help="serve nothing; print what to paste into the settings of a client: "
-        + ", ".join(CLIENTS),
-    )
-    cli.add_embedder(command)
-    command.set_defaults(run=run_mcp)
+@command(f"""mcp: serve one user's memory to a client of the Model Context Protocol
+    Serve one user's memory to a client of the Model Context Protocol, over the standard
+    input and output. The client starts the command. For clients over HTTP, see vecall
+    serve
+    --mcp.
 
-
+    --path FILE file  the file (default: {DEFAULT})
+    --app APP = {APP}  app_name (%(default)s)
+    --user USER = {USER}  user_id (%(default)s)
+    --read-only  offer no writes
+    --max-tokens N int = {MAX_TOKENS}  the most tokens of an answer, at least 64
+      (%(default)s)
+    --ttl TTL  TTL of new memories: seconds, or 12h or 30d
+    --config {{{",".join(CLIENTS)}}} CLIENT  serve nothing; print what to paste into the
+      settings of a client: {", ".join(CLIENTS)}
+    @embedder""")
 def run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
@@ -527,43 +422,25 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
 _WEB = ("http://", "https://")
 
 
-def add_ui_command(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "ui",
-        help="look at memories in the browser",
-        description="Look at memories in the browser. The page is served to this "
-        "machine only, until Ctrl-C, to the first browser that opens the address.",
-        epilog="example: vecall ui memory.db --write",
-    )
-    command.add_argument(
-        "path",
-        nargs="?",
-        type=cli.expanded,
-        default=default_path(),
-        metavar="FILE|URL",
-        help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
-    )
-    cli.flag(command, "--write", "allow changes (default: only look)")
-    cli.flag(command, "--no-browser", "print the address, open nothing")
-    command.add_argument(
-        "--port", type=int, default=0, help="port (default: one that is free)"
-    )
-    cli.add_embedder(command)
-    command.set_defaults(run=run_ui)
+@command(f"""ui: look at memories in the browser
+    Look at memories in the browser. The page is served to this machine only, until
+    Ctrl-C, to the first browser that opens the address.
 
-
+    path FILE|URL file ? = $VECALL_PATH  the file, or the URL of a PostgreSQL database,
+      or the URL of a vecall server (default: {DEFAULT})
+    --write  allow changes (default: only look)
+    --no-browser  print the address, open nothing
+    --port PORT int = 0  port (default: one that is free)
+    @embedder""")
 def run_ui(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     if options.path.startswith(_WEB):
         _show(options.path.rstrip("/") + "/ui", options)
         return 0
-    try:
-        from vecall.server import HttpLimits, create_app, mint
-        from vecall.server.run import Binding, serve
-        from vecall.server.tokens import OneHolder
-    except ImportError as error:
-        raise ConfigError(NEEDS) from error
+    from vecall.server import HttpLimits, create_app, mint
+    from vecall.server.run import Binding, serve
+    from vecall.server.tokens import OneHolder
+
     if not is_database_url(options.path) and not Path(options.path).exists():
         name = cli.shown_path(options.path)
         raise ConfigError(f"path: there is no file {name}; vecall demo makes one")
