@@ -244,6 +244,17 @@ def test_a_transcript_is_known_by_a_line_of_any_length_and_is_not_cut(memory, tm
     assert "".join(each.text for each in found) == text.strip()
 
 
+def test_metadata_of_a_message_may_have_any_names(memory, tmp_path):
+    """Also those of the fields of a turn, and of the chat message."""
+    own = {"session": "s", "role": "r", "place": "p", "name": "n", "topic": "birds"}
+    said = {"role": "user", "content": "A zebra.", "name": "Ann", "metadata": own}
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps([said]))
+    import_file(memory, file, **OWNER)
+    (turn,) = memory.sync.list_memories(**OWNER)
+    assert turn.custom_metadata == {**own, "name": "Ann"}
+
+
 def test_a_chat_that_has_grown_adds_its_new_turns_alone(memory, tmp_path):
     path = tmp_path / "chat.jsonl"
     lines = ['{"role": "user", "content": "yes"}\n'] * 3
