@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from vecall import InvalidArgumentError, MemoryService, VecallError
 from vecall.importing import FORMATS, import_file
-from vecall.importing.writing import ImportReport
+from vecall.importing.import_job import ImportReport
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "import"
 OWNER = {"app_name": "zoo", "user_id": "ann"}

@@ -16,9 +16,16 @@ from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.clock import to_datetime
 from vecall.errors import ConfigError, VecallError
-from vecall.importing.formats import EXPORT_HEADER, FORMATS, checked_columns, sources
+from vecall.importing.import_job import (
+    EXPORT_HEADER,
+    FORMATS,
+    Found,
+    ImportJob,
+    ImportReport,
+    checked_columns,
+    sources,
+)
 from vecall.importing.sources import Source, Tally
-from vecall.importing.writing import Found, ImportJob, ImportReport
 from vecall.service.memory_service import MemoryService
 from vecall.store import require_unrelated
 from vecall.types import Imported

@@ -15,7 +15,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.system import open_to_read
-from vecall.text import lazy_pattern, without_blocks
+from vecall.text import without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning, unless
@@ -296,139 +296,3 @@ def _with_cut_text(turn: Turn) -> Turn:
     half = MOST_TEXT_CHARACTERS // 2
     cut = f"{turn.text[:half]}\n[{more} more characters]\n{turn.text[-half:]}"
     return replace(turn, text=cut)
-
-
-# Edits a JSON document as text, so that what is not edited keeps its formatting.
-
-
-_SPACE = lazy_pattern(r"[ \t\r\n]*")
-_NO_NEWLINE = lazy_pattern(r"[^\r\n]")
-# A string, which may have no end, or what JSON does not know.
-_COMMENT = lazy_pattern(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-_decoded = json.JSONDecoder().raw_decode
-
-Key = str | int
-"""The name of a member of an object, or the index of an element of an array."""
-
-
-def comments(text: str) -> list[str]:
-    """Return the comments of a document, which begin as those of JavaScript."""
-    return [each[1] for each in _COMMENT.finditer(text) if each[1]]
-
-
-def plain_json(text: str) -> str:
-    """Return a document with spaces for its comments; all else stays at its place."""
-    return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A value; its parts have a key, the start of key or value, and a value."""
-
-    start: int  # its first character
-    end: int = 0  # the character after its last one
-    parts: list[tuple[Key, int, _Node]] = field(default_factory=list)
-
-    def at(self, key: Key) -> int:
-        """Return the place of a key among the parts, the last of equal ones."""
-        return max(n for n, (known, _, _) in enumerate(self.parts) if known == key)
-
-
-def with_value(text: str, path: Sequence[Key], value: object) -> str:
-    """Return the document with a JSON value appended to a container at a path."""
-    node = _found(text, path[:-1])
-    plain = plain_json(text)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    indented = re.search(r"\n([ \t]+)\S", text)
-    unit = indented[1] if indented else "  "
-    label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
-    outer = _line_indent(text, node.start)
-    inner = outer + unit
-    if node.parts:
-        first, last = node.parts[0][1], node.parts[-1][2].end
-        before = plain[node.start + 1 : first]
-        many_lines = "\n" in before
-        if many_lines:
-            inner = before.rpartition("\n")[2]
-        shown = _json_of_value(value, unit if many_lines else None, inner, newline)
-        between = f",{newline}{inner}" if many_lines else ", "
-        return f"{text[:last]}{between}{label}{shown}{text[last:]}"
-    inside = text[node.start + 1 : node.end - 1]
-    if "\n" not in text.strip() and text.strip() not in ("{}", "[]"):
-        filled = f"{label}{_json_of_value(value, None, '', newline)}{inside.strip()}"
-    else:
-        shown = _json_of_value(value, unit, inner, newline)
-        after = inside if inside.strip() else f"{newline}{outer}"
-        filled = f"{newline}{inner}{label}{shown}{after}"
-    return text[: node.start + 1] + filled + text[node.end - 1 :]
-
-
-def without(text: str, path: Sequence[Key]) -> str:
-    """Return the document without the member or element at a path."""
-    node = _found(text, path[:-1])
-    at = node.at(path[-1])
-    _, start, value = node.parts[at]
-    plain = plain_json(text)
-    if at > 0:  # with the comma before it, and without the comments
-        before, kept = node.parts[at - 1][2].end, ""
-        if comments(text[before:start]):
-            comma = plain.index(",", before)
-            kept = text[before:comma] + text[comma + 1 : start]
-        return text[:before] + kept + text[value.end :]
-    if len(node.parts) > 1:
-        until = node.parts[1][1]
-        if comments(text[value.end : until]):
-            until = plain.index(",", value.end) + 1
-        return text[:start] + text[until:]
-    if comments(text[node.start : start]) or comments(text[value.end : node.end]):
-        return text[:start] + text[value.end :]
-    return text[: node.start + 1] + text[node.end - 1 :]
-
-
-def _json_of_value(value: object, unit: str | None, inner: str, newline: str) -> str:
-    if unit is None:
-        return json.dumps(value)
-    return json.dumps(value, indent=unit).replace("\n", newline + inner)
-
-
-def _line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip())]
-
-
-def _found(text: str, path: Sequence[Key]) -> _Node:
-    text = plain_json(text)
-    node = _parsed_value(text, _after_space(text, 0))
-    for key in path:
-        node = node.parts[node.at(key)][2]
-    return node
-
-
-def _parsed_value(text: str, start: int) -> _Node:
-    """Return the value that starts at a place of a valid document."""
-    node = _Node(start)
-    opening = text[start]
-    if opening not in "{[":
-        _, node.end = _decoded(text, start)
-        return node
-    closing = "}" if opening == "{" else "]"
-    at = _after_space(text, start + 1)
-    while text[at] != closing:
-        begin, key = at, len(node.parts)
-        named: Any = key
-        if opening == "{":
-            named, at = _decoded(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)
-        value = _parsed_value(text, at)
-        node.parts.append((named, begin, value))
-        at = _after_space(text, value.end)
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
-    node.end = at + 1
-    return node
-
-
-def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
