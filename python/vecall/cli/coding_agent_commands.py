@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from vecall.cli import options as cli
 from vecall.cli.console import naming, one_line
@@ -22,7 +20,6 @@ from vecall.coding_agents.install import (
 )
 from vecall.coding_agents.options import add_options, as_arguments
 from vecall.errors import ConfigError
-from vecall.system import shell_words
 
 command = cli.Commands()
 
@@ -86,52 +83,3 @@ def _change(
     what = f"hooks were {done}" if agent.events else f"the server was {done}"
     print(f"{one_line(path)}: {what if changed else 'no change'}")
     return changed
-
-
-# What to paste into the settings of a client, so that it starts `vecall mcp`.
-#
-# The formats are those of the clients' documentation in November 2026.
-
-
-_NAME = "memory"
-
-
-class Client(NamedTuple):
-    """A client of the protocol."""
-
-    where: str  # where to paste the settings
-    settings: Callable[[Sequence[str]], str]  # for a command with its arguments
-
-
-def _json_settings_maker(key: str, **more: Any) -> Callable[[Sequence[str]], str]:
-    def settings(command: Sequence[str]) -> str:
-        server = {**more, "command": command[0], "args": list(command[1:])}
-        return json.dumps({key: {_NAME: server}}, indent=2, ensure_ascii=False)
-
-    return settings
-
-
-def _claude_code(command: Sequence[str]) -> str:
-    return f"claude mcp add --scope user {_NAME} -- {shell_words(command)}"
-
-
-CLIENTS = {
-    "claude-desktop": Client(
-        "claude_desktop_config.json, from Settings, Developer, Edit Config",
-        _json_settings_maker("mcpServers"),
-    ),
-    "claude-code": Client("a shell", _claude_code),
-    "cursor": Client(
-        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
-        _json_settings_maker("mcpServers"),
-    ),
-    "vscode": Client(
-        ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
-        _json_settings_maker("servers", type="stdio"),
-    ),
-    "zed": Client(
-        "settings.json, from the command zed: open settings",
-        _json_settings_maker("context_servers"),
-    ),
-}
-"""The clients, by the name on the command line."""

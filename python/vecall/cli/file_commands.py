@@ -50,18 +50,18 @@ def recovered(found: Salvage, target: str) -> list[str]:
 
 
 @command("""doctor: check a file, and recover what is damaged
-    Check a file. Without an option nothing is changed; nothing is ever deleted.
-    Returns 1 if something is damaged. With --agents, check instead whether
-    google-adk's server will have this memory; no agent is run.
+    Check a file. Without an option nothing is changed; nothing is ever deleted. Returns
+    1 if something is damaged. With --agents, check instead whether google-adk's server
+    will have this memory; no agent is run.
 
     --fix --repair  set damaged memories aside, so that the others can be used; count
       again, tidy up, and close the file to other users
     --agents DIR folder  check a folder of google-adk's agents, and the file of the URI
-    --memory_service_uri --memory-service-uri URI  with --agents: the URI that `adk
-      web` is given
+    --memory_service_uri --memory-service-uri URI  with --agents: the URI that `adk web`
+      is given
     --reset-clock  go on from the wall clock's time where that was wrong before and is
-      right now; every ttl keeps the seconds that are left of it. Stop whatever uses
-      the file first
+      right now; every ttl keeps the seconds that are left of it. Stop whatever uses the
+      file first
     --recover NEW folder  save what can be read of a file with damaged pages to a new
       file
     @path @json""")
@@ -159,8 +159,8 @@ def run_backup(options: argparse.Namespace) -> int:
 
 @command("""restore-backup: put a backup in the place of a file
     Put a copy of a backup in the place of a file, in one step, after checking it as
-    `vecall doctor` does. The backup does not change. Stop whatever uses the file
-    first. Persons erased after the backup come back: erase them again.
+    `vecall doctor` does. The backup does not change. Stop whatever uses the file first.
+    Persons erased after the backup come back: erase them again.
 
     backup file  the backup
     target file  the file
@@ -226,9 +226,9 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 @command("""reembed: move a file to another embedding model
-    Embed all memories again. Servers go on searching with the old vectors until all
-    new ones are there; restart them then. Interrupted, the same command goes on where
-    it stopped.
+    Embed all memories again. Servers go on searching with the old vectors until all new
+    ones are there; restart them then. Interrupted, the same command goes on where it
+    stopped.
 
     @embedder @path @json""")
 def run_reembed(options: argparse.Namespace) -> int:
@@ -269,11 +269,11 @@ _FACTS = "users memories items bytes unchanged different hidden changed".split()
 
 
 @command("""copy: copy all memories between a file and a database
-    Copy every user of a file or a database, with vectors, history, deletions, items
-    and waiting turns. Each user is read in one state, written in one transaction, and
-    read back and compared. Services may use both meanwhile. A copy that was
-    interrupted continues when the command is repeated. Returns 1 if the target lacks
-    something that the source has.
+    Copy every user of a file or a database, with vectors, history, deletions, items and
+    waiting turns. Each user is read in one state, written in one transaction, and read
+    back and compared. Services may use both meanwhile. A copy that was interrupted
+    continues when the command is repeated. Returns 1 if the target lacks something that
+    the source has.
 
     source FROM file  a file, or the URL of a PostgreSQL database
     target TO file  a file, or the URL of a PostgreSQL database that `vecall pg init`
@@ -352,8 +352,8 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
 
 
 @command("""pg init: create vecall's roles and schema
-    Create vecall's roles and schema, unless they exist, and migrate the schema. The
-    URL is that of an administrator, who may create roles.
+    Create vecall's roles and schema, unless they exist, and migrate the schema. The URL
+    is that of an administrator, who may create roles.
 
     --login ROLE  the role that servers log in with; it exists, and is not the
       administrator
@@ -369,8 +369,8 @@ def run_init(options: argparse.Namespace) -> int:
 
 @command("""pg migrate: bring the schema to the number of this version
     Bring the schema to the number that this version of vecall reads. Servers need not
-    be stopped: those that run go on with the number before. Upgrade all servers
-    first, because an older version does not open the newer number.
+    be stopped: those that run go on with the number before. Upgrade all servers first,
+    because an older version does not open the newer number.
 
     url URL  postgresql://user@host/database
     @json""")

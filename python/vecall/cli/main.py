@@ -64,7 +64,6 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     # Here, since a hook does not need them and must start fast.
     from vecall.cli import coding_agent_commands as agents
-    from vecall.cli import demo_command as demo
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
     from vecall.cli import import_command as importing
@@ -83,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
     top.set_defaults(run=searching.run_overview)
-    modules = (demo, importing, memories, searching, caring, evaluate, serving, agents)
+    modules = (importing, memories, searching, caring, evaluate, serving, agents)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     table = {name: each for made in modules for name, each in made.command.items()}
     add_commands(commands, table, EXAMPLES)

@@ -308,11 +308,9 @@ def run_forget(options: argparse.Namespace) -> int:
 
 @command("""consolidate: merge a user's duplicates, sum up what is old
     Merge memories that say the same, and with --similarity those that mean the same;
-    with
-    --older-than and --summarizer sum up what is old. Without --yes nothing is changed,
-      and
-    what would be merged is shown. What is merged or summed up is archived, and
-    restore_memory brings it back.
+    with --older-than and --summarizer sum up what is old. Without --yes nothing is
+    changed, and what would be merged is shown. What is merged or summed up is archived,
+    and restore_memory brings it back.
 
     @owner
     --similarity COSINE float  also merge facts whose vectors have at least this cosine,

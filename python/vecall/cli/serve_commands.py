@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import re
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from vecall.cli import console as ui
 from vecall.cli import options as cli
-from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.clock import to_iso, to_seconds, ttl_seconds
 from vecall.coding_agents.install import vecall_command
 from vecall.coding_agents.options import (
@@ -342,6 +342,39 @@ def _end(*_: object) -> NoReturn:
 
 
 # `vecall mcp`.
+#
+# What to paste into the settings of a client, so that it starts `vecall mcp`.
+#
+# The formats are those of the clients' documentation in November 2026.
+
+_NAME = "memory"
+
+
+# Where to paste them, the key of the servers, and more of one; without a key, a shell.
+CLIENTS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "claude-desktop": (
+        "claude_desktop_config.json, from Settings, Developer, Edit Config",
+        "mcpServers",
+        {},
+    ),
+    "claude-code": ("a shell", "", {}),
+    "cursor": (
+        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
+        "mcpServers",
+        {},
+    ),
+    "vscode": (
+        ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
+        "servers",
+        {"type": "stdio"},
+    ),
+    "zed": (
+        "settings.json, from the command zed: open settings",
+        "context_servers",
+        {},
+    ),
+}
+"""The clients, by the name on the command line."""
 
 
 MAX_TOKENS = 2_000
@@ -352,8 +385,7 @@ _SILENT = ("mcp", "asyncio")
 @command(f"""mcp: serve one user's memory to a client of the Model Context Protocol
     Serve one user's memory to a client of the Model Context Protocol, over the standard
     input and output. The client starts the command. For clients over HTTP, see vecall
-    serve
-    --mcp.
+    serve --mcp.
 
     --path FILE file  the file (default: {DEFAULT})
     --app APP = {APP}  app_name (%(default)s)
@@ -368,12 +400,18 @@ _SILENT = ("mcp", "asyncio")
 def run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
-        client = CLIENTS[options.config]
+        where, key, more = CLIENTS[options.config]
+        line = _mcp_server_command(options)
+        server = {**more, "command": line[0], "args": line[1:]}
+        settings = {key: {_NAME: server}}
+        shown = json.dumps(settings, indent=2, ensure_ascii=False)
+        if not key:
+            shown = f"claude mcp add --scope user {_NAME} -- {shell_words(line)}"
         if find_spec("mcp") is None:
             msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
             print(msg, file=sys.stderr)
-        print(f"vecall: paste into {client.where}:", file=sys.stderr)
-        print(client.settings(_mcp_server_command(options)))
+        print(f"vecall: paste into {where}:", file=sys.stderr)
+        print(shown)
         return 0
     from vecall.mcp import create_server, private_pipes, run_stdio
 

@@ -15,7 +15,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,16 +134,15 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     for each in said if isinstance(said, list) else ():
         if isinstance(each, dict) and is_spoken(each.get("role")):
             about = {**each, "cwd": fields.get("cwd")}
-            text, named = _text_of(each.get("text")).strip(), str(each.get("id"))
-            turns.append(_turn_of_entry(about, named, each["role"], text, "opencode"))
+            text, named = _text_of(each.get("text")), str(each.get("id"))
+            turns += _turns_of_entry(about, each["role"], text, "opencode", named)
     answer = fields.get("prompt_response")
     asked = prompt_of_payload(fields) if isinstance(answer, str) else None
+    moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
     for author, said in ("user", asked), ("assistant", answer):
-        text = _text_of(said).strip()
-        moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
-        named = _hashed_turn_id(moment, author, text)
-        turns.append(_turn_of_entry(fields, named, author, text, "gemini-cli"))
-    return [_with_cut_text(e) for e in turns if e.text and e.text != _NO_ANSWER]
+        text = _text_of(said)
+        turns += _turns_of_entry(fields, author, text, "gemini-cli", at=moment)
+    return [_with_cut_text(e) for e in turns if e.text != _NO_ANSWER]
 
 
 class LineTurns(NamedTuple):
@@ -168,20 +167,20 @@ def turns_of_line(line: bytes, at: int) -> LineTurns:
     if not isinstance(entry, dict):
         return LineTurns([], is_known=False)
     session, payload = entry.get("sessionId"), entry.get("payload")
-    data = entry.get("data")
-    if isinstance(data, dict) and str(entry.get("type")) in _COPILOT:
-        session = data.get("sessionId")
-        return LineTurns([*_copilot_turns(entry, at)], _name_or_none(session))
+    kind, data, role = entry.get("type"), entry.get("data"), entry.get("role")
+    has_message = isinstance(entry.get("message"), dict)
+    if isinstance(data, dict) and str(kind) in _COPILOT:
+        turns = _copilot_turns(entry, data, at)
+        return LineTurns(turns, _name_or_none(data.get("sessionId")))
     if isinstance(payload, dict):
-        if entry.get("type") == "session_meta":
-            session = payload.get("id")
-        turns = [*_codex_event(entry)]
-        spare = [] if turns else [*_codex_item(entry)]
+        session = payload.get("id") if kind == "session_meta" else session
+        turns = _codex_event_turns(entry, payload)
+        spare = [] if turns else _codex_message_turns(entry, payload)
         return LineTurns(turns or spare, _name_or_none(session), bool(spare))
-    if entry.get("type") in _SAID and isinstance(entry.get("message"), dict):
-        return LineTurns([*_claude_code(entry)], _name_or_none(session))
-    if is_spoken(entry.get("role")) and isinstance(entry.get("message"), dict):
-        return LineTurns([*_cursor_turns(entry, at)])
+    if kind in _SAID and has_message:
+        return LineTurns(_claude_code_turns(entry), _name_or_none(session))
+    if is_spoken(role) and has_message:
+        return LineTurns(_cursor_turns(entry, at))
     return LineTurns([], _name_or_none(session), is_known=session is not None)
 
 
@@ -189,84 +188,90 @@ def _name_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
+def _claude_code_turns(entry: Mapping[str, Any]) -> list[Turn]:
     skipped = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
-    message, uuid = entry.get("message"), entry.get("uuid")
-    if not isinstance(message, dict) or not isinstance(uuid, str):
-        return
-    if any(entry.get(name) for name in skipped):
-        return
-    text = without_blocks(_text_of(message.get("content")), *_REMINDER).strip()
-    if text and not text.startswith(_NOT_SAID):
-        yield _turn_of_entry(entry, uuid, entry["type"], text, "claude-code")
+    uuid = entry.get("uuid")
+    if not isinstance(uuid, str) or any(entry.get(name) for name in skipped):
+        return []
+    text = without_blocks(_text_of(entry["message"].get("content")), *_REMINDER).strip()
+    if text.startswith(_NOT_SAID):
+        return []
+    return _turns_of_entry(entry, entry["type"], text, "claude-code", uuid)
 
 
-def _codex_event(entry: Mapping[str, Any]) -> Iterator[Turn]:
+def _codex_event_turns(
+    entry: Mapping[str, Any], payload: Mapping[str, Any]
+) -> list[Turn]:
     authors = {"user_message": "user", "agent_message": "assistant"}
-    payload = entry["payload"]
-    author = authors.get(str(payload.get("type")))
-    text = payload.get("message")
-    if entry.get("type") == "event_msg" and author and isinstance(text, str):
-        yield from _codex_turns(entry, author, text.strip())
+    author, text = authors.get(str(payload.get("type"))), payload.get("message")
+    if entry.get("type") != "event_msg" or not author or not isinstance(text, str):
+        return []
+    return _turns_of_entry(entry, author, text, "codex", at=entry.get("timestamp"))
 
 
-def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
-    payload = entry["payload"]
-    author = payload.get("role")
-    if entry.get("type") != "response_item" or payload.get("type") != "message":
-        return
-    text = _text_of(payload.get("content")).strip()
+def _codex_message_turns(
+    entry: Mapping[str, Any], payload: Mapping[str, Any]
+) -> list[Turn]:
+    author, text = payload.get("role"), _text_of(payload.get("content")).strip()
+    is_message = (entry.get("type"), payload.get("type")) == (
+        "response_item",
+        "message",
+    )
     injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
-    if is_spoken(author) and not injected:
-        yield from _codex_turns(entry, str(author), text)
+    if not is_message or injected or not is_spoken(author):
+        return []
+    return _turns_of_entry(entry, str(author), text, "codex", at=entry.get("timestamp"))
 
 
-def _codex_turns(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
-    if text:
-        named = _hashed_turn_id(str(entry.get("timestamp")), author, text)
-        yield _turn_of_entry(entry, named, author, text, "codex")
-
-
-def _copilot_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
-    data, author = entry["data"], entry["type"].partition(".")[0]
-    text = _text_of(data.get("content")).strip()
+def _copilot_turns(
+    entry: Mapping[str, Any], data: Mapping[str, Any], offset: int
+) -> list[Turn]:
     # Skills and commands speak in the name of the user, subagents in a tool call.
-    said = data.get("source") in (None, "user") and not data.get("parentToolCallId")
-    if text and said:  # the line of a start has no content
-        named = _name_or_none(entry.get("id"))
-        named = named or _hashed_turn_id(str(offset), author, text)
-        yield _turn_of_entry(entry, named, author, text, "copilot-cli")
+    if data.get("source") not in (None, "user") or data.get("parentToolCallId"):
+        return []
+    author, text = entry["type"].partition(".")[0], _text_of(data.get("content"))
+    named = _name_or_none(entry.get("id"))
+    return _turns_of_entry(entry, author, text, "copilot-cli", named, offset)
 
 
-def _cursor_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    text = without_blocks(_text_of(content), *_TIMESTAMP).strip()
+def _cursor_turns(entry: Mapping[str, Any], offset: int) -> list[Turn]:
+    text = without_blocks(
+        _text_of(entry["message"].get("content")), *_TIMESTAMP
+    ).strip()
     begin, end = _QUERY
     if text.startswith(begin) and text.endswith(end):
-        text = text[len(begin) : -len(end)].strip()
-    if text:
-        # Lines have neither ids nor times; the file only grows, so offsets stay.
-        named = _hashed_turn_id(str(offset), str(entry["role"]), text)
-        yield _turn_of_entry(entry, named, str(entry["role"]), text, "cursor")
+        text = text[len(begin) : -len(end)]
+    # Lines have neither ids nor times; the file only grows, so offsets stay.
+    return _turns_of_entry(entry, str(entry["role"]), text, "cursor", at=offset)
 
 
-def _turn_of_entry(
-    entry: Mapping[str, Any], named: str, author: str, text: str, agent: str
-) -> Turn:
+def _turns_of_entry(
+    entry: Mapping[str, Any],
+    author: str,
+    text: str,
+    agent: str,
+    named: str | None = None,
+    at: object = None,
+) -> list[Turn]:
+    """Return the turn of an entry, if it says something.
+
+    Without a name, its id is made of where or when it was said, by whom, and what.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    if not named:
+        data = "\0".join((str(at), author, text)).encode("utf-8", "replace")
+        named = hashlib.blake2b(data, digest_size=16).hexdigest()
     metadata = {"agent": agent}
     for name, key in (("cwd", "folder"), ("gitBranch", "branch")):
         value = entry.get(name)
         if isinstance(value, str) and 0 < len(value) <= 1_024:
             metadata[key] = to_valid_utf8(value)
     moment = entry.get("timestamp")
-    return Turn(
-        id=to_valid_utf8(named)[:256],
-        author=author,
-        text=to_valid_utf8(text),
-        timestamp=moment if isinstance(moment, str) else None,
-        metadata=metadata,
-    )
+    time = moment if isinstance(moment, str) else None
+    named = to_valid_utf8(named)[:256]
+    return [Turn(named, author, to_valid_utf8(text), time, metadata)]
 
 
 def _text_of(content: object) -> str:
@@ -282,11 +287,6 @@ def _text_of(content: object) -> str:
         and block.get("type") in ("text", "input_text", "output_text")
     ]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _hashed_turn_id(*parts: str) -> str:
-    data = "\0".join(parts).encode("utf-8", "replace")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _with_cut_text(turn: Turn) -> Turn:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from vecall.content import get_field, get_role, is_thought, parts_of
 from vecall.errors import ConfigError
-from vecall.prompts.strip import without_recalled
+from vecall.prompts.render import without_recalled
 
 # Optional texts of thoughts, function calls and their responses.
 #
