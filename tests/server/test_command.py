@@ -24,7 +24,7 @@ from helpers.http import ALICE, bearing, error_of, vecall_process
 from helpers.processes import child, said
 from vecall import ConfigError, MemoryService, VecallError
 from vecall.cli import serve_commands as serving
-from vecall.cli.options import add_commands, named
+from vecall.cli.options import add_commands, import_function
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app
 from vecall.server.run import Binding, is_loopback, listen, serve
 
@@ -376,7 +376,7 @@ def test_an_expiry_as_a_time_is_taken_as_it_is(run, tmp_path):
 def test_a_session_loader_that_cannot_be_imported_is_refused(given):
     """Before anything listens."""
     with pytest.raises(ConfigError):
-        named(given, "session-loader")
+        import_function(given, "session-loader")
 
 
 def test_answers_are_sent_without_waiting_for_acknowledgements():

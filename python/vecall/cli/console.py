@@ -233,7 +233,7 @@ def text_width(text: str) -> int:
     return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
 
 
-def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
+def _unbreakable_parts(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
     """Yield what stays on one line, its width, and whether a space comes before it."""
     for word in text.split():
         if word.isascii() and len(word) <= room:
@@ -260,7 +260,7 @@ def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
     lines: list[str] = []
     line: list[str] = []
     used = 0
-    for atom, size, is_word in _atoms(text, room):
+    for atom, size, is_word in _unbreakable_parts(text, room):
         gap = int(is_word and used > 0)
         if used and used + gap + size > room:
             lines.append("".join(line))
@@ -306,7 +306,7 @@ def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
             if rows and len(lists) > 1 and isinstance(rows[0], MemoryEntry):
                 print(bold(f"{name} of no session"))
             if rows and isinstance(rows[0], MemoryEntry | Revision):
-                print("\n".join(map(_show, rows)))
+                print("\n".join(map(_shown_entry, rows)))
             elif rows:
                 print(_table_of(pages[name]))
         if more:
@@ -320,17 +320,17 @@ def _as_row(value: Any) -> dict[str, Any]:
 
 def _table_of(rows: Sequence[Mapping[str, Any]]) -> str:
     names = [name for name in _COLUMNS if name in rows[0]]
-    cells = [[_cell(name, row[name]) for name in names] for row in rows]
+    cells = [[_cell_text(name, row[name]) for name in names] for row in rows]
     return table([_COLUMNS[name] for name in names], cells)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell_text(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return moment(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _show(value: MemoryEntry | Revision) -> str:
+def _shown_entry(value: MemoryEntry | Revision) -> str:
     if isinstance(value, MemoryEntry):
         return show_memory(value)
     facts = [value.why or "", "" if value.at is None else moment(value.at)]
@@ -465,10 +465,10 @@ class Progress:
         self._drawn, passed = now, max(now - self._begun, 0.001)
         rate = count / passed
         told = f" {count:,}, {rate:,.{int(rate < 10)}f}/s"
-        line = self._label + (told if count else f", {_clock(passed)}")
+        line = self._label + (told if count else f", {_minutes_text(passed)}")
         if total and done:
             share = min(done / total, 1.0)
-            left = _clock(passed * (1.0 - share) / share)
+            left = _minutes_text(passed * (1.0 - share) / share)
             line += f", {100 * share:.0f}%, {left} left"
         line = line[: shutil.get_terminal_size().columns - 1]
         print(f"{RETURN}{line}{ERASE}", end="", file=sys.stderr, flush=True)
@@ -509,7 +509,7 @@ class Progress:
             error.args = ("; ".join(filter(None, [self._label + done, self._after])),)
 
 
-def _clock(seconds: float) -> str:
+def _minutes_text(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 

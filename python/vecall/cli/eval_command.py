@@ -73,7 +73,7 @@ def text(document: Mapping[str, Any]) -> str:
         (
             "Map on queries",
             document.get("query_map"),
-            _query_map,
+            _query_map_table,
             "by the cosine alone; each user is evaluated with a map fitted on others",
         ),
         (
@@ -94,7 +94,7 @@ def text(document: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _query_map(figures: Mapping[str, Any]) -> str:
+def _query_map_table(figures: Mapping[str, Any]) -> str:
     rows = []
     for name in ("without", "with"):
         shares = figures[name] or {}
@@ -264,7 +264,7 @@ command = cli.Commands()
     (seconds or ISO 8601) and text; a memory of its own has user_id, id, timestamp and
     memory, and may have kind; a question has user_id, question, category and evidence,
     a list of ids, empty for an unanswerable question.""")
-def run(options: argparse.Namespace) -> int:
+def run_eval(options: argparse.Namespace) -> int:
     """Evaluate each mode and print the tables."""
     _check_outputs(options)
     modes = runner.chosen_modes(options.modes)
@@ -323,7 +323,7 @@ def evaluate(
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue
-                own = _answers(subject, mode, runner.own_questions(conversations))
+                own = _search_all(subject, mode, runner.own_questions(conversations))
                 figures = results[mode.name] = {
                     **runner.recall_figures(runner.measured(own)),
                     "tokens": mean([answer.tokens for answer in own]),
@@ -336,7 +336,7 @@ def evaluate(
                 }
                 if not mode.is_default:
                     continue
-                strange = _answers(
+                strange = _search_all(
                     subject, mode, runner.strangers(conversations), "strangers"
                 )
                 figures |= _confidence_figures(own, strange)
@@ -350,7 +350,7 @@ def evaluate(
     return {mode.name: results[mode.name] for mode in modes}, fits
 
 
-def _answers(
+def _search_all(
     subject: runner.SystemUnderTest,
     mode: Mode,
     questions: Sequence[Any],

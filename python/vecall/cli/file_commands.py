@@ -14,7 +14,7 @@ from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.embedders.resolve import resolve
 from vecall.errors import ConfigError
-from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
+from vecall.importing.documents import EXPORTS, NOT_HELD, export_file
 from vecall.index.partition_cache import examine_storage, require_whole
 from vecall.store import (
     CopyReport,
@@ -136,7 +136,7 @@ def run_backup(options: argparse.Namespace) -> int:
     total = _megabytes([file])
     told = f"{target} is complete or not there; delete {folder / parts}"
     with (
-        cli.opened_plainly(options.path) as memory,
+        cli.open_without_embedder(options.path) as memory,
         ui.naming(options.target),
         ui.Progress("MB copied:", after=told).watching(
             lambda: _megabytes(folder.glob(parts)), total
@@ -199,7 +199,7 @@ def run_export(options: argparse.Namespace) -> int:
     if to_output and not is_lines:
         msg = "--format: this one is written to a file, not to standard output"
         raise ConfigError(msg)
-    with cli.opened_plainly(options.path) as memory:
+    with cli.open_without_embedder(options.path) as memory:
         app, user = options.app, options.user
         if (app, user) != (None, None):
             app = cli.app_of(memory, app)
@@ -233,8 +233,8 @@ def run_export(options: argparse.Namespace) -> int:
     @embedder @path @json""")
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
-    embedder = resolve(cli.chosen(options.embedder))
-    with cli.opened_plainly(options.path) as memory:
+    embedder = resolve(cli.parse_embedder(options.embedder))
+    with cli.open_without_embedder(options.path) as memory:
         total = memory.sync.admin.stats()["memories"]
         with ui.Progress("embedding", total, "the same command goes on") as progress:
             count = memory.sync.admin.reembed(cli.with_progress(embedder, progress.add))
@@ -255,7 +255,10 @@ def run_purge(options: argparse.Namespace) -> int:
     told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
     total = _megabytes([Path(options.path)])  # all of it passes through the WAL
     written = partial(_megabytes, [Path(f"{options.path}-wal")])
-    with cli.opened_plainly(options.path) as memory, told.watching(written, total):
+    with (
+        cli.open_without_embedder(options.path) as memory,
+        told.watching(written, total),
+    ):
         freed = memory.sync.admin.purge()
     return ui.tell(
         options, {"bytes_freed": freed}, f"{ui.counted(freed, 'byte')} freed"
@@ -293,7 +296,9 @@ def run_copy(options: argparse.Namespace) -> int:
         progress.at(done, total, done)
 
     with ui.naming(cli.shown_path(options.source)), progress:
-        total = _count_users(options)
+        total = 0
+        if not (is_database_url(options.source) or options.app or options.user):
+            total = int(file_facts(Path(options.source)).get("users", 0))
         report = copy_storage(
             _path_or_url(options.source),
             _path_or_url(options.target),
@@ -308,13 +313,6 @@ def run_copy(options: argparse.Namespace) -> int:
     else:
         _print_copy_report(options, report)
     return 0 if report.is_complete else 1
-
-
-def _count_users(options: argparse.Namespace) -> int:
-    """Return how many users are copied, as far as it is known; else 0."""
-    if is_database_url(options.source) or options.app or options.user:
-        return 0
-    return int(file_facts(Path(options.source)).get("users", 0))
 
 
 def _path_or_url(path: str) -> Path | str:

@@ -69,23 +69,25 @@ A file that `vecall export` wrote is read with all its fields and vectors; --app
 
 
 @command(_IMPORT)
-def run(options: argparse.Namespace) -> int:
+def run_import(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad record and report its place."""
     options.format = vars(options)["from"]
-    options.on_write = cli.named(options.on_write, "on-write")
+    options.on_write = cli.import_function(options.on_write, "on-write")
     report = ImportReport()
-    with _sources(options, Tally(report.left_out, report.fields)) as given:
+    with _open_sources(options, Tally(report.left_out, report.fields)) as given:
         first = next(given, None)
         if first is None:
             msg = f"{ui.one_line(options.file)}: there is no file of a known kind in it"
             raise ConfigError(msg)
         if first.head.startswith(EXPORT_HEADER) and not options.dry_run:
             return _import_export(options, first)
-        return _import(options, chain([first], given), report)
+        return _import_records(options, chain([first], given), report)
 
 
 @contextmanager
-def _sources(options: argparse.Namespace, tally: Tally) -> Iterator[Iterator[Source]]:
+def _open_sources(
+    options: argparse.Namespace, tally: Tally
+) -> Iterator[Iterator[Source]]:
     """Open the input; create no database."""
     columns = checked_columns(options.map)
     more: Any = {"tally": tally, "columns": columns, "session": options.session}
@@ -108,7 +110,9 @@ def _import_export(options: argparse.Namespace, source: Source) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the export has the vectors
         with (
-            cli.opened(options.path, options.embedder, options.on_write) as memory,
+            cli.open_service(
+                options.path, options.embedder, options.on_write
+            ) as memory,
             ui.naming(source.name),
         ):
             count = memory.sync.admin.import_jsonl(
@@ -154,7 +158,7 @@ class _Counting:
 # An import of another format than that of `vecall export`.
 
 
-def _import(
+def _import_records(
     options: argparse.Namespace, given: Iterator[Source], report: ImportReport
 ) -> int:
     progress = ui.Progress("importing", 0)
@@ -162,7 +166,7 @@ def _import(
 
         def memory() -> MemoryService:
             return stack.enter_context(
-                cli.opened(options.path, options.embedder, options.on_write)
+                cli.open_service(options.path, options.embedder, options.on_write)
             )
 
         opening = None if options.dry_run else memory
@@ -175,7 +179,7 @@ def _import(
         progress.finish()
     if isinstance(error, VecallError) and not report.memories + report.items:
         raise error
-    _show(options, report)
+    _print_report(options, report)
     if error is None:
         return 0
     if isinstance(error, KeyboardInterrupt):
@@ -189,12 +193,12 @@ def _import(
     return 1
 
 
-def _show(options: argparse.Namespace, report: ImportReport) -> None:
+def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
     if options.json:
-        ui.print_json(_facts(report))
+        ui.print_json(_report_facts(report))
         return
     if options.dry_run:
-        _show_kinds(report)
+        _print_kinds(report)
     else:
         rate = report.memories / report.seconds if report.seconds else 0.0
         summary = f"{ui.counted(report.new, 'new memory', 'new memories')}, "
@@ -213,7 +217,7 @@ def _show(options: argparse.Namespace, report: ImportReport) -> None:
         print(f"invalid: {ui.one_line(example)}")
 
 
-def _show_kinds(report: ImportReport) -> None:
+def _print_kinds(report: ImportReport) -> None:
     formats = ", ".join(report.formats)
     rows = [[kind, *_found_cells(each)] for kind, each in sorted(report.kinds.items())]
     for reason, count in sorted(report.left_out.items()):
@@ -233,7 +237,7 @@ def _found_cells(found: Found) -> list[str]:
     return [f"{found.count:,}", *times]
 
 
-def _facts(report: ImportReport) -> dict[str, Any]:
+def _report_facts(report: ImportReport) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "formats": dict(report.formats),
         "memories": report.memories,

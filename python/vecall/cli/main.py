@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             warnings.simplefilter("default", UserWarning)  # a note, never an error
             warnings.simplefilter("ignore", RawTurnsWarning)
-            return _run(options)
+            return _run_command(options)
 
 
 def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
@@ -164,7 +164,7 @@ def _run_hook(arguments: list[str], *, own_process: bool) -> int:
     return status
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     from vecall.cli import console as ui
     from vecall.errors import VecallError
 

@@ -53,8 +53,8 @@ def run_ls(options: argparse.Namespace) -> int:
     """List apps, users, sessions or memories."""
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
     is_plain = not (options.memories or options.archived or options.held)
-    with cli.opened_plainly(options.path, read_only=True) as memory:
-        names, admin = _with_only_ones(memory, options), memory.sync.admin
+    with cli.open_without_embedder(options.path, read_only=True) as memory:
+        names, admin = _complete_names(memory, options), memory.sync.admin
         if not names and is_plain:
             ui.print_listing(options, apps=admin.list_apps(**page))
             return 0
@@ -67,7 +67,7 @@ def run_ls(options: argparse.Namespace) -> int:
         user = memory.restricted(rights).sync.user(app, name)
         if is_plain and len(names) < 3:
             sessions = user.list_sessions(**page)
-            facts = _facts(user, sessions, options)
+            facts = _memories_of_no_session(user, sessions, options)
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
@@ -83,7 +83,7 @@ def run_ls(options: argparse.Namespace) -> int:
     return 0
 
 
-def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[str]:
+def _complete_names(memory: MemoryService, options: argparse.Namespace) -> list[str]:
     """Return the given names, with those in front that there is only one of."""
     given = (options.app, options.user, options.session)
     names = [name for name in given if name is not None]
@@ -101,7 +101,7 @@ def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[
     return names
 
 
-def _facts(
+def _memories_of_no_session(
     user: SyncUserMemory, sessions: Page[ListedSession], options: argparse.Namespace
 ) -> list[MemoryEntry]:
     """Return the first memories of no session, if the page has all sessions."""
@@ -124,7 +124,7 @@ def _facts(
     @owner @path @json @id""")
 def run_show(options: argparse.Namespace) -> int:
     """Show all fields of a memory."""
-    with cli.opened_user(options, writes=False) as user:
+    with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
     now = revisions[-1]
     state = {"state": now.state, "why": now.why, "by": now.by}
@@ -159,7 +159,7 @@ def run_show(options: argparse.Namespace) -> int:
     @owner @path @listing @id""")
 def run_history(options: argparse.Namespace) -> int:
     """Show the revisions of a memory and of those it replaced."""
-    with cli.opened_user(options, writes=False) as user:
+    with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
     ui.print_listing(options, revisions=revisions)
     return 0
@@ -175,17 +175,22 @@ def run_history(options: argparse.Namespace) -> int:
     --ttl TTL  its lifetime: seconds, or 12h or 30d""")
 def run_add(options: argparse.Namespace) -> int:
     """Store a text."""
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = _given_text(options)
     given = {**_given_fields(options), "session_id": options.session}
-    with cli.opened_user(options, is_new=True) as user:
+    with cli.open_user(options, is_new=True) as user:
         id_ = user.add({"content": text, **given}, ttl=options.ttl).id
     return ui.tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
+
+
+def _given_text(options: argparse.Namespace) -> str:
+    typed: str = options.text
+    return sys.stdin.read() if typed == "-" else typed
 
 
 def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
     fields = ("author", "kind", "source", "importance")
     given = {name: getattr(options, name) for name in fields}
-    given["custom_metadata"] = cli.parsed_metadata(options.metadata)
+    given["custom_metadata"] = cli.parse_metadata(options.metadata)
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -198,11 +203,11 @@ def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
 def run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
     changes = _given_fields(options)
-    with cli.opened_user(options) as user:
+    with cli.open_user(options) as user:
         memory = user.get(options.id)
         text = options.text
         if text is None and not changes:
-            text = _edited(memory.text)
+            text = _edit_in_editor(memory.text)
         if text is not None and text != memory.text:
             if not isinstance(memory.content, str):
                 parts = memory.content.get("parts", ())
@@ -217,7 +222,7 @@ def run_edit(options: argparse.Namespace) -> int:
     return ui.tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
 
 
-def _edited(text: str) -> str:
+def _edit_in_editor(text: str) -> str:
     """Return a text after $EDITOR had it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
@@ -243,7 +248,7 @@ def _edited(text: str) -> str:
     --forever  delete""")
 def run_rm(options: argparse.Namespace) -> int:
     """Archive or delete memories: all of them, or none if one is unknown."""
-    with cli.opened_user(options) as user:
+    with cli.open_user(options) as user:
         ids = list(dict.fromkeys(options.id))
         for id_ in ids:
             state = user.history(id_)[-1].state
@@ -270,7 +275,7 @@ def run_rm(options: argparse.Namespace) -> int:
     @owner @path @json @ids""")
 def run_restore(options: argparse.Namespace) -> int:
     """Make archived memories live, or release those that are held."""
-    with cli.opened_user(options) as user:
+    with cli.open_user(options) as user:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
     count = ui.counted(len(ids), "memory is", "memories are")
@@ -287,8 +292,8 @@ def run_restore(options: argparse.Namespace) -> int:
     @embedder""")
 def run_forget(options: argparse.Namespace) -> int:
     """Propose memories, and delete them after a yes."""
-    with cli.opened_user(options) as user:
-        proposal = user.propose_forget(options.text)
+    with cli.open_user(options) as user:
+        proposal = user.propose_forget(_given_text(options))
         found = proposal.memories
         if not options.json:
             print("\n".join(map(ui.show_memory, found)) or "no memory matches")
@@ -328,7 +333,9 @@ def run_consolidate(options: argparse.Namespace) -> int:
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
     told = ui.Progress("consolidating", after="what was merged stays merged")
-    with cli.opened(options.path, options.embedder, read_only=only_shown) as memory:
+    with cli.open_service(
+        options.path, options.embedder, read_only=only_shown
+    ) as memory:
         app = cli.app_of(memory, options.app)
         user = cli.user_of(memory, app, options.user)
         consolidate = partial(
@@ -355,9 +362,9 @@ def run_consolidate(options: argparse.Namespace) -> int:
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
                 kept, *merged = owner.get_many([group.kept, *group.merged])
-                print(f"{_line(kept)}  {ui.dim(how)}")
+                print(f"{_short_line(kept)}  {ui.dim(how)}")
                 for each in merged:
-                    print(f"  = {_line(each)}")
+                    print(f"  = {_short_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -380,7 +387,7 @@ class _Counting:
         return self._provider.get_summaries(session)
 
 
-def _line(memory: MemoryEntry | None) -> str:
+def _short_line(memory: MemoryEntry | None) -> str:
     text = "" if memory is None else ui.one_line(memory.text)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -390,7 +397,7 @@ def _import_summarizer(name: str | None) -> SummaryProvider | None:
     if name is None:
         return None
     expected = "MODULE:NAME of a function, or of an object with get_summaries,"
-    found = cli.imported(name, "summarizer", expected)
+    found = cli.import_object(name, "summarizer", expected)
     if isinstance(found, SummaryProvider):
         return found
     if not callable(found):

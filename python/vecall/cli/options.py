@@ -36,7 +36,7 @@ from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
 
-def expanded(typed: str) -> str:
+def expand_home(typed: str) -> str:
     """Return a file name with a leading "~" or "~user" as the home folder."""
     if not typed:
         msg = "expected the name of a file, not an empty text"
@@ -48,8 +48,8 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
     "path": Path,
-    "file": expanded,
-    "folder": lambda typed: Path(expanded(typed)),
+    "file": expand_home,
+    "folder": lambda typed: Path(expand_home(typed)),
 }
 """How the value of an argument is read, by the word in its declaration."""
 
@@ -115,7 +115,7 @@ class Commands(dict[str, _Declared]):
     backup, copy: what it does, in the list of commands
     What it does, in its own help. This paragraph may be missing.
 
-    target FILE file  an argument that `expanded` reads; FILE is its name in help
+    target FILE file  an argument that `expand_home` reads; FILE is its name in help
     --keep N int = 3  an option with a value and a default
     --user USER !  an option that is required
     --label NAME ...  an option that may be given again; of an argument, all others
@@ -133,16 +133,16 @@ class Commands(dict[str, _Declared]):
         """Return a decorator of what a command runs; `also` adds arguments first."""
 
         def add(run: _Run) -> _Run:
-            self._put(text, run, also)
+            self._declare(text, run, also)
             return run
 
         return add
 
     def add_group(self, text: str) -> None:
         """Add a group of commands, whose names begin with that of the group."""
-        self._put(text, None, None)
+        self._declare(text, None, None)
 
-    def _put(self, text: str, run: _Run | None, also: _Also | None) -> None:
+    def _declare(self, text: str, run: _Run | None, also: _Also | None) -> None:
         shown = cleandoc(text)
         self[re.split("[,:]", shown, maxsplit=1)[0]] = (shown, run, also)
 
@@ -237,7 +237,7 @@ def _add_argument(
     group.add_argument(*names, **settings)
 
 
-def chosen(given: str) -> EmbedderLike:
+def parse_embedder(given: str) -> EmbedderLike:
     """Return the `embedder` argument of a service, of the value of --embedder."""
     if given == "none":
         return None
@@ -246,7 +246,7 @@ def chosen(given: str) -> EmbedderLike:
         return given
     names = ", ".join(NAMES)
     known = f"auto, none, one of {names}, NAME:MODEL of one of these, or MODULE:NAME"
-    found = imported(given, "embedder", known)
+    found = import_object(given, "embedder", known)
     made: EmbedderLike = found() if isinstance(found, type) else found
     return made
 
@@ -268,7 +268,7 @@ def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
     return Reporting()
 
 
-def imported(given: str, option: str, expected: str) -> Any:
+def import_object(given: str, option: str, expected: str) -> Any:
     """Import MODULE:NAME, also from the current folder, or raise ConfigError."""
     module, _, name = given.partition(":")
     # A script's sys.path has the script's folder only.
@@ -286,12 +286,12 @@ def imported(given: str, option: str, expected: str) -> Any:
     return found
 
 
-def named(given: str | None, option: str) -> Any:
+def import_function(given: str | None, option: str) -> Any:
     """Import the function MODULE:NAME, or raise ConfigError; return None for None."""
     if given is None:
         return None
     expected = "MODULE:NAME of a function"
-    found = imported(given, option, expected)
+    found = import_object(given, option, expected)
     if not callable(found):
         raise ConfigError(f"{option}: expected {expected}")
     return found
@@ -350,17 +350,19 @@ def _known_name(
 
 
 @contextmanager
-def opened_plainly(path: str, *, read_only: bool = False) -> Iterator[MemoryService]:
+def open_without_embedder(
+    path: str, *, read_only: bool = False
+) -> Iterator[MemoryService]:
     """Open a file or a database that exists, without an embedder and its warnings."""
     require_file(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        with opened(path, "none", read_only=read_only) as memory:
+        with open_service(path, "none", read_only=read_only) as memory:
             yield memory
 
 
 @contextmanager
-def opened_user(
+def open_user(
     options: argparse.Namespace, *, writes: bool = True, is_new: bool = False
 ) -> Iterator[SyncUserMemory]:
     """Open the memory of the named user; without --held, nothing that is held."""
@@ -368,9 +370,9 @@ def opened_user(
         require_file(options.path)
     embedder = getattr(options, "embedder", None)
     with (
-        opened_plainly(options.path, read_only=not writes)
+        open_without_embedder(options.path, read_only=not writes)
         if embedder is None
-        else opened(options.path, embedder, read_only=not writes)
+        else open_service(options.path, embedder, read_only=not writes)
     ) as memory:
         app, user = options.app, options.user
         if is_new and not memory.sync.admin.list_apps(limit=1):
@@ -418,7 +420,7 @@ def refuse_database(path: str, means: str) -> None:
 
 
 @contextmanager
-def opened(
+def open_service(
     path: str,
     embedder: str,
     on_write: WriteHook | None = None,
@@ -426,7 +428,7 @@ def opened(
     read_only: bool = False,
 ) -> Iterator[MemoryService]:
     """Open a service and close it after the block; reading makes no vectors."""
-    given = chosen(embedder)
+    given = parse_embedder(embedder)
     is_new = not is_database_url(path) and not Path(path).exists()
     if given not in (None, AUTO) and is_new:
         given = resolve(given)
@@ -450,7 +452,7 @@ def counted_reasons(left_out: Counter[str]) -> str:
     return ", ".join(counts).replace("_", " ")
 
 
-def parsed_metadata(typed: str | None) -> dict[str, Any] | None:
+def parse_metadata(typed: str | None) -> dict[str, Any] | None:
     """Return the value of --metadata, which must be a JSON object."""
     if typed is None:
         return None

@@ -36,7 +36,7 @@ def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
         *("source", "session_prefix", "kind_prefix"),
     )
     given = {name: getattr(options, name) for name in names}
-    metadata = cli.parsed_metadata(options.metadata)
+    metadata = cli.parse_metadata(options.metadata)
     return {
         "top_k": options.top_k,
         "min_similarity": options.min_similarity,
@@ -56,7 +56,7 @@ def run_search(options: argparse.Namespace) -> int:
     if (options.query is None) != options.interactive:
         raise ConfigError("query: give one, or --interactive")
     arguments = {**_search_arguments(options), "explain": options.explain}
-    with cli.opened_user(options, writes=False) as user:
+    with cli.open_user(options, writes=False) as user:
         queries = ui.typed_lines("query> ") if options.interactive else [options.query]
         for query in queries:
             memories, *times = _search_twice(user, query, **arguments)
@@ -117,7 +117,7 @@ _OUTCOMES = {
     @json @owner @search @path @embedder""")
 def run_why(options: argparse.Namespace) -> int:
     """Explain what a search does with one memory."""
-    with cli.opened_user(options, writes=False) as user:
+    with cli.open_user(options, writes=False) as user:
         told = user.explain(options.query, options.id, **_search_arguments(options))
     if options.json:
         ui.print_json(dataclasses.asdict(told))
@@ -155,7 +155,7 @@ def run_overview(options: argparse.Namespace) -> int:
     """Say what the default file holds and what to do next, or how to begin."""
     path = options.path = default_path()
     is_there = is_database_url(path) or Path(path).exists()
-    facts = _facts(path) if is_there else {}
+    facts = _storage_facts(path) if is_there else {}
     print(ui.bold(f"vecall {__version__}") + f"  {ui.one_line(cli.shown_path(path))}")
     if not facts.get("memories"):
         print(f"no memories yet\n{_BEGIN}")
@@ -170,7 +170,7 @@ def run_overview(options: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(path: str) -> dict[str, Any]:
+def _storage_facts(path: str) -> dict[str, Any]:
     """Return the statistics; do not migrate a file of an older schema."""
     if is_database_url(path):
         facts = _database_facts(path)
@@ -184,7 +184,7 @@ def _facts(path: str) -> dict[str, Any]:
 def run_stats(options: argparse.Namespace) -> int:
     """Print the statistics."""
     cli.require_file(options.path)
-    facts = _facts(options.path)
+    facts = _storage_facts(options.path)
     if options.json:
         ui.print_json(facts)
         return 0
@@ -206,7 +206,7 @@ def _words_only(facts: dict[str, Any]) -> str | None:
 
 def _database_facts(url: str) -> dict[str, Any]:
     """Return the statistics of a database, without those of this process."""
-    with cli.opened(url, "none") as memory:
+    with cli.open_service(url, "none") as memory:
         facts = memory.sync.admin.stats()
     own = (
         "loaded_users",
@@ -256,16 +256,16 @@ def run_demo(options: argparse.Namespace) -> int:
         if Path(options.path).exists():
             msg = f"{options.path}: exists already; the demo creates a new file"
             raise ConfigError(msg)
-        return _both_halves(options, options.path)
+        return _run_both_halves(options, options.path)
     with tempfile.TemporaryDirectory(prefix="vecall-demo-") as folder:
-        return _both_halves(options, str(Path(folder) / "memory.db"))
+        return _run_both_halves(options, str(Path(folder) / "memory.db"))
 
 
 def _write_then_hang(options: argparse.Namespace) -> int:
     """Store everything, report it on one line, and wait to be killed."""
     data = load_conversations()
     begin = time.perf_counter()
-    with cli.opened(options.path, options.embedder) as memory:
+    with cli.open_service(options.path, options.embedder) as memory:
         turns = 0
         total = sum(len(session["events"]) for session in data["sessions"])
         progress = ui.Progress("storing", total)
@@ -280,7 +280,7 @@ def _write_then_hang(options: argparse.Namespace) -> int:
     return 0
 
 
-def _both_halves(options: argparse.Namespace, path: str) -> int:
+def _run_both_halves(options: argparse.Namespace, path: str) -> int:
     data = load_conversations()
     users = sorted({session["user_id"] for session in data["sessions"]})
     words = options.embedder == "none"
@@ -294,12 +294,12 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
     )
     say(f"   {path}")
     say(ui.bold("2. kill -9") + ui.dim(f"   process {written['pid']} is gone"))
-    with cli.opened(path, options.embedder) as memory:
+    with cli.open_service(path, options.embedder) as memory:
         stored = memory.sync.admin.stats()["memories"]
         opens = ui.bold("3. A new process opens the file")
         say(f"{opens}   {stored} memories are there\n")
         app = data["app_name"]
-        answers = [_ask(memory, app, *each, options) for each in _QUESTIONS]
+        answers = [_ask_and_print(memory, app, *each, options) for each in _QUESTIONS]
         isolation = _show_isolation(memory, app, options)
         if options.json:
             report = {"written": written, "stored": stored, "answers": answers}
@@ -327,7 +327,7 @@ def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
     return {**written, "pid": process.pid}
 
 
-def _ask(
+def _ask_and_print(
     memory: MemoryService,
     app: str,
     user: str,
@@ -386,4 +386,4 @@ def _ask_typed_questions(
         if line in users:
             user = line
         else:
-            _ask(memory, app, user, line, options)
+            _ask_and_print(memory, app, user, line, options)

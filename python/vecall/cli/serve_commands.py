@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -252,13 +252,17 @@ def run_serve(options: argparse.Namespace) -> int:
     if options.log_format == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
-    over_mcp = _over_mcp() if options.mcp else None
-    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    if options.mcp:  # before the server starts: it needs the extra
+        from vecall.mcp.asgi import asgi_app
+
+        # The messages of the SDK may hold texts of memories.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
         cli.make_folder(options.backups, "backups")
-    loader = cli.named(options.session_loader, "session-loader")
-    with _opened(options) as memory:
+    loader = cli.import_function(options.session_loader, "session-loader")
+    with _open_served_memory(options) as memory:
         shared: dict[str, Any] = {
             "tokens": file,
             "limits": limits,
@@ -272,8 +276,8 @@ def run_serve(options: argparse.Namespace) -> int:
             backups=options.backups,
             accepting=drain.is_accepting,
         )
-        if over_mcp is not None:
-            app = over_mcp(memory, beside=app, **shared)
+        if options.mcp:
+            app = asgi_app(memory, beside=app, **shared)
 
         def started(url: str) -> None:
             print(f"serving {url}", flush=True)
@@ -296,24 +300,15 @@ def _creating_a_token(options: argparse.Namespace) -> str:
     return command
 
 
-def _over_mcp() -> Callable[..., Any]:
-    """Return `asgi_app`, before the server starts: it needs the extra."""
-    from vecall.mcp.asgi import asgi_app
-
-    # The messages of the SDK may hold texts of memories.
-    logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
-    return asgi_app
-
-
-def _opened(options: argparse.Namespace) -> MemoryService:
+def _open_served_memory(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
         prepared(options.path),
-        embedder=cli.chosen(options.embedder),
+        embedder=cli.parse_embedder(options.embedder),
         read_only=options.read_only,
         trigger=trigger(options.trigger),
         ttl=options.ttl,
         writes=WritePolicy(
-            on_write=cli.named(options.on_write, "on-write"),
+            on_write=cli.import_function(options.on_write, "on-write"),
             history_ttl=options.history_ttl,
             quota=Quota(
                 memories=options.quota_memories or None,
@@ -337,7 +332,7 @@ def trigger(text: str | None) -> Mapping[str, object] | None:
     return {"type": name, _COUNTED[name]: int(number)}
 
 
-def _end(*_: object) -> NoReturn:
+def _exit_process(*_: object) -> NoReturn:
     sys.exit(0)
 
 
@@ -424,7 +419,7 @@ def run_mcp(options: argparse.Namespace) -> int:
         private_pipes() as pipes,
         MemoryService(
             path,
-            embedder=cli.chosen(options.embedder),
+            embedder=cli.parse_embedder(options.embedder),
             read_only=options.read_only,
             ttl=options.ttl,
         ) as memory,
@@ -473,7 +468,7 @@ _WEB = ("http://", "https://")
 def run_ui(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     if options.path.startswith(_WEB):
-        _show(options.path.rstrip("/") + "/ui", options)
+        _print_and_open(options.path.rstrip("/") + "/ui", options)
         return 0
     from vecall.server import HttpLimits, create_app, mint
     from vecall.server.run import Binding, serve
@@ -484,11 +479,11 @@ def run_ui(options: argparse.Namespace) -> int:
         raise ConfigError(f"path: there is no file {name}; vecall demo makes one")
     key, token = mint(all_apps=True, review=True, read_only=not options.write)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
     limits = HttpLimits()
     with MemoryService(
         prepared(options.path),
-        embedder=cli.chosen(options.embedder),
+        embedder=cli.parse_embedder(options.embedder),
         read_only=not options.write,
     ) as memory:
         app = create_app(memory, tokens=OneHolder([token]), limits=limits)
@@ -497,14 +492,14 @@ def run_ui(options: argparse.Namespace) -> int:
                 app,
                 Binding(port=options.port),
                 limits,
-                lambda url: _show(f"{url}/ui#key={key}", options),
+                lambda url: _print_and_open(f"{url}/ui#key={key}", options),
             )
         except KeyboardInterrupt:
             print("vecall: the page is closed", file=sys.stderr)
     return 0
 
 
-def _show(url: str, options: argparse.Namespace) -> None:
+def _print_and_open(url: str, options: argparse.Namespace) -> None:
     """Print the address, and open it in the browser."""
     print(url, flush=True)
     if not options.no_browser:

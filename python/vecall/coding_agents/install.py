@@ -498,7 +498,8 @@ def with_value(text: str, path: Sequence[Key], value: object) -> str:
     indented = re.search(r"\n([ \t]+)\S", text)
     unit = indented[1] if indented else "  "
     label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
-    outer = _line_indent(text, node.start)
+    line = text[text.rfind("\n", 0, node.start) + 1 : node.start]
+    outer = line[: len(line) - len(line.lstrip())]
     inner = outer + unit
     if node.parts:
         first, last = node.parts[0][1], node.parts[-1][2].end
@@ -545,11 +546,6 @@ def _json_of_value(value: object, unit: str | None, inner: str, newline: str) ->
     if unit is None:
         return json.dumps(value)
     return json.dumps(value, indent=unit).replace("\n", newline + inner)
-
-
-def _line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip())]
 
 
 def _node_at(text: str, path: Sequence[Key]) -> _JsonNode:

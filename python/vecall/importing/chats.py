@@ -105,27 +105,27 @@ def openai(source: Source) -> Iterator[Record]:
     heads: dict[int, str] = {}
     for place, value, array, _ in source.json:
         if isinstance(value, list):
-            yield from _conversation(source, value, place)
+            yield from _openai_turns(source, value, place)
         elif isinstance(value, dict) and isinstance(value.get("messages"), list):
             source.tally.rest(value, ("messages",))
-            yield from _conversation(source, value["messages"], place)
+            yield from _openai_turns(source, value["messages"], place)
         else:
             name = source.session if array < 2 else f"{source.session}-{array}"
             before = heads.get(array, name)
-            record = _message(source, mapping_of(value, place), place, name, before)
+            record = _openai_turn(source, mapping_of(value, place), place, name, before)
             heads = {array: record.item["event_id"]}
             yield record
 
 
-def _conversation(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
+def _openai_turns(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
     session = head = memory_id(json.dumps(messages, sort_keys=True))
     for where, message in _numbered(messages, place, "message"):
-        record = _message(source, message, where, session, head)
+        record = _openai_turn(source, message, where, session, head)
         head = record.item["event_id"]
         yield record
 
 
-def _message(
+def _openai_turn(
     source: Source, message: dict[str, Any], place: str, session: str, before: str
 ) -> Record:
     role, content = message.get("role"), message.get("content")
@@ -161,7 +161,7 @@ def chatgpt(source: Source) -> Iterator[Record]:
         if not isinstance(session, str):
             expected(place, "a conversation with an id")
         source.tally.rest(conversation, _CHATGPT)
-        path = _branch(nodes, conversation.get("current_node"), place)
+        path = _shown_branch(nodes, conversation.get("current_node"), place)
         spoken = sum(map(_is_said, nodes.values())) - sum(map(_is_said, path))
         if spoken:
             source.tally.left_out["other_branch"] += spoken
@@ -176,7 +176,7 @@ def _is_said(node: object) -> bool:
     return isinstance(node, dict) and isinstance(node.get("message"), dict)
 
 
-def _branch(
+def _shown_branch(
     nodes: dict[Any, Any], current: object, place: str
 ) -> list[Mapping[str, Any]]:
     """Return the nodes from the root to the current one, or to the last leaf."""
@@ -464,7 +464,7 @@ def database(source: Source, wanted: str) -> Iterator[Record]:
         expected(source.name, f"the tables of a {wanted} database")
 
 
-def _rows(
+def _rows_of(
     source: Source, file: ForeignFile, table: str, *order: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a table with their places; count them as progress."""
@@ -473,7 +473,7 @@ def _rows(
         yield f"{table} row {source.rows}", row
 
 
-def _adk(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _adk_sessions(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the sessions of google-adk, each as a whole: an event may rewind others."""
     for name, label in (("app_states", "app state"), ("user_states", "user state")):
         if name in file.columns:
@@ -482,7 +482,7 @@ def _adk(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
         source.tally.fields["state"] += session.get("state") not in (None, "", "{}")
     owner = itemgetter("app_name", "user_id", "session_id")
     order = ("app_name", "user_id", "session_id", "timestamp")
-    rows = _rows(source, file, table, *order)
+    rows = _rows_of(source, file, table, *order)
     for (app, user, session_id), group in groupby(rows, lambda each: owner(each[1])):
         events = []
         first, size = "", 0
@@ -530,7 +530,7 @@ _ADK_KNOWN = (
 
 def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     order = ("app_name", "user_id", "session_id", "timestamp")
-    for place, row in _rows(source, file, table, *order):
+    for place, row in _rows_of(source, file, table, *order):
         record = turn(
             place,
             session=row["session_id"],
@@ -543,8 +543,8 @@ def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Recor
         yield record._replace(item={**record.item, **names})
 
 
-def _openai_agents(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows(source, file, table, "session_id", "id"):
+def _openai_messages(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+    for place, row in _rows_of(source, file, table, "session_id", "id"):
         message = require_mapping(row["message_data"], place)
         source.tally.rest(message, ("role", "content", "type", "id", "status"))
         yield turn(
@@ -559,19 +559,19 @@ def _openai_agents(source: Source, file: ForeignFile, table: str) -> Iterator[Re
         )
 
 
-def _langchain(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows(source, file, table, "session_id", "id"):
+def _langchain_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+    for place, row in _rows_of(source, file, table, "session_id", "id"):
         message = require_mapping(row["message"], place)
         session, id_ = str(row["session_id"]), str(row["id"])
         yield _langchain_message(source, message, place, session, "", id_)
 
 
-def _langgraph(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the items of LangGraph's store: namespace, key, value, times and TTL."""
     vectors = file.count("store_vectors") if "store_vectors" in file.columns else 0
     if vectors:
         source.tally.fields["embedding"] += vectors
-    for place, row in _rows(source, file, table):
+    for place, row in _rows_of(source, file, table):
         updated = seconds_of(row["updated_at"], place)
         item = given(
             created_at=seconds_of(row["created_at"], place),
@@ -589,9 +589,9 @@ def _langgraph(source: Source, file: ForeignFile, table: str) -> Iterator[Record
         yield Record(place, {"item": item}, _ROW + len(str(row["value"])))
 
 
-def _mem0(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _mem0_history(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read what each memory of mem0 said last; a deleted one is left out."""
-    rows = _rows(source, file, table, "memory_id")
+    rows = _rows_of(source, file, table, "memory_id")
     if "messages" in file.columns:
         source.tally.fields["messages"] += file.count("messages")
     for id_, group in groupby(rows, lambda each: each[1]["memory_id"]):
@@ -618,7 +618,7 @@ def _mem0(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
         )
 
 
-def _chroma(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _chroma_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the documents of all collections of a folder of Chroma's."""
     names = {row["id"]: row["name"] for row in file.rows("collections")}
     named = {
@@ -627,7 +627,7 @@ def _chroma(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     values = file.rows("embedding_metadata", ["id"])
     by_row = groupby(values, itemgetter("id"))
     at, group = next(by_row, (None, iter(())))
-    for place, row in _rows(source, file, table, "id"):
+    for place, row in _rows_of(source, file, table, "id"):
         while at is not None and at < row["id"]:
             at, group = next(by_row, (None, iter(())))
         metadata = {}
@@ -654,13 +654,13 @@ def _chroma_value(row: dict[str, Any]) -> object:
 _Reader = Callable[[Source, ForeignFile, str], Iterator[Record]]
 
 _TABLES: dict[str, tuple[str, str, _Reader]] = {
-    "chroma": ("embeddings", "id segment_id embedding_id", _chroma),
-    "adk": ("events", f"{_EVENTS} event_data", _adk),
-    "adk older": ("events", f"{_EVENTS} author content", _adk),
+    "chroma": ("embeddings", "id segment_id embedding_id", _chroma_rows),
+    "adk": ("events", f"{_EVENTS} event_data", _adk_sessions),
+    "adk older": ("events", f"{_EVENTS} author content", _adk_sessions),
     "adk memory": ("memory_events", _OF_MEMORY, _adk_memory),
-    "openai-agents": ("agent_messages", "id session_id message_data", _openai_agents),
-    "langgraph": ("store", "prefix key value created_at updated_at", _langgraph),
-    "langchain": ("message_store", "id session_id message", _langchain),
-    "mem0": ("history", "memory_id new_memory event", _mem0),
+    "openai-agents": ("agent_messages", "id session_id message_data", _openai_messages),
+    "langgraph": ("store", "prefix key value created_at updated_at", _langgraph_items),
+    "langchain": ("message_store", "id session_id message", _langchain_rows),
+    "mem0": ("history", "memory_id new_memory event", _mem0_history),
 }
 """The formats by name: a table, its columns, its reader. The first that fits counts."""

@@ -135,7 +135,8 @@ def _format_of_value(value: Any) -> str:
         "chatgpt": "mapping" in names,
         "claude": "chat_messages" in names,
         "mem0": isinstance(page, list) and "text" not in names,
-        "chroma": "ids" in names and bool(names & _OF_CHROMA),
+        "chroma": "ids" in names
+        and bool(names & {"documents", "metadatas", "embeddings"}),
         "langchain": (isinstance(value.get("data"), dict) and "type" in names)
         or {"lc", "kwargs"} <= names,
         "mem0 entry": {"id", "memory"} <= names and "app_name" not in names,
@@ -143,9 +144,6 @@ def _format_of_value(value: Any) -> str:
         "openai": "messages" in names or {"role", "content"} <= names,
     }
     return next((each for each, fits in tests.items() if fits), "vecall").split()[0]
-
-
-_OF_CHROMA = {"documents", "metadatas", "embeddings"}
 
 
 def records(source: Source, name: str) -> Iterator[Record]:
@@ -257,13 +255,6 @@ def checked_columns(text: str | None) -> dict[str, str] | None:
     if not all(name and column for name, _, column in pairs):
         expected("map", "FIELD=COLUMN, such as text=message,timestamp=date")
     return {name.strip(): column.strip() for name, _, column in pairs}
-
-
-def checked_format(name: str) -> str:
-    """Return the name of a format, or "auto", or raise InvalidArgumentError."""
-    if name != "auto" and name not in FORMATS:
-        expected("from", f"one of auto, {', '.join(FORMATS)}")
-    return name
 
 
 # The writes.
@@ -448,7 +439,8 @@ class ImportJob:
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
         """Import all sources, of a format or "auto"."""
-        checked_format(wanted)
+        if wanted != "auto" and wanted not in FORMATS:
+            expected("from", f"one of auto, {', '.join(FORMATS)}")
         begin = time.perf_counter()
         try:
             for source in given:

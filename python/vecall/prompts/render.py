@@ -74,7 +74,7 @@ def derived_nonce(
 ) -> str:
     """Return the nonce of a block: the same for the same ids, texts and secret."""
     digest = hashlib.blake2b(
-        key=_key(secret), digest_size=_NONCE_BYTES, person=b"vecall nonce"
+        key=_nonce_key(secret), digest_size=_NONCE_BYTES, person=b"vecall nonce"
     )
     for memory in memories:
         for value in (memory.id or "", memory.text):
@@ -134,7 +134,7 @@ def _shown_trust_tier(trust: str, nonce: str) -> str:
     return shown or "unknown"
 
 
-def _key(secret: object) -> bytes:
+def _nonce_key(secret: object) -> bytes:
     if secret is None:
         return _PROCESS_SECRET
     data = secret.encode("utf-8", "replace") if isinstance(secret, str) else secret
@@ -156,12 +156,12 @@ PAST_TAIL = "\n</PAST_CONVERSATIONS>\n"
 
 def plain(memory: Recalled, scores: bool) -> str:
     """Return the text without invisible characters."""
-    return _before(memory, scores, timed=False) + strip_invisible(memory.text)
+    return _shown_head(memory, scores, timed=False) + strip_invisible(memory.text)
 
 
 def bullet(memory: Recalled, scores: bool) -> str:
     """Return "- [time] author: text"."""
-    where = _before(memory, scores, timed=True)
+    where = _shown_head(memory, scores, timed=True)
     return f"- {where}{speaker(memory.author)}: {indented(memory.text)}"
 
 
@@ -171,20 +171,20 @@ def turn(memory: Recalled, scores: bool) -> str:
     if time := shown_time(memory):
         lines.append(f"Time: {time}")
     if scores and (known := shown_scores(memory)):
-        lines.append("Scores: " + _listed(known))
+        lines.append("Scores: " + _scores_text(known))
     lines.append(f"{speaker(memory.author)}: {indented(memory.text)}")
     return "\n".join(lines)
 
 
-def _before(memory: Recalled, scores: bool, *, timed: bool) -> str:
+def _shown_head(memory: Recalled, scores: bool, *, timed: bool) -> str:
     parts = [shown_time(memory)] if timed else []
     if scores:
-        parts.append(_listed(shown_scores(memory)))
+        parts.append(_scores_text(shown_scores(memory)))
     shown = ", ".join(part for part in parts if part)
     return f"[{shown}] " if shown else ""
 
 
-def _listed(scores: dict[str, str]) -> str:
+def _scores_text(scores: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in scores.items())
 
 

@@ -200,7 +200,7 @@ def _answers_in_text(text: str) -> Iterator[LlmOutput]:
         except (ValueError, RecursionError):
             misses += 1
             continue
-        answers = _answers(value)
+        answers = _summaries_of_value(value)
         if answers:
             position = end
         else:
@@ -208,7 +208,7 @@ def _answers_in_text(text: str) -> Iterator[LlmOutput]:
         yield from answers
 
 
-def _answers(value: Any) -> list[LlmOutput]:
+def _summaries_of_value(value: Any) -> list[LlmOutput]:
     items = value if isinstance(value, list) else [value]
     return [
         LlmOutput(
