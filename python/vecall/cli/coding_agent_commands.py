@@ -26,8 +26,7 @@ command = cli.Commands()
 
 # main.py runs it before this is read, unless another option is before it.
 @command("hook: recall or remember for a coding agent\n\narguments ...")
-def run_given_hook(options: argparse.Namespace) -> int:
-    """Run a hook."""
+def _run_given_hook(options: argparse.Namespace) -> int:
     return run_hook(options.arguments)
 
 
@@ -42,10 +41,9 @@ def run_given_hook(options: argparse.Namespace) -> int:
     --uninstall  the same as vecall uninstall""",
     add_options,
 )
-def run_install(options: argparse.Namespace) -> int:
-    """Add the hooks or the server, or print them."""
+def _run_install(options: argparse.Namespace) -> int:
     if options.uninstall:
-        return run_uninstall(options)
+        return _run_uninstall(options)
     agent = AGENTS[options.agent]
     arguments = as_arguments(options, of_server=not agent.events)
     hooks = agent.hooks(vecall_command(), arguments)
@@ -62,8 +60,7 @@ def run_install(options: argparse.Namespace) -> int:
 
     agent {{{",".join(AGENTS)}}}  the coding agent
     --settings FILE path  the agent's settings (default: those of the user)""")
-def run_uninstall(options: argparse.Namespace) -> int:
-    """Take the hooks or the server out."""
+def _run_uninstall(options: argparse.Namespace) -> int:
     _change(options, uninstall, "removed")
     return 0
 

@@ -363,8 +363,9 @@ def tell(options: argparse.Namespace, facts: Any, *lines: str) -> int:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: "1 memory", "2 memories"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    """Return a number with its noun: "1 memory", "2 memories", "3 items"."""
+    regular = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{count:,} {one if count == 1 else many or regular}"
 
 
 def moment(seconds: float | None) -> str:

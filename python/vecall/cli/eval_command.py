@@ -264,8 +264,7 @@ command = cli.Commands()
     (seconds or ISO 8601) and text; a memory of its own has user_id, id, timestamp and
     memory, and may have kind; a question has user_id, question, category and evidence,
     a list of ids, empty for an unanswerable question.""")
-def run_eval(options: argparse.Namespace) -> int:
-    """Evaluate each mode and print the tables."""
+def _run_eval(options: argparse.Namespace) -> int:
     _check_outputs(options)
     modes = runner.chosen_modes(options.modes)
     calibration = Calibration.shipped()

@@ -41,10 +41,10 @@ command.add_group("""pg: set up and check a PostgreSQL database
 
 def recovered(found: Salvage, target: str) -> list[str]:
     """Return what a recovery did; items only if the file has any."""
-    memories = ui.counted(found.saved, "memory", "memories")
+    memories = ui.counted(found.saved, "memory")
     done = [f"{memories} saved to {target}, {found.lost} lost"]
     if found.saved_items or found.lost_items:
-        items = ui.counted(found.saved_items, "item", "items")
+        items = ui.counted(found.saved_items, "item")
         done.append(f"{items} saved to {target}, {found.lost_items} lost")
     return done
 
@@ -65,8 +65,7 @@ def recovered(found: Salvage, target: str) -> list[str]:
     --recover NEW folder  save what can be read of a file with damaged pages to a new
       file
     @path @json""")
-def run_doctor(options: argparse.Namespace) -> int:
-    """Check the file; with the options also repair or recover it."""
+def _run_doctor(options: argparse.Namespace) -> int:
     if options.agents is not None:
         return _run_doctor_of_agents(options)
     if is_database_url(options.path):
@@ -94,7 +93,7 @@ def _run_doctor_of_database(options: argparse.Namespace) -> int:
             "--fix, --recover and --reset-clock are for files; restore a backup",
         )
     options.url = options.path
-    return run_database_doctor(options)
+    return _run_database_doctor(options)
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
@@ -126,8 +125,7 @@ _OR_IN_TIME = "or by point-in-time recovery"
     target file  the copy; must not exist. With --keep, a folder
     --keep N int  keep the newest N backups in the folder
     @file @json""")
-def run_backup(options: argparse.Namespace) -> int:
-    """Copy the file."""
+def _run_backup(options: argparse.Namespace) -> int:
     cli.refuse_database(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
     file, target, removed = Path(options.path), Path(options.target), 0
     folder = target.parent if options.keep is None else target
@@ -166,8 +164,7 @@ def run_backup(options: argparse.Namespace) -> int:
     target file  the file
     --replace  the file may exist; it is kept aside under another name
     @json""")
-def run_restore_backup(options: argparse.Namespace) -> int:
-    """Put a backup in the place of a file."""
+def _run_restore_backup(options: argparse.Namespace) -> int:
     for path in (options.backup, options.target):
         cli.refuse_database(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
@@ -192,7 +189,7 @@ def run_restore_backup(options: argparse.Namespace) -> int:
     --user USER  only of this user, of --app or the only app
     --no-vectors  leave the vectors out
     @path @json""")
-def run_export(options: argparse.Namespace) -> int:
+def _run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
     is_lines = options.format == "jsonl"
     to_output = options.target == "-"
@@ -216,7 +213,7 @@ def run_export(options: argparse.Namespace) -> int:
             else:
                 form = options.format
                 count = export_file(memory, options.target, format=form, **only)
-    memories = ui.counted(count, "memory", "memories")
+    memories = ui.counted(count, "memory")
     if to_output:
         print(f"{memories} exported", file=sys.stderr)
         return 0
@@ -231,8 +228,7 @@ def run_export(options: argparse.Namespace) -> int:
     stopped.
 
     @embedder @path @json""")
-def run_reembed(options: argparse.Namespace) -> int:
-    """Move the file to another model."""
+def _run_reembed(options: argparse.Namespace) -> int:
     embedder = resolve(cli.parse_embedder(options.embedder))
     with cli.open_without_embedder(options.path) as memory:
         total = memory.sync.admin.stats()["memories"]
@@ -240,7 +236,7 @@ def run_reembed(options: argparse.Namespace) -> int:
             count = memory.sync.admin.reembed(cli.with_progress(embedder, progress.add))
         facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
-    made = ui.counted(count, "memory", "memories")
+    made = ui.counted(count, "memory")
     there = ui.counted(embedded, "memory has", "memories have")
     summary = f"{made} embedded; {there} vectors of {ui.one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
@@ -250,8 +246,7 @@ def run_reembed(options: argparse.Namespace) -> int:
 @command("""purge: rewrite a file so that nothing deleted is left in it
 
     @path @json""")
-def run_purge(options: argparse.Namespace) -> int:
-    """Rewrite the file."""
+def _run_purge(options: argparse.Namespace) -> int:
     told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
     total = _megabytes([Path(options.path)])  # all of it passes through the WAL
     written = partial(_megabytes, [Path(f"{options.path}-wal")])
@@ -286,8 +281,7 @@ _FACTS = "users memories items bytes unchanged different hidden changed".split()
     --replace  delete and copy again users who have other memories in the target
     --dry-run  write nothing; say what would be copied
     @json""")
-def run_copy(options: argparse.Namespace) -> int:
-    """Copy the storage."""
+def _run_copy(options: argparse.Namespace) -> int:
     cli.require_file(options.source)
     progress = ui.Progress("copying users", after="the same command goes on")
 
@@ -323,7 +317,7 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
     verb = "would be copied" if options.dry_run else "copied and compared"
     print(
         f"{ui.counted(report.users, 'user')} {verb}: "
-        f"{ui.counted(report.memories, 'memory', 'memories')}, "
+        f"{ui.counted(report.memories, 'memory')}, "
         f"{ui.counted(report.items, 'item')}, {report.bytes:,} bytes"
     )
     if report.unchanged:
@@ -357,8 +351,7 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
       administrator
     url URL  postgresql://user@host/database
     @json""")
-def run_init(options: argparse.Namespace) -> int:
-    """Create the roles and the schema."""
+def _run_init(options: argparse.Namespace) -> int:
     where = public_url(options.url)
     with ui.naming(where):
         initialize_database(options.url, login=options.login)
@@ -372,8 +365,7 @@ def run_init(options: argparse.Namespace) -> int:
 
     url URL  postgresql://user@host/database
     @json""")
-def run_migrate(options: argparse.Namespace) -> int:
-    """Migrate the schema."""
+def _run_migrate(options: argparse.Namespace) -> int:
     where = public_url(options.url)
     with ui.naming(where):
         before, now = migrate_database(options.url)
@@ -390,8 +382,7 @@ def run_migrate(options: argparse.Namespace) -> int:
 
     url URL  postgresql://user@host/database
     @json""")
-def run_database_doctor(options: argparse.Namespace) -> int:
-    """Check the database."""
+def _run_database_doctor(options: argparse.Namespace) -> int:
     with ui.naming(public_url(options.url)):
         findings = examine_storage(options.url)
     return ui.print_findings(options, [], findings)

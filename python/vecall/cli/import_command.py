@@ -69,7 +69,7 @@ A file that `vecall export` wrote is read with all its fields and vectors; --app
 
 
 @command(_IMPORT)
-def run_import(options: argparse.Namespace) -> int:
+def _run_import(options: argparse.Namespace) -> int:
     """Import the file; stop at a bad record and report its place."""
     options.format = vars(options)["from"]
     options.on_write = cli.import_function(options.on_write, "on-write")
@@ -134,7 +134,7 @@ def _report_export(
         facts = {"memories": count, "known": others, **reviewed, "seconds": seconds}
         ui.print_json(facts)
         return
-    memories = ui.counted(count, "memory", "memories")
+    memories = ui.counted(count, "memory")
     why = "known already or newer here" + (", or rejected" if reviewed else "")
     print(f"{memories} in {seconds:.2f} s, {others:,} {why}")
     if reviewed:
@@ -186,7 +186,7 @@ def _import_records(
         print("vecall: interrupted; import again to go on", file=sys.stderr)
         return 130
     print(
-        f"vecall: {error}\n{ui.counted(report.new, 'memory', 'memories')} imported; "
+        f"vecall: {error}\n{ui.counted(report.new, 'memory')} imported; "
         "correct it and import again, nothing will be there twice.",
         file=sys.stderr,
     )
@@ -201,7 +201,7 @@ def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
         _print_kinds(report)
     else:
         rate = report.memories / report.seconds if report.seconds else 0.0
-        summary = f"{ui.counted(report.new, 'new memory', 'new memories')}, "
+        summary = f"{ui.counted(report.new, 'new memory')}, "
         summary += f"{report.known:,} known"
         if report.items:
             summary += f", {ui.counted(report.items, 'item')}"

@@ -49,8 +49,7 @@ command = cli.Commands()
     --limit LIMIT int = 100  at most (%(default)s)
     --after NAME  only what follows this one
     @path @listing""")
-def run_ls(options: argparse.Namespace) -> int:
-    """List apps, users, sessions or memories."""
+def _run_ls(options: argparse.Namespace) -> int:
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
     is_plain = not (options.memories or options.archived or options.held)
     with cli.open_without_embedder(options.path, read_only=True) as memory:
@@ -122,8 +121,7 @@ def _memories_of_no_session(
     Show all fields of a memory.
 
     @owner @path @json @id""")
-def run_show(options: argparse.Namespace) -> int:
-    """Show all fields of a memory."""
+def _run_show(options: argparse.Namespace) -> int:
     with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
     now = revisions[-1]
@@ -157,7 +155,7 @@ def run_show(options: argparse.Namespace) -> int:
     Show the former texts of a memory.
 
     @owner @path @listing @id""")
-def run_history(options: argparse.Namespace) -> int:
+def _run_history(options: argparse.Namespace) -> int:
     """Show the revisions of a memory and of those it replaced."""
     with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
@@ -173,8 +171,7 @@ def run_history(options: argparse.Namespace) -> int:
     @fields @embedder
     --session SESSION  its session
     --ttl TTL  its lifetime: seconds, or 12h or 30d""")
-def run_add(options: argparse.Namespace) -> int:
-    """Store a text."""
+def _run_add(options: argparse.Namespace) -> int:
     text = _given_text(options)
     given = {**_given_fields(options), "session_id": options.session}
     with cli.open_user(options, is_new=True) as user:
@@ -200,7 +197,7 @@ def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
 
     @owner @path @json @id @fields @embedder
     text ?  the new text""")
-def run_edit(options: argparse.Namespace) -> int:
+def _run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
     changes = _given_fields(options)
     with cli.open_user(options) as user:
@@ -246,7 +243,7 @@ def _edit_in_editor(text: str) -> str:
     @owner @path @json @ids
     --yes  do not ask
     --forever  delete""")
-def run_rm(options: argparse.Namespace) -> int:
+def _run_rm(options: argparse.Namespace) -> int:
     """Archive or delete memories: all of them, or none if one is unknown."""
     with cli.open_user(options) as user:
         ids = list(dict.fromkeys(options.id))
@@ -255,7 +252,7 @@ def run_rm(options: argparse.Namespace) -> int:
             if state != "live" and not options.forever:
                 msg = f"ID: {ui.one_line(id_)} is {state} already; --forever deletes it"
                 raise ConfigError(msg)
-        count = ui.counted(len(ids), "memory", "memories")
+        count = ui.counted(len(ids), "memory")
         if options.forever:
             if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
                 return ui.tell(options, {"deleted": 0}, "nothing was deleted")
@@ -273,8 +270,7 @@ def run_rm(options: argparse.Namespace) -> int:
     review.
 
     @owner @path @json @ids""")
-def run_restore(options: argparse.Namespace) -> int:
-    """Make archived memories live, or release those that are held."""
+def _run_restore(options: argparse.Namespace) -> int:
     with cli.open_user(options) as user:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
@@ -290,8 +286,7 @@ def run_restore(options: argparse.Namespace) -> int:
     text  the text; "-" is standard input
     --yes  do not ask
     @embedder""")
-def run_forget(options: argparse.Namespace) -> int:
-    """Propose memories, and delete them after a yes."""
+def _run_forget(options: argparse.Namespace) -> int:
     with cli.open_user(options) as user:
         proposal = user.propose_forget(_given_text(options))
         found = proposal.memories
@@ -299,11 +294,11 @@ def run_forget(options: argparse.Namespace) -> int:
             print("\n".join(map(ui.show_memory, found)) or "no memory matches")
         deleted = 0
         if found and (options.yes or not options.json):
-            count = ui.counted(len(found), "memory", "memories")
+            count = ui.counted(len(found), "memory")
             if ui.confirmed(options, f"Delete {count} for ever?"):
                 deleted = user.confirm_forget(proposal.token)
     proposed = [asdict(memory) for memory in found]
-    told = f"{ui.counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
+    told = f"{ui.counted(deleted, 'memory')} deleted" if deleted else ""
     facts = {"proposed": proposed, "deleted": deleted}
     return ui.tell(options, facts, told or "nothing was deleted")
 
@@ -327,8 +322,7 @@ def run_forget(options: argparse.Namespace) -> int:
       get_summaries
     --yes  do it
     @json @path @embedder""")
-def run_consolidate(options: argparse.Namespace) -> int:
-    """Consolidate, or show the planned changes."""
+def _run_consolidate(options: argparse.Namespace) -> int:
     cli.require_file(options.path)
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
@@ -440,7 +434,7 @@ NOT_REACHED = (
     --app APP  only in this app
     --yes  do not ask
     @path @json""")
-def run_erase(options: argparse.Namespace) -> int:
+def _run_erase(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     is_database = is_database_url(options.path)
     cli.require_file(options.path)
@@ -490,25 +484,24 @@ def _print_erase_report(
     files = list(dict.fromkeys(ui.one_line(file) for file, _ in places))
     told = [f"{ui.one_line(file)}: {place}" for file, place in places]
     is_database = is_database_url(options.path)
-    if options.json:
-        facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
-        ui.print_json({**facts, "not_reached": NOT_REACHED} if is_database else facts)
-        return
-    memories = ui.counted(erased, "memory", "memories")
+    facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
+    if is_database:
+        facts["not_reached"] = NOT_REACHED
+    memories = ui.counted(erased, "memory")
     where = ui.counted(sum(app != SHARED for app in apps), "app")
     if SHARED in apps:
         where += f" and {SHARED}"
-    print(f"erased {memories} of {ui.one_line(options.user)} in {where}")
+    lines = [f"erased {memories} of {ui.one_line(options.user)} in {where}"]
     if places:
-        print(
+        lines += [
             "the name is still in another app, or in a name or a text of another "
-            "user, or rows of the user remain:\n"
-            + "\n".join(f"  {each}" for each in told)
-        )
+            "user, or rows of the user remain:",
+            *(f"  {each}" for each in told),
+        ]
     elif is_database:
-        print("no row of the database has the name any more")
+        lines.append("no row of the database has the name any more")
     else:
-        print("the file no longer has the name")
+        lines.append("the file no longer has the name")
     if is_database:
-        print("what this command cannot reach:")
-        print("\n".join(f"  {each}" for each in NOT_REACHED))
+        lines += ["what this command cannot reach:", *(f"  {e}" for e in NOT_REACHED)]
+    ui.tell(options, facts, *lines)

@@ -51,8 +51,7 @@ def _search_arguments(options: argparse.Namespace) -> dict[str, Any]:
     --interactive  ask for queries, line by line
     --explain  say what each score is made of
     @listing @owner @search @path @embedder""")
-def run_search(options: argparse.Namespace) -> int:
-    """Search and print the memories."""
+def _run_search(options: argparse.Namespace) -> int:
     if (options.query is None) != options.interactive:
         raise ConfigError("query: give one, or --interactive")
     arguments = {**_search_arguments(options), "explain": options.explain}
@@ -90,7 +89,7 @@ def _print_found(
         for rank, entry in enumerate(memories, 1):
             print(ui.show_memory(entry, rank))
         count = len(memories)
-        shown = ui.counted(count, "memory", "memories") if count else "no memories"
+        shown = ui.counted(count, "memory") if count else "no memories"
         print(ui.dim(f"{shown} in {warm:.2f} ms (cold {cold:.0f} ms)"))
 
 
@@ -115,8 +114,7 @@ _OUTCOMES = {
     id ID  as vecall search and vecall ls show it
     --held  one held for review
     @json @owner @search @path @embedder""")
-def run_why(options: argparse.Namespace) -> int:
-    """Explain what a search does with one memory."""
+def _run_why(options: argparse.Namespace) -> int:
     with cli.open_user(options, writes=False) as user:
         told = user.explain(options.query, options.id, **_search_arguments(options))
     if options.json:
@@ -161,7 +159,7 @@ def run_overview(options: argparse.Namespace) -> int:
         print(f"no memories yet\n{_BEGIN}")
         return 0
     users = ui.counted(facts["users"], "user")
-    memories = ui.counted(facts["memories"], "memory", "memories")
+    memories = ui.counted(facts["memories"], "memory")
     size = facts.get("file_bytes", 0) + facts.get("wal_bytes", 0)
     means = "words" if facts["words_only"] else f"words and {facts['model']}"
     by = f"{size / 1e6:,.1f} MB, " * bool(size) + f"searched by {means}"
@@ -181,8 +179,7 @@ def _storage_facts(path: str) -> dict[str, Any]:
 
 
 @command("stats: what a file holds\n\n@path @json")
-def run_stats(options: argparse.Namespace) -> int:
-    """Print the statistics."""
+def _run_stats(options: argparse.Namespace) -> int:
     cli.require_file(options.path)
     facts = _storage_facts(options.path)
     if options.json:
@@ -244,8 +241,7 @@ _SECRET = "What kind of room do I prefer?"
     --interactive  ask your own questions at the end
     --write-then-hang
     @embedder @json""")
-def run_demo(options: argparse.Namespace) -> int:
-    """Run both halves."""
+def _run_demo(options: argparse.Namespace) -> int:
     if options.embedder == AUTO:
         options.embedder = "local" if has_local() else "none"
     if options.write_then_hang:

@@ -66,7 +66,7 @@ command.add_group("token: manage tokens for the HTTP server")
     @file
     @tokens
     @json""")
-def run_create(options: argparse.Namespace) -> int:
+def _run_create(options: argparse.Namespace) -> int:
     """Create a token. The file stores only its hash."""
     file = token_file(options)
     from vecall.server import mint
@@ -90,7 +90,7 @@ def run_create(options: argparse.Namespace) -> int:
     @file
     @tokens
     @listing""")
-def run_list(options: argparse.Namespace) -> int:
+def _run_list(options: argparse.Namespace) -> int:
     """Show all tokens without their hashes."""
     file = token_file(options)
     from vecall.server.tokens import to_json
@@ -121,8 +121,7 @@ def run_list(options: argparse.Namespace) -> int:
     id  as `vecall token list` shows it; or the label
     @file
     @tokens""")
-def run_revoke(options: argparse.Namespace) -> int:
-    """Remove a token from the file."""
+def _run_revoke(options: argparse.Namespace) -> int:
     file = token_file(options)
     tokens = file.read()
     ids = {each.id for each in tokens if options.id in (each.id, each.label)}
@@ -203,7 +202,7 @@ _LIMITS = "\n".join(
       exceeds it (%(default)s)
     [limits, as in vecall.server.HttpLimits]
 {_LIMITS}""")
-def run_serve(options: argparse.Namespace) -> int:
+def _run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file(options)
     from vecall.server import create_app
@@ -392,7 +391,7 @@ _SILENT = ("mcp", "asyncio")
     --config {{{",".join(CLIENTS)}}} CLIENT  serve nothing; print what to paste into the
       settings of a client: {", ".join(CLIENTS)}
     @embedder""")
-def run_mcp(options: argparse.Namespace) -> int:
+def _run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
         where, key, more = CLIENTS[options.config]
@@ -465,7 +464,7 @@ _WEB = ("http://", "https://")
     --no-browser  print the address, open nothing
     --port PORT int = 0  port (default: one that is free)
     @embedder""")
-def run_ui(options: argparse.Namespace) -> int:
+def _run_ui(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     if options.path.startswith(_WEB):
         _print_and_open(options.path.rstrip("/") + "/ui", options)
