@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -284,7 +285,7 @@ def _run_eval(options: argparse.Namespace) -> int:
     if options.calibrate is not None:
         for model_id, weights in fits:
             if model_id is None:
-                calibration = Calibration(weights, calibration.models)
+                calibration = replace(calibration, words=weights)
             else:
                 calibration = calibration.with_model(model_id, weights)
         _write_output(options.calibrate, calibration.save)
@@ -343,7 +344,9 @@ def evaluate(
                     figures["ablation"] = _ablation_rows(subject, mode, own)
                 if calibrate:
                     weights, figures["fitted"] = runner.fitted(
-                        own + strange, vectors=embedder is not None
+                        own + strange,
+                        vectors=embedder is not None,
+                        messages=calibration.messages,
                     )
                     fits.append((subject.model_id, weights))
     return {mode.name: results[mode.name] for mode in modes}, fits

@@ -25,6 +25,7 @@ from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
+from vecall.lexical.features import message_of
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
@@ -651,30 +652,39 @@ def _has_enough_confidence(hit: Hit, floor: float) -> bool:
 
 
 def fitted(
-    results: Sequence[QuestionResult], *, vectors: bool
+    results: Sequence[QuestionResult], *, vectors: bool, messages: float = 0.0
 ) -> tuple[Weights, dict[str, Any]]:
     """Fit weights on the hits of all results; return figures of held-out users, too.
 
     Each user is evaluated with weights fitted on all others. The figures are None if
-    too few hits remain.
+    too few hits remain. `messages` is what a search adds to the log-odds for queries
+    that tell more than they ask.
     """
-    weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
+    added = [messages * bool(message_of(each.question.text)) for each in results]
+    pairs = list(zip(results, added, strict=True))
+    weights = _fit_weights(pairs, vectors)
     confidences: list[float] = []
     relevant: list[int] = []
     for user in dict.fromkeys(result.user for result in results):
-        others = [
-            hit for result in results if result.user != user for hit in result.hits
-        ]
         try:
-            without = _fit_weights(others, vectors)
+            without = _fit_weights([p for p in pairs if p[0].user != user], vectors)
         except ConfigError:
             return weights, {"held_out": None}
-        hits = [hit for result in results if result.user == user for hit in result.hits]
-        confidences += map(without.law().probability, [hit.signals for hit in hits])
-        relevant += [hit.relevant for hit in hits]
+        for result, more in pairs:
+            if result.user == user:
+                law = without.law(more)
+                confidences += [law.probability(hit.signals) for hit in result.hits]
+                relevant += [hit.relevant for hit in result.hits]
     return weights, {"held_out": _calibration_figures(confidences, relevant)}
 
 
-def _fit_weights(hits: Sequence[Hit], vectors: bool) -> Weights:
-    signals = [hit.signals for hit in hits]
-    return fit(signals, [hit.relevant for hit in hits], vectors=vectors)
+def _fit_weights(
+    pairs: Sequence[tuple[QuestionResult, float]], vectors: bool
+) -> Weights:
+    hits = [(hit, more) for result, more in pairs for hit in result.hits]
+    return fit(
+        [hit.signals for hit, _ in hits],
+        [hit.relevant for hit, _ in hits],
+        vectors=vectors,
+        added=[more for _, more in hits],
+    )

@@ -233,6 +233,7 @@ def fit(
     *,
     vectors: bool,
     importance: NDArray[np.float64] | Sequence[float] | None = None,
+    added: NDArray[np.float64] | Sequence[float] | None = None,
 ) -> Weights:
     """Fit weights on hits whose relevance is known.
 
@@ -245,6 +246,7 @@ def fit(
         vectors: Whether the searches had vectors.
         importance: (n,), the weight of each hit, above 0; None for equal weights. A
             mean of 1 keeps the strength of the ridge penalty.
+        added: (n,), the log-odds that a search adds to each hit; None for 0.
 
     Raises:
         ConfigError: Fewer than 100 hits, hits that are all relevant or all irrelevant,
@@ -265,6 +267,9 @@ def fit(
     share = np.ones(len(y)) if importance is None else np.asarray(importance, float)
     if share.shape != y.shape or not np.isfinite(share).all() or share.min() <= 0.0:
         raise ConfigError("calibration: expected n numbers above 0 as importance")
+    offset = np.zeros(len(y)) if added is None else np.asarray(added, float)
+    if offset.shape != y.shape or not np.isfinite(offset).all():
+        raise ConfigError("calibration: expected n finite numbers as added")
     mean = np.average(x, axis=0, weights=share)
     deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
     deviation[deviation < 1e-9] = np.inf  # a constant signal gets the weight 0
@@ -273,7 +278,7 @@ def fit(
     ridge[-1] = 0.0
     weights = np.zeros(z.shape[1])
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-z @ weights))
+        p = 1.0 / (1.0 + np.exp(-z @ weights - offset))
         gradient = z.T @ (share * (y - p)) - ridge * weights
         hessian = (z * (share * p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
         step = np.linalg.solve(hessian, gradient)
