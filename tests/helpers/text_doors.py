@@ -31,6 +31,7 @@ from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _said
 from vecall.prompts.render import render, without_recalled
+from vecall.server import create_app
 from vecall.summaries.providers import read_answer, turns_of
 from vecall.text import label, neutral
 from vecall.tools.for_models import RecallMemory

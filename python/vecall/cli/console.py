@@ -147,12 +147,17 @@ def naming(path: object) -> Iterator[None]:
         raise
 
 
+def note(told: object) -> None:
+    """Tell something on standard error."""
+    print(f"vecall: {told}", file=sys.stderr)
+
+
 def report(error: BaseException, *, debug: bool) -> None:
     """Print an error on standard error; with `debug` also its causes."""
     message = str(error)
     if isinstance(error, OSError) and not isinstance(error, VecallError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
-    print(f"vecall: {message}", file=sys.stderr)
+    note(message)
     causes = list(_error_causes(error))
     if debug or os.environ.get(_DEBUG, "0") not in ("", "0"):
         for cause in causes:
@@ -160,7 +165,7 @@ def report(error: BaseException, *, debug: bool) -> None:
             lines = traceback.format_exception(cause, chain=False)
             print("".join(lines).rstrip(), file=sys.stderr)
     elif causes and isinstance(error, EmbedderError):
-        print(f"vecall: {_DEBUG}=1 or --debug shows the cause", file=sys.stderr)
+        note(f"{_DEBUG}=1 or --debug shows the cause")
 
 
 def _error_causes(error: BaseException) -> Iterator[BaseException]:

@@ -63,10 +63,8 @@ EXAMPLES = {
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     # Here, since a hook does not need them and must start fast.
-    from vecall.cli import coding_agent_commands as agents
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
-    from vecall.cli import import_command as importing
     from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
@@ -82,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
     top.set_defaults(run=searching.run_overview)
-    modules = (importing, memories, searching, caring, evaluate, serving, agents)
+    modules = (memories, searching, caring, evaluate, serving)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     table = {name: each for made in modules for name, each in made.command.items()}
     add_commands(commands, table, EXAMPLES)

@@ -104,8 +104,6 @@ _SHARED = {
 
 _Run = Callable[[argparse.Namespace], int]
 _Also = Callable[[argparse.ArgumentParser], None]
-
-
 _Declared = tuple[str, _Run | None, _Also | None]
 
 

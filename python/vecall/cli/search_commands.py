@@ -22,7 +22,6 @@ from vecall.embedders.resolve import AUTO
 from vecall.errors import ConfigError, StorageError
 from vecall.limits import Limits
 from vecall.service._user_sync import SyncUserMemory
-from vecall.service.memory_service import MemoryService
 from vecall.store import file_facts
 from vecall.types import Filter, MemoryEntry
 from vecall.validation import check_top_k, is_database_url
@@ -294,14 +293,15 @@ def _run_both_halves(options: argparse.Namespace, path: str) -> int:
         stored = memory.sync.admin.stats()["memories"]
         opens = ui.bold("3. A new process opens the file")
         say(f"{opens}   {stored} memories are there\n")
-        app = data["app_name"]
-        answers = [_ask_and_print(memory, app, *each, options) for each in _QUESTIONS]
-        isolation = _show_isolation(memory, app, options)
+        people = {name: memory.sync.user(data["app_name"], name) for name in users}
+        asked = [(people[name], question) for name, question in _QUESTIONS]
+        answers = [_ask_and_print(*each, options) for each in asked]
+        isolation = _show_isolation(people, options)
         if options.json:
             report = {"written": written, "stored": stored, "answers": answers}
             ui.print_json({**report, "isolation": isolation})
         elif options.interactive:
-            _ask_typed_questions(memory, app, users, options)
+            _ask_typed_questions(people, options)
         else:
             say(ui.dim("\nYour own questions: vecall demo --interactive"))
     return 0 if stored == written["turns"] and not isolation["leaked"] else 1
@@ -324,24 +324,19 @@ def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
 
 
 def _ask_and_print(
-    memory: MemoryService,
-    app: str,
-    user: str,
-    question: str,
-    options: argparse.Namespace,
+    user: SyncUserMemory, question: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    memories, _, seconds = _search_twice(
-        memory.sync.user(app, user), question, top_k=options.top_k
-    )
+    memories, _, seconds = _search_twice(user, question, top_k=options.top_k)
     if not options.json:
-        print(f"{ui.bold(user)} asks: {question}  {ui.dim(f'{1e6 * seconds:.0f} us')}")
+        took = ui.dim(f"{1e6 * seconds:.0f} us")
+        print(f"{ui.bold(user.user_id)} asks: {question}  {took}")
         for rank, entry in enumerate(memories, 1):
             print(ui.show_memory(entry, rank))
         if not memories:
             print("     no memory found")
         print()
     return {
-        "user": user,
+        "user": user.user_id,
         "question": question,
         "us": 1e6 * seconds,
         "memories": [
@@ -352,13 +347,13 @@ def _ask_and_print(
 
 
 def _show_isolation(
-    memory: MemoryService, app: str, options: argparse.Namespace
+    people: dict[str, SyncUserMemory], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Search for one user's memories as another user, and count leaked memories."""
     owner = _QUESTIONS[0][0]
     theirs, found = (
-        _search_twice(memory.sync.user(app, user), _SECRET, top_k=1_000)[0]
-        for user in (owner, _INTRUDER)
+        _search_twice(people[name], _SECRET, top_k=1_000)[0]
+        for name in (owner, _INTRUDER)
     )
     leaked = {entry.id for entry in theirs} & {entry.id for entry in found}
     if not options.json:
@@ -371,15 +366,13 @@ def _show_isolation(
 
 
 def _ask_typed_questions(
-    memory: MemoryService, app: str, users: list[str], options: argparse.Namespace
+    people: dict[str, SyncUserMemory], options: argparse.Namespace
 ) -> None:
-    user = users[0]
-    print(
-        f"\nAsk as {user}. Another name ({', '.join(users)}) changes who asks; an empty"
-    )
+    name, names = next(iter(people)), ", ".join(people)
+    print(f"\nAsk as {name}. Another name ({names}) changes who asks; an empty")
     print("line ends.")
     for line in ui.typed_lines("query> "):
-        if line in users:
-            user = line
+        if line in people:
+            name = line
         else:
-            _ask_and_print(memory, app, user, line, options)
+            _ask_and_print(people[name], line, options)

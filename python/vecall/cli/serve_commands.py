@@ -1,4 +1,4 @@
-"""`vecall serve`, `ui`, `token` and `mcp`."""
+"""How others reach a memory: `vecall serve`, `ui`, `token`, `mcp`, `install`..."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import signal
 import sys
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -22,11 +23,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from vecall.cli import console as ui
 from vecall.cli import options as cli
 from vecall.clock import to_iso, to_seconds, ttl_seconds
-from vecall.coding_agents.install import vecall_command
+from vecall.coding_agents.hook_command import main as run_hook
+from vecall.coding_agents.install import (
+    AGENTS,
+    Agent,
+    install,
+    installed_text,
+    uninstall,
+    vecall_command,
+)
 from vecall.coding_agents.options import (
     APP,
     DEFAULT,
     USER,
+    add_options,
+    as_arguments,
     changed_options,
     default_path,
     prepared,
@@ -225,20 +236,16 @@ def _run_serve(options: argparse.Namespace) -> int:
         known = len(file.read())
         binding.check(tokens=known)
     except ConfigError as error:
-        print(f"vecall: {error}", file=sys.stderr)
+        ui.note(error)
         return 2
     if not known:
         create = _creating_a_token(options)
         known_to_exist = options.path == ":memory:" or is_database_url(options.path)
         if not known_to_exist and not Path(options.path).exists():
-            msg = f"path: there is no such file; begin a new one with {create}"
-            print(f"vecall: {msg}", file=sys.stderr)
+            ui.note(f"path: there is no such file; begin a new one with {create}")
             return 2
-        print(
-            "vecall: there is no token yet, so every request is refused; make one with "
-            + create,
-            file=sys.stderr,
-        )
+        what = "there is no token yet, so every request is refused"
+        ui.note(f"{what}; make one with {create}")
     if options.backups is not None:
         cli.refuse_database(
             options.path,
@@ -402,9 +409,8 @@ def _run_mcp(options: argparse.Namespace) -> int:
         if not key:
             shown = f"claude mcp add --scope user {_NAME} -- {shell_words(line)}"
         if find_spec("mcp") is None:
-            msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
-            print(msg, file=sys.stderr)
-        print(f"vecall: paste into {where}:", file=sys.stderr)
+            ui.note("the command needs the extra: pip install 'vecall[mcp]'")
+        ui.note(f"paste into {where}:")
         print(shown)
         return 0
     from vecall.mcp import create_server, private_pipes, run_stdio
@@ -494,7 +500,7 @@ def _run_ui(options: argparse.Namespace) -> int:
                 lambda url: _print_and_open(f"{url}/ui#key={key}", options),
             )
         except KeyboardInterrupt:
-            print("vecall: the page is closed", file=sys.stderr)
+            ui.note("the page is closed")
     return 0
 
 
@@ -504,3 +510,64 @@ def _print_and_open(url: str, options: argparse.Namespace) -> None:
     if not options.no_browser:
         # A browser in the terminal would not return.
         Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+# `vecall hook`, `vecall install` and `vecall uninstall`.
+
+
+# main.py runs it before this is read, unless another option is before it.
+@command("hook: recall or remember for a coding agent\n\narguments ...")
+def _run_given_hook(options: argparse.Namespace) -> int:
+    return run_hook(options.arguments)
+
+
+@command(
+    f"""install: add memory to a coding agent
+    Add hooks to the settings of a coding agent: it recalls and remembers without a tool
+    call. An agent whose hooks cannot add to a prompt gets the server vecall mcp.
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)
+    --print  print the hooks, and change nothing
+    --uninstall  the same as vecall uninstall""",
+    add_options,
+)
+def _run_install(options: argparse.Namespace) -> int:
+    if options.uninstall:
+        return _run_uninstall(options)
+    agent = AGENTS[options.agent]
+    arguments = as_arguments(options, of_server=not agent.events)
+    hooks = agent.hooks(vecall_command(), arguments)
+    if options.print:
+        print(installed_text(agent, hooks), end="")
+        return 0
+    changed = _change_settings(options, partial(install, hooks=hooks), "added")
+    if changed and agent.name == "codex":
+        print("Codex asks you to trust new hooks: type /hooks in a session.")
+    return 0
+
+
+@command(f"""uninstall: take memory out of a coding agent; the memories stay
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)""")
+def _run_uninstall(options: argparse.Namespace) -> int:
+    _change_settings(options, uninstall, "removed")
+    return 0
+
+
+def _change_settings(
+    options: argparse.Namespace, change: Callable[[Agent, Path], bool], done: str
+) -> bool:
+    """Change the settings of an agent; say and return whether that was needed."""
+    agent = AGENTS[options.agent]
+    path = options.settings or agent.settings()
+    with ui.naming(path):
+        try:
+            changed = change(agent, path)
+        except OSError as error:
+            msg = f"path: {error.strerror}; the settings were not changed"
+            raise ConfigError(msg) from error
+    what = f"hooks were {done}" if agent.events else f"the server was {done}"
+    print(f"{ui.one_line(path)}: {what if changed else 'no change'}")
+    return changed

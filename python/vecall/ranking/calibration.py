@@ -267,8 +267,8 @@ def fit(
     share = np.ones(len(y)) if importance is None else np.asarray(importance, float)
     if share.shape != y.shape or not np.isfinite(share).all() or share.min() <= 0.0:
         raise ConfigError("calibration: expected n numbers above 0 as importance")
-    offset = np.zeros(len(y)) if added is None else np.asarray(added, float)
-    if offset.shape != y.shape or not np.isfinite(offset).all():
+    shift = np.zeros(len(y)) if added is None else np.asarray(added, float)
+    if shift.shape != y.shape or not np.isfinite(shift).all():
         raise ConfigError("calibration: expected n finite numbers as added")
     mean = np.average(x, axis=0, weights=share)
     deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
@@ -278,7 +278,7 @@ def fit(
     ridge[-1] = 0.0
     weights = np.zeros(z.shape[1])
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-z @ weights - offset))
+        p = 1.0 / (1.0 + np.exp(-z @ weights - shift))
         gradient = z.T @ (share * (y - p)) - ridge * weights
         hessian = (z * (share * p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
         step = np.linalg.solve(hessian, gradient)
