@@ -250,6 +250,30 @@ class Owner(NamedTuple):
     user_id: str
 
 
+def profile(
+    memory: MemoryService, owner: Owner, *, max_tokens: int, left: Callable[[], float]
+) -> str:
+    """Return a block of the newest preferences and decisions, read in time."""
+    found: list[MemoryEntry] = []
+    cursor: str | None = None
+    user = memory.sync.user(*owner)
+    while left() > 0.5:
+        page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
+        found += page
+        if len(page) < _PAGE:
+            break
+        cursor = page[-1].id
+    found.reverse()  # newest first
+    found.sort(key=lambda each: PROFILE_KINDS.index(str(each.kind)))
+    shown, count = found[:_MOST_OF_A_PROFILE], _block_token_counter(max_tokens)
+    while shown:
+        block = render(shown, "secure")
+        if count(block) <= max_tokens:
+            return block
+        shown.pop()
+    return ""
+
+
 def _block_token_counter(max_tokens: int) -> Callable[[str], int]:
     """Return a count by which a block of `max_tokens` also fits an agent's limit."""
     estimate = counter(None)
@@ -362,7 +386,7 @@ def _run_verb(arguments: Sequence[str], verb: str) -> None:
     runs = {
         "recall": _recall_for_prompt,
         "retain": _retain_transcript,
-        "start": _profile_block,
+        "start": _profile,
     }
     payload = read_payload(sys.stdin.fileno())
     answer = answer_for(payload, runs[parsed.verb](payload, options, end.left))
@@ -394,33 +418,12 @@ def _recall_for_prompt(
         return asyncio.run(preload.block(payload.prompt))
 
 
-def _profile_block(
-    payload: Payload, options: Options, left: Callable[[], float]
-) -> str:
-    """Return a block of the newest preferences and decisions, read in time."""
+def _profile(payload: Payload, options: Options, left: Callable[[], float]) -> str:
     if not options.path.exists():
         return ""
-    found: list[MemoryEntry] = []
-    cursor: str | None = None
     with _open_memory(options, read_only=True) as memory:
-        user = memory.sync.user(*_owner_of(payload, options))
-        asked = Filter(kind=PROFILE_KINDS)
-        while left() > 0.5:
-            page = user.list(cursor=cursor, limit=_PAGE, filter=asked)
-            found += page
-            if len(page) < _PAGE:
-                break
-            cursor = page[-1].id
-    found.reverse()  # newest first
-    found.sort(key=lambda each: PROFILE_KINDS.index(str(each.kind)))
-    most = options.max_tokens
-    shown, count = found[:_MOST_OF_A_PROFILE], _block_token_counter(most)
-    while shown:
-        block = render(shown, "secure")
-        if count(block) <= most:
-            return block
-        shown.pop()
-    return ""
+        owner = _owner_of(payload, options)
+        return profile(memory, owner, max_tokens=options.max_tokens, left=left)
 
 
 def _retain_transcript(
