@@ -481,7 +481,7 @@ def _open_sources(
 
 def _import_export(options: argparse.Namespace, source: Source) -> int:
     begin = time.perf_counter()
-    lines = _Counting(source)
+    lines = _CountingLines(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the export has the vectors
         with (
@@ -517,7 +517,7 @@ def _report_export(
         print(f"of memories, former versions and waiting turns: {counts} by --on-write")
 
 
-class _Counting:
+class _CountingLines:
     """The lines of an export; counts the memories among them."""
 
     def __init__(self, source: Source) -> None:

@@ -343,7 +343,7 @@ def _run_consolidate(options: argparse.Namespace) -> int:
         with told.watching():
             done = consolidate(dry_run=only_shown or summarizer is not None)
         if options.yes and summarizer is not None:
-            counting = _Counting(summarizer)
+            counting = _CountingSummarizer(summarizer)
             with told.watching(lambda: counting.turns, done.folded):
                 done = consolidate(summarizer=counting, dry_run=False)
         if options.json:
@@ -367,7 +367,7 @@ def _run_consolidate(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Counting:
+class _CountingSummarizer:
     """A summarizer that counts the memories it was given."""
 
     def __init__(self, provider: SummaryProvider) -> None:
