@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import InvalidTypeError
-from vecall.prompts.strip import without_recalled
+from vecall.prompts.render import without_recalled
 from vecall.scalars import exact
 
 

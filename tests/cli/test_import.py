@@ -12,8 +12,8 @@ import sys
 import pytest
 from vecall import MemoryService
 from vecall.cli.main import main
+from vecall.importing.import_job import OwnerBatches
 from vecall.importing.sources import Record
-from vecall.importing.writing import OwnerBatches
 
 APP = {"app_name": "hotel"}
 ALICE = {**APP, "user_id": "alice"}

@@ -279,6 +279,14 @@ def test_what_is_to_be_forgotten_is_shown_before_it_is_deleted(run, hotel):
     assert "no memory matches" in run(*forget, "--yes")
 
 
+def test_a_text_may_come_from_standard_input(run, hotel, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Prefers oolong."))
+    run("add", "-", "--user", "alice", "--embedder", "none")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("oolong"))
+    forgotten = ("forget", "-", "--user", "alice", "--embedder", "none", "--yes")
+    assert "1 memory deleted" in run(*forgotten)
+
+
 def test_why_names_the_step_and_the_margin(run, hotel):
     why = ("why", "tea", "--user", "alice", "--embedder", "none")
     assert run(*why, "tea").startswith("found\nrank 1 of")

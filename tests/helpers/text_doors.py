@@ -26,14 +26,13 @@ from vecall import (
 )
 from vecall.cli.console import CleanStream
 from vecall.clock import to_seconds
-from vecall.coding_agents.transcript import read_turns, with_value
+from vecall.coding_agents.install import with_value
+from vecall.coding_agents.transcript import read_turns
 from vecall.lexical.statements import statement_key
 from vecall.operations.consolidation import _said
-from vecall.prompts.render import render
-from vecall.prompts.strip import without_recalled
+from vecall.prompts.render import render, without_recalled
 from vecall.server import create_app
-from vecall.summaries.base import turns_of
-from vecall.summaries.llm import read_answer
+from vecall.summaries.providers import read_answer, turns_of
 from vecall.text import label, neutral
 from vecall.tools.for_models import RecallMemory
 from vecall.tools.preload import PreloadMemory

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from vecall import InvalidArgumentError, MemoryService, VecallError
 from vecall.importing import FORMATS, import_file
-from vecall.importing.writing import ImportReport
+from vecall.importing.import_job import ImportReport
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "import"
 OWNER = {"app_name": "zoo", "user_id": "ann"}
@@ -242,6 +242,17 @@ def test_a_transcript_is_known_by_a_line_of_any_length_and_is_not_cut(memory, tm
     assert report.formats == {"transcript": 1}
     found = memory.sync.list_memories(**OWNER)
     assert "".join(each.text for each in found) == text.strip()
+
+
+def test_metadata_of_a_message_may_have_any_names(memory, tmp_path):
+    """Also those of the fields of a turn, and of the chat message."""
+    own = {"session": "s", "role": "r", "place": "p", "name": "n", "topic": "birds"}
+    said = {"role": "user", "content": "A zebra.", "name": "Ann", "metadata": own}
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps([said]))
+    import_file(memory, file, **OWNER)
+    (turn,) = memory.sync.list_memories(**OWNER)
+    assert turn.custom_metadata == {**own, "name": "Ann"}
 
 
 def test_a_chat_that_has_grown_adds_its_new_turns_alone(memory, tmp_path):

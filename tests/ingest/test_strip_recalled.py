@@ -14,7 +14,7 @@ from helpers.injections import INJECTIONS
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vecall import InvalidArgumentError, MemoryEntry, MemoryService, render
-from vecall.prompts.strip import without_recalled
+from vecall.prompts.render import without_recalled
 
 FORMATS = ("bullets", "past_conversations", "json", "secure")
 ENDED = ("past_conversations", "json", "secure")  # their end is there to be seen

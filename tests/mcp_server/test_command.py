@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from helpers.mcp_clients import LineClient
-from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.cli.main import main
+from vecall.cli.serve_commands import CLIENTS
 
 KEYS = {
     "claude-desktop": "mcpServers",

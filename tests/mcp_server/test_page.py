@@ -10,8 +10,8 @@ import pytest
 from helpers.paths import DOCS
 from vecall import MemoryService
 from vecall.cli import serve_commands
-from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.cli.main import main
+from vecall.cli.serve_commands import CLIENTS
 from vecall.coding_agents.options import APP, USER
 
 pytest.importorskip("mcp", reason="mcp is not installed")

@@ -112,7 +112,7 @@ def probability(weights, memory):
         float(told["query_coverage"] > 0),
         math.log(told["factor"]),
         math.sqrt(told["query_coverage"]) * math.log1p(length / 500),
-        told["vectors"],
+        told["vectors"] * told["vector_scale"],
         unsaid,
     ]
     odds = weights.bias + np.dot(weights.weights, signals[: len(weights.weights)])
@@ -365,6 +365,20 @@ def test_signals_come_from_an_explained_search_alone(service):
     assert 0.0 < signals.covered_root <= 1.0
     with pytest.raises(InvalidMemoryError, match="explain"):
         Signals.of(MemoryEntry("x"))
+
+
+@pytest.mark.parametrize("dense", [0.2, 0.4, 0.8])
+def test_a_fit_sees_the_signals_that_a_search_weighs(open_service, dense):
+    """Also where another ranking makes the vectors' part of the score larger."""
+    weights = Weights(-1.0, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0))
+    own = Calibration.shipped().with_model("mine", weights)
+    service = open_service(embedder=Eye(), calibration=own)
+    service.sync.add_memory(**ALICE, memories=FACTS)
+    ranking = Ranking(weights={"dense": dense})
+    (first, *_) = found(service, "parrot", ranking=ranking, explain=True)
+    assert first.explanation["vectors"] > 0.0
+    fitted = weights.probability(Signals.of(first))
+    assert first.confidence == pytest.approx(fitted, abs=1e-9)
 
 
 def test_confidences_spread(open_service):

@@ -24,7 +24,7 @@ from helpers.http import ALICE, bearing, error_of, vecall_process
 from helpers.processes import child, said
 from vecall import ConfigError, MemoryService, VecallError
 from vecall.cli import serve_commands as serving
-from vecall.cli.options import named
+from vecall.cli.options import add_commands, import_function
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app
 from vecall.server.run import Binding, is_loopback, listen, serve
 
@@ -32,8 +32,9 @@ from vecall.server.run import Binding, is_loopback, listen, serve
 COMMAND = """
 import argparse, sys
 from vecall.cli import serve_commands as serving
+from vecall.cli.options import add_commands
 top = argparse.ArgumentParser()
-serving.add_commands(top.add_subparsers(required=True))
+add_commands(top.add_subparsers(required=True), serving.command, serving.command)
 options = top.parse_args()
 sys.exit(options.run(options))
 """
@@ -51,7 +52,7 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VECALL_PATH", "memory.db")
     top = argparse.ArgumentParser()
-    serving.add_commands(top.add_subparsers(required=True))
+    add_commands(top.add_subparsers(required=True), serving.command, serving.command)
 
     def run_command(*arguments):
         options = top.parse_args(arguments)
@@ -176,7 +177,7 @@ def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
 def test_every_limit_of_the_server_is_an_option_of_the_command():
     """By the same name and of the same kind."""
     top = argparse.ArgumentParser()
-    serving.add_commands(top.add_subparsers(required=True))
+    add_commands(top.add_subparsers(required=True), serving.command, serving.command)
     for field in dataclasses.fields(HttpLimits):
         flag = f"--{field.name.replace('_', '-')}"
         options = vars(top.parse_args(["serve", flag, "7"]))
@@ -375,7 +376,7 @@ def test_an_expiry_as_a_time_is_taken_as_it_is(run, tmp_path):
 def test_a_session_loader_that_cannot_be_imported_is_refused(given):
     """Before anything listens."""
     with pytest.raises(ConfigError):
-        named(given, "session-loader")
+        import_function(given, "session-loader")
 
 
 def test_answers_are_sent_without_waiting_for_acknowledgements():

@@ -182,7 +182,8 @@ def test_a_match_has_a_score_a_confidence_and_an_importance(match):
         assert 0.0 < memory.importance < 0.5  # it is of 1970
         (memory,) = answer(service, "zebra", explain=True)
         matched = {"query_coverage": 1.0, "relative": 1.0, "rank": 0.0}
-        expected = {**matched, "place": 0.0, "factor": 1.0, "vectors": 0.0}
+        same = {"place": 0.0, "factor": 1.0, "vectors": 0.0, "vector_scale": 1.0}
+        expected = {**matched, **same}
         assert memory.explanation == expected
         fresh = MemoryEntry("okapi", importance=0.9)
         service.sync.add_memory(**ALICE, memories=[fresh])

@@ -147,12 +147,17 @@ def naming(path: object) -> Iterator[None]:
         raise
 
 
+def note(told: object) -> None:
+    """Tell something on standard error."""
+    print(f"vecall: {told}", file=sys.stderr)
+
+
 def report(error: BaseException, *, debug: bool) -> None:
     """Print an error on standard error; with `debug` also its causes."""
     message = str(error)
     if isinstance(error, OSError) and not isinstance(error, VecallError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
-    print(f"vecall: {message}", file=sys.stderr)
+    note(message)
     causes = list(_error_causes(error))
     if debug or os.environ.get(_DEBUG, "0") not in ("", "0"):
         for cause in causes:
@@ -160,7 +165,7 @@ def report(error: BaseException, *, debug: bool) -> None:
             lines = traceback.format_exception(cause, chain=False)
             print("".join(lines).rstrip(), file=sys.stderr)
     elif causes and isinstance(error, EmbedderError):
-        print(f"vecall: {_DEBUG}=1 or --debug shows the cause", file=sys.stderr)
+        note(f"{_DEBUG}=1 or --debug shows the cause")
 
 
 def _error_causes(error: BaseException) -> Iterator[BaseException]:
@@ -233,7 +238,7 @@ def text_width(text: str) -> int:
     return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
 
 
-def _atoms(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
+def _unbreakable_parts(text: str, room: int) -> Iterator[tuple[str, int, bool]]:
     """Yield what stays on one line, its width, and whether a space comes before it."""
     for word in text.split():
         if word.isascii() and len(word) <= room:
@@ -260,7 +265,7 @@ def wrapped(text: str, indent: str = "", first: str | None = None) -> str:
     lines: list[str] = []
     line: list[str] = []
     used = 0
-    for atom, size, is_word in _atoms(text, room):
+    for atom, size, is_word in _unbreakable_parts(text, room):
         gap = int(is_word and used > 0)
         if used and used + gap + size > room:
             lines.append("".join(line))
@@ -306,7 +311,7 @@ def print_listing(options: argparse.Namespace, **lists: Sequence[Any]) -> None:
             if rows and len(lists) > 1 and isinstance(rows[0], MemoryEntry):
                 print(bold(f"{name} of no session"))
             if rows and isinstance(rows[0], MemoryEntry | Revision):
-                print("\n".join(map(_show, rows)))
+                print("\n".join(map(_shown_entry, rows)))
             elif rows:
                 print(_table_of(pages[name]))
         if more:
@@ -320,17 +325,17 @@ def _as_row(value: Any) -> dict[str, Any]:
 
 def _table_of(rows: Sequence[Mapping[str, Any]]) -> str:
     names = [name for name in _COLUMNS if name in rows[0]]
-    cells = [[_cell(name, row[name]) for name in names] for row in rows]
+    cells = [[_cell_text(name, row[name]) for name in names] for row in rows]
     return table([_COLUMNS[name] for name in names], cells)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell_text(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return moment(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _show(value: MemoryEntry | Revision) -> str:
+def _shown_entry(value: MemoryEntry | Revision) -> str:
     if isinstance(value, MemoryEntry):
         return show_memory(value)
     facts = [value.why or "", "" if value.at is None else moment(value.at)]
@@ -363,8 +368,9 @@ def tell(options: argparse.Namespace, facts: Any, *lines: str) -> int:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: "1 memory", "2 memories"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    """Return a number with its noun: "1 memory", "2 memories", "3 items"."""
+    regular = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{count:,} {one if count == 1 else many or regular}"
 
 
 def moment(seconds: float | None) -> str:
@@ -465,10 +471,10 @@ class Progress:
         self._drawn, passed = now, max(now - self._begun, 0.001)
         rate = count / passed
         told = f" {count:,}, {rate:,.{int(rate < 10)}f}/s"
-        line = self._label + (told if count else f", {_clock(passed)}")
+        line = self._label + (told if count else f", {_minutes_text(passed)}")
         if total and done:
             share = min(done / total, 1.0)
-            left = _clock(passed * (1.0 - share) / share)
+            left = _minutes_text(passed * (1.0 - share) / share)
             line += f", {100 * share:.0f}%, {left} left"
         line = line[: shutil.get_terminal_size().columns - 1]
         print(f"{RETURN}{line}{ERASE}", end="", file=sys.stderr, flush=True)
@@ -509,7 +515,7 @@ class Progress:
             error.args = ("; ".join(filter(None, [self._label + done, self._after])),)
 
 
-def _clock(seconds: float) -> str:
+def _minutes_text(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,40 +12,10 @@ from typing import Any
 from vecall.cli import options as cli
 from vecall.cli.console import Progress, bold, dim, print_json, table
 from vecall.errors import ConfigError
-from vecall.evaluation.datasets import (
-    Conversation,
-    chosen,
-    read_beam,
-    read_demo,
-    read_jsonl,
-    read_locomo,
-    with_other_half,
-)
+from vecall.evaluation import datasets, runner
+from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.metrics import mean
-from vecall.evaluation.runner import (
-    APP,
-    DEFAULT,
-    LOCOMO_GROUPS,
-    READ,
-    SHARES,
-    TOP_K,
-    Mode,
-    QuestionResult,
-    SystemUnderTest,
-    ablation_figures,
-    calibration_figures,
-    chosen_modes,
-    fitted,
-    ingested,
-    measured,
-    own_questions,
-    recall_figures,
-    settings,
-    silence_figures,
-    strangers,
-    time_figures,
-    turns_of,
-)
+from vecall.evaluation.runner import APP, READ, SHARES, Mode, QuestionResult
 from vecall.ranking.calibration import Calibration
 
 # The tables that `vecall eval` prints. Shares are in percent, "-" is unknown.
@@ -58,24 +29,64 @@ def text(document: Mapping[str, Any]) -> str:
     modes = document["modes"]
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
     fits = {name: mode["fitted"] for name, mode in modes.items() if "fitted" in mode}
-    first = f"Confidence of the first {document['top_k']} memories"
-    reliability = "Reliability: predicted and true, by confidence"
-    silence = "Silence: searches without a memory above a floor"
     sections: list[tuple[str, Any, Callable[[Any], str], str]] = [
-        (f"Gain of each part of ranking: {name}", rows, _ablation_table, _ABLATION_NOTE)
+        (
+            f"Gain of each part of ranking: {name}",
+            mode.get("ablation"),
+            _ablation_table,
+            "gain: points over the default, with the 95 % interval of the paired "
+            "difference; a gain within it is noise",
+        )
         for name, mode in modes.items()
-        if (rows := mode.get("ablation"))
     ]
     sections += [
-        ("Recall", modes, _recall_table, _RECALL_NOTE),
-        (first, calibrated, _calibration_table, _CALIBRATION_NOTE),
-        (reliability, calibrated, _reliability_table, ""),
-        (silence, calibrated, _silence_table, _SILENCE_NOTE),
-        ("Confidence as fitted here", fits, _fitted_calibration_table, _FITTED_NOTE),
-        ("Map on queries", document.get("query_map"), _query_map, _MAP_NOTE),
-        ("Time", modes, _times_table, _TIME_NOTE),
+        (
+            "Recall",
+            modes,
+            _recall_table,
+            f"tokens: estimated, of the texts of the first {READ} memories",
+        ),
+        (
+            f"Confidence of the first {document['top_k']} memories",
+            calibrated,
+            _calibration_table,
+            "constant: the Brier score of always saying the base rate; strangers: "
+            "questions that only another user's memory can answer",
+        ),
+        (
+            "Reliability: predicted and true, by confidence",
+            calibrated,
+            _reliability_table,
+            "",
+        ),
+        (
+            "Silence: searches without a memory above a floor",
+            calibrated,
+            _silence_table,
+            "evidence kept: the share of evidence in results that is above the floor",
+        ),
+        (
+            "Confidence as fitted here",
+            fits,
+            _fitted_calibration_table,
+            "each user is evaluated with weights fitted on the other users",
+        ),
+        (
+            "Map on queries",
+            document.get("query_map"),
+            _query_map_table,
+            "by the cosine alone; each user is evaluated with a map fitted on others",
+        ),
+        (
+            "Time",
+            modes,
+            _times_table,
+            "search: 20 memories, warm, the query's vector cached; embed: the embedder "
+            "alone, one new query; ingest: durable, including embedding",
+        ),
     ]
-    counts = ", ".join(f"{document[name]:,} {name}" for name in _COUNTS)
+    counted = ("conversations", "turns", "questions", "unanswerable")
+    counts = ", ".join(f"{document[name]:,} {name}" for name in counted)
     parts = [bold(f"{counts}, {document['strangers']:,} of strangers")]
     for title, figures, table_of, note in sections:
         if figures:
@@ -84,28 +95,7 @@ def text(document: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-_COUNTS = ("conversations", "turns", "questions", "unanswerable")
-_ABLATION_NOTE = (
-    "gain: points over the default, with the 95 % interval of the paired difference; "
-    "a gain within it is noise"
-)
-_RECALL_NOTE = f"tokens: estimated, of the texts of the first {READ} memories"
-_CALIBRATION_NOTE = (
-    "constant: the Brier score of always saying the base rate; strangers: questions "
-    "that only another user's memory can answer"
-)
-_SILENCE_NOTE = (
-    "evidence kept: the share of evidence in results that is above the floor"
-)
-_FITTED_NOTE = "each user is evaluated with weights fitted on the other users"
-_MAP_NOTE = "by the cosine alone; each user is evaluated with a map fitted on others"
-_TIME_NOTE = (
-    "search: 20 memories, warm, the query's vector cached; embed: the embedder alone, "
-    "one new query; ingest: durable, including embedding"
-)
-
-
-def _query_map(figures: Mapping[str, Any]) -> str:
+def _query_map_table(figures: Mapping[str, Any]) -> str:
     rows = []
     for name in ("without", "with"):
         shares = figures[name] or {}
@@ -130,8 +120,8 @@ def _gain_text(gain: Mapping[str, float | None]) -> str:
 
 def _ablation_table(rows: Sequence[Mapping[str, Any]]) -> str:
     groups = list(rows[0]["categories"])
-    if set(LOCOMO_GROUPS) <= set(groups):
-        groups = list(LOCOMO_GROUPS)
+    if set(runner.LOCOMO_GROUPS) <= set(groups):
+        groups = list(runner.LOCOMO_GROUPS)
     head = ["setting", "all @5", "@10", "@20", "MRR", "nDCG@10", "gain @10", "gain MRR"]
     for group in groups:
         head += [f"{group} @10", "MRR"]
@@ -234,91 +224,50 @@ def _times_table(modes: Mapping[str, Any]) -> str:
 
 
 _PICTURES = (".png", ".svg")
-_READERS = {"locomo": read_locomo, "beam": read_beam, "jsonl": read_jsonl}
+_READERS = {
+    "locomo": datasets.read_locomo,
+    "beam": datasets.read_beam,
+    "jsonl": datasets.read_jsonl,
+}
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "eval",
-        help="measure recall on conversations with evidence",
-        description="Every turn becomes a memory, every question a search; recall@k is "
-        "the share of a question's evidence turns among the first k, averaged over "
-        "questions; MRR is the mean of 1 / rank of the first evidence turn among the "
-        "first 20, nDCG counts all of them. Questions without evidence count only for "
-        "confidence and silence.",
-        epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
-        "author, timestamp (seconds or ISO 8601) and text; a memory of its own has "
-        "user_id, id, timestamp and memory, and may have kind; a question has user_id, "
-        "question, category and evidence, a list of ids, empty for an unanswerable "
-        "question.",
-    )
-    command.add_argument(
-        "dataset",
-        choices=("locomo", "beam", "demo", "jsonl"),
-        help="LoCoMo's file, BEAM's, the conversations that come with vecall, or yours",
-    )
-    command.add_argument(
-        "file", type=Path, nargs="?", help="the path of LoCoMo's JSON, BEAM's, or yours"
-    )
-    command.add_argument(
-        "--modes",
-        help="comma-separated: lexical (words alone); names of embedders, such as "
-        "local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, "
-        "which use the first embedder of the list, else local (default: lexical, and "
-        "local if it is installed)",
-    )
-    command.add_argument(
-        "--conversations",
-        help="the numbers of the conversations, counted from 0: 2-9 or 0,3 "
-        "(default: all)",
-    )
-    cli.flag(
-        command,
-        "--lenient",
-        "accept the other half of an exchange between user and assistant as "
-        "evidence too",
-    )
-    command.add_argument(
-        "--no-ablation",
-        dest="ablation",
-        action="store_false",
-        help="skip the table of the gain of each part of ranking",
-    )
-    command.add_argument(
-        "--calibration",
-        type=Path,
-        metavar="FILE",
-        help="calibrate confidences with this file instead of the shipped one",
-    )
-    command.add_argument(
-        "--calibrate",
-        type=Path,
-        metavar="OUT.json",
-        help="fit confidences of the modes on this data, for MemoryService(calibration="
-        '"OUT.json"); other models stay as they are',
-    )
-    command.add_argument(
-        "--fit-map",
-        type=Path,
-        metavar="OUT.npy",
-        help="fit a map on the vectors of queries for the first embedder of the modes, "
-        'for MappedEmbedder(embedder, "OUT.npy")',
-    )
-    command.add_argument(
-        "--plot",
-        type=Path,
-        metavar="FILE.png",
-        help="draw recall and reliability, also as .svg; needs vecall[plot]",
-    )
-    cli.add_json(command)
-    command.set_defaults(run=run)
+command = cli.Commands()
 
 
-def run(options: argparse.Namespace) -> int:
-    """Evaluate each mode and print the tables."""
+@command("""eval: measure recall on conversations with evidence
+    Every turn becomes a memory, every question a search; recall@k is the share of a
+    question's evidence turns among the first k, averaged over questions; MRR is the
+    mean of 1 / rank of the first evidence turn among the first 20, nDCG counts all of
+    them. Questions without evidence count only for confidence and silence.
+
+    dataset {locomo,beam,demo,jsonl}  LoCoMo's file, BEAM's, the conversations that come
+      with vecall, or yours
+    file path ?  the path of LoCoMo's JSON, BEAM's, or yours
+    --modes MODES  comma-separated: lexical (words alone); names of embedders, such as
+      local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, which
+      use the first embedder of the list, else local (default: lexical, and local if it
+      is installed)
+    --conversations CONVERSATIONS  the numbers of the conversations, counted from 0: 2-9
+      or 0,3 (default: all)
+    --lenient  accept the other half of an exchange between user and assistant as
+      evidence too
+    --no-ablation  skip the table of the gain of each part of ranking
+    --calibration FILE path  calibrate confidences with this file instead of the shipped
+      one
+    --calibrate OUT.json path  fit confidences of the modes on this data, for
+      MemoryService(calibration="OUT.json"); other models stay as they are
+    --fit-map OUT.npy path  fit a map on the vectors of queries for the first embedder
+      of the modes, for MappedEmbedder(embedder, "OUT.npy")
+    --plot FILE.png path  draw recall and reliability, also as .svg; needs vecall[plot]
+    @json
+
+    jsonl: one JSON object a line. A turn has user_id, session_id, id, author, timestamp
+    (seconds or ISO 8601) and text; a memory of its own has user_id, id, timestamp and
+    memory, and may have kind; a question has user_id, question, category and evidence,
+    a list of ids, empty for an unanswerable question.""")
+def _run_eval(options: argparse.Namespace) -> int:
     _check_outputs(options)
-    modes = chosen_modes(options.modes)
+    modes = runner.chosen_modes(options.modes)
     calibration = Calibration.shipped()
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
@@ -330,20 +279,20 @@ def run(options: argparse.Namespace) -> int:
         conversations,
         modes,
         calibration,
-        ablation=options.ablation,
+        ablation=not options.no_ablation,
         calibrate=options.calibrate is not None,
     )
     if options.calibrate is not None:
         for model_id, weights in fits:
             if model_id is None:
-                calibration = Calibration(weights, calibration.models)
+                calibration = replace(calibration, words=weights)
             else:
                 calibration = calibration.with_model(model_id, weights)
         _write_output(options.calibrate, calibration.save)
     document = {
         "dataset": options.dataset,
         **_conversation_counts(conversations),
-        "top_k": TOP_K,
+        "top_k": runner.TOP_K,
         "modes": results,
         **mapped,
     }
@@ -370,88 +319,83 @@ def evaluate(
     results: dict[str, Any] = {}
     fits = []
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
-        with ingested(conversations, embedder, calibration, Progress) as subject:
+        with runner.ingested(conversations, embedder, calibration, Progress) as subject:
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue
-                run = _ModeRun(subject, mode, conversations)
-                figures = run.figures()
-                if mode.is_default and ablation:
-                    figures["ablation"] = run.ablation()
-                if mode.is_default and calibrate:
-                    weights, figures["fitted"] = fitted(
-                        run.own + run.strange, vectors=embedder is not None
+                own = _search_all(subject, mode, runner.own_questions(conversations))
+                figures = results[mode.name] = {
+                    **runner.recall_figures(runner.measured(own)),
+                    "tokens": mean([answer.tokens for answer in own]),
+                    **runner.time_figures([answer.seconds for answer in own]),
+                    "turns": runner.turns_of(conversations),
+                    "ingest_s": subject.ingest_s,
+                    "model_id": subject.model_id,
+                    "query_embedding": {"queries": len(subject.queries)}
+                    | runner.time_figures(subject.queries),
+                }
+                if not mode.is_default:
+                    continue
+                strange = _search_all(
+                    subject, mode, runner.strangers(conversations), "strangers"
+                )
+                figures |= _confidence_figures(own, strange)
+                if ablation:
+                    figures["ablation"] = _ablation_rows(subject, mode, own)
+                if calibrate:
+                    weights, figures["fitted"] = runner.fitted(
+                        own + strange,
+                        vectors=embedder is not None,
+                        messages=calibration.messages,
                     )
                     fits.append((subject.model_id, weights))
-                results[mode.name] = figures
     return {mode.name: results[mode.name] for mode in modes}, fits
 
 
-class _ModeRun:
-    """The results of one mode."""
+def _search_all(
+    subject: runner.SystemUnderTest,
+    mode: Mode,
+    questions: Sequence[Any],
+    label: str = "search",
+) -> list[QuestionResult]:
+    progress = Progress(f"{mode.name}: {label}", len(questions))
+    return subject.run(questions, mode, progress)
 
-    def __init__(
-        self,
-        subject: SystemUnderTest,
-        mode: Mode,
-        conversations: Sequence[Conversation],
-    ) -> None:
-        self._subject = subject
-        self._mode = mode
-        self._turns = _conversation_counts(conversations)["turns"]
-        self._questions = own_questions(conversations)
-        self.own = self._search(self._questions, f"{mode.name}: search")
-        self.strange: list[QuestionResult] = []
-        if mode.is_default:
-            asked = strangers(conversations)
-            self.strange = self._search(asked, f"{mode.name}: strangers")
 
-    def _search(self, questions: Sequence[Any], label: str) -> list[QuestionResult]:
-        progress = Progress(label, len(questions))
-        return self._subject.run(questions, self._mode, progress)
+def _confidence_figures(
+    own: list[QuestionResult], strange: list[QuestionResult]
+) -> dict[str, Any]:
+    confidence, with_strangers = (
+        runner.calibration_figures(hit for result in some for hit in result.hits)
+        for some in (own, own + strange)
+    )
+    if confidence is None:
+        return {}
+    return {
+        "calibration": confidence,
+        "calibration_with_strangers": with_strangers,
+        "silence": runner.silence_figures(own, strange),
+    }
 
-    def figures(self) -> dict[str, Any]:
-        """Return recall and time, and for a default mode also confidence."""
-        subject, own, strange = self._subject, self.own, self.strange
-        figures = {
-            **recall_figures(measured(own)),
-            "tokens": mean([answer.tokens for answer in own]),
-            **time_figures([answer.seconds for answer in own]),
-            "turns": self._turns,
-            "ingest_s": subject.ingest_s,
-            "model_id": subject.model_id,
-            "query_embedding": {"queries": len(subject.queries)}
-            | time_figures(subject.queries),
-        }
-        if not self._mode.is_default:
-            return figures
-        confidence = calibration_figures(hit for result in own for hit in result.hits)
-        if confidence is not None:
-            figures["calibration"] = confidence
-            figures["calibration_with_strangers"] = calibration_figures(
-                hit for result in [*own, *strange] for hit in result.hits
-            )
-            figures["silence"] = silence_figures(own, strange)
-        return figures
 
-    def ablation(self) -> list[dict[str, Any]]:
-        """Search for every answerable question under every setting."""
-        rows = settings(vectors=self._subject.model_id is not None)
-        answerable = [
-            (user, question) for user, question in self._questions if question.evidence
-        ]
-        default = measured(self.own)
-        total = sum(setting is not DEFAULT for setting in rows) * len(answerable)
-        progress = Progress(f"{self._mode.name}: ablation", total)
-        figures = []
-        for setting in rows:
-            found = default
-            if setting is not DEFAULT:
-                mode = self._mode._replace(ranking=setting.ranking)
-                results = self._subject.run(answerable, mode, progress, fully=False)
-                found = measured(results)
-            figures.append(ablation_figures(setting.name, found, default))
-        return figures
+def _ablation_rows(
+    subject: runner.SystemUnderTest, mode: Mode, own: Sequence[QuestionResult]
+) -> list[dict[str, Any]]:
+    """Search for every answerable question under every setting."""
+    rows = runner.settings(vectors=subject.model_id is not None)
+    answerable = [(each.user, each.question) for each in own if each.question.evidence]
+    default = runner.measured(own)
+    total = (len(rows) - 1) * len(answerable)
+    progress = Progress(f"{mode.name}: ablation", total)
+    figures = []
+    for setting in rows:
+        found = default
+        if setting is not runner.DEFAULT:
+            other = mode._replace(ranking=setting.ranking)
+            results = subject.run(answerable, other, progress, fully=False)
+            found = runner.measured(results)
+        figures.append(runner.ablation_figures(setting.name, found, default))
+    return figures
 
 
 def _fit_map(
@@ -460,24 +404,23 @@ def _fit_map(
     embedders = [mode.embedder for mode in modes if mode.embedder is not None]
     if not embedders:
         raise ConfigError("--fit-map: --modes names no embedder")
-    from vecall.evaluation.runner import examples_of, fitted_map
-
-    query_map, figures = fitted_map(examples_of(conversations, embedders[0]))
+    examples = runner.examples_of(conversations, embedders[0])
+    query_map, figures = runner.fitted_map(examples)
     _write_output(path, query_map.save)
     return {"model_id": embedders[0].model_id, **figures}
 
 
 def _read_conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.dataset == "demo":
-        conversations = read_demo(APP, unanswerable=True)
+        conversations = datasets.read_demo(APP, unanswerable=True)
     else:
         if options.file is None or not options.file.is_file():
             raise ConfigError(f"file: {options.dataset} needs the path of its file")
         conversations = _READERS[options.dataset](options.file, APP)
     if options.conversations is not None:
-        conversations = chosen(conversations, options.conversations)
+        conversations = datasets.chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = list(map(with_other_half, conversations))
+        conversations = list(map(datasets.with_other_half, conversations))
     return conversations
 
 
@@ -486,10 +429,10 @@ def _conversation_counts(conversations: Sequence[Conversation]) -> dict[str, Any
     answerable = sum(bool(question.evidence) for question in questions)
     return {
         "conversations": len(conversations),
-        "turns": turns_of(conversations),
+        "turns": runner.turns_of(conversations),
         "questions": answerable,
         "unanswerable": len(questions) - answerable,
-        "strangers": len(strangers(conversations)),
+        "strangers": len(runner.strangers(conversations)),
     }
 
 

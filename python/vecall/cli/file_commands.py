@@ -1,22 +1,37 @@
-"""`vecall doctor`, `backup`, `restore-backup`, `export`, `reembed`, `purge`."""
+"""Commands about a whole file: `vecall doctor`, `backup`, `import`, `copy`, `pg`..."""
 
 from __future__ import annotations
 
 import argparse
 import glob
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from vecall.cli import console as ui
 from vecall.cli import options as cli
+from vecall.clock import to_datetime
 from vecall.embedders.resolve import resolve
-from vecall.errors import ConfigError
-from vecall.importing.exporting import EXPORTS, NOT_HELD, export_file
+from vecall.errors import ConfigError, VecallError
+from vecall.importing.documents import EXPORTS, NOT_HELD, export_file
+from vecall.importing.import_job import (
+    EXPORT_HEADER,
+    FORMATS,
+    Found,
+    ImportJob,
+    ImportReport,
+    checked_columns,
+    sources,
+)
+from vecall.importing.sources import Source, Tally
 from vecall.index.partition_cache import examine_storage, require_whole
+from vecall.service.memory_service import MemoryService
 from vecall.store import (
     CopyReport,
     Salvage,
@@ -28,159 +43,47 @@ from vecall.store import (
     public_url,
     recover,
     repair,
+    require_unrelated,
     reset_clock,
     restore_backup,
 )
+from vecall.types import Imported
 from vecall.validation import is_database_url
 
-
-def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    doctor = commands.add_parser(
-        "doctor",
-        help="check a file, and recover what is damaged",
-        description="Check a file. Without an option nothing is changed; nothing is "
-        "ever deleted. Returns 1 if something is damaged. With --agents, check instead "
-        "whether google-adk's server will have this memory; no agent is run.",
-    )
-    doctor.add_argument(
-        "--fix",
-        "--repair",
-        dest="repair",
-        action="store_true",
-        help="set damaged memories aside, so that the others can be used; count again, "
-        "tidy up, and close the file to other users",
-    )
-    doctor.add_argument(
-        "--agents",
-        metavar="DIR",
-        type=_path,
-        help="check a folder of google-adk's agents, and the file of the URI",
-    )
-    doctor.add_argument(
-        "--memory_service_uri",
-        "--memory-service-uri",
-        metavar="URI",
-        help="with --agents: the URI that `adk web` is given",
-    )
-    cli.flag(
-        doctor,
-        "--reset-clock",
-        "go on from the wall clock's time where that was wrong before and is "
-        "right now; every ttl keeps the seconds that are left of it. Stop whatever "
-        "uses the file first",
-    )
-    doctor.add_argument(
-        "--recover",
-        metavar="NEW",
-        type=_path,
-        help="save what can be read of a file with damaged pages to a new file",
-    )
-    _add_path(doctor)
-    doctor.set_defaults(run=run_doctor)
-
-    backup = commands.add_parser(
-        "backup",
-        help="copy a file while it is in use",
-        description="Copy a file while it is in use. A database is backed up by its "
-        "own tools. With --keep, the target is a folder. The copy in it has a name "
-        "with the time and is checked as `vecall doctor` does; then the oldest copies "
-        "of this file are deleted.",
-    )
-    backup.add_argument(
-        "target",
-        type=cli.expanded,
-        help="the copy; must not exist. With --keep, a folder",
-    )
-    backup.add_argument(
-        "--keep", type=int, metavar="N", help="keep the newest N backups in the folder"
-    )
-    _add_path(backup, "the file")
-    backup.set_defaults(run=run_backup)
-
-    restoring = commands.add_parser(
-        "restore-backup",
-        help="put a backup in the place of a file",
-        description="Put a copy of a backup in the place of a file, in one step, after "
-        "checking it as `vecall doctor` does. The backup does not change. Stop "
-        "whatever uses the file first. Persons erased after the backup come back: "
-        "erase them again.",
-    )
-    restoring.add_argument("backup", type=cli.expanded, help="the backup")
-    restoring.add_argument("target", type=cli.expanded, help="the file")
-    cli.flag(
-        restoring,
-        "--replace",
-        "the file may exist; it is kept aside under another name",
-    )
-    cli.add_json(restoring)
-    restoring.set_defaults(run=run_restore_backup)
-
-    export = commands.add_parser(
-        "export",
-        help="write memories to a file that `vecall import` reads",
-        description="Write memories to a file that `vecall import` reads. JSON lines "
-        f"have all of them. The other formats have no {NOT_HELD}.",
-    )
-    export.add_argument(
-        "target",
-        type=cli.expanded,
-        help='the new file, for okf a folder; "-" is standard output, for jsonl',
-    )
-    export.add_argument(
-        "--format",
-        default="jsonl",
-        choices=["jsonl", *EXPORTS],
-        help="JSON lines, one Markdown file, a table, or a folder of the Open "
-        "Knowledge Format (default: %(default)s)",
-    )
-    export.add_argument("--app", help="only of this app")
-    export.add_argument("--user", help="only of this user, of --app or the only app")
-    cli.flag(export, "--no-vectors", "leave the vectors out")
-    _add_path(export)
-    export.set_defaults(run=run_export)
-
-    reembed = commands.add_parser(
-        "reembed",
-        help="move a file to another embedding model",
-        description="Embed all memories again. Servers go on searching with the old "
-        "vectors until all new ones are there; restart them then. Interrupted, the "
-        "same command goes on where it stopped.",
-    )
-    cli.add_embedder(reembed)
-    _add_path(reembed)
-    reembed.set_defaults(run=run_reembed)
-
-    purge = commands.add_parser(
-        "purge", help="rewrite a file so that nothing deleted is left in it"
-    )
-    _add_path(purge)
-    purge.set_defaults(run=run_purge)
-    add_copying(commands)
-    add_databases(commands)
-
-
-def _add_path(command: argparse.ArgumentParser, what: str = cli.FILE_OR_URL) -> None:
-    cli.add_path(command, what)
-    cli.add_json(command)
-
-
-def _path(typed: str) -> Path:
-    return Path(cli.expanded(typed))
+command = cli.Commands()
+command.add_group("""pg: set up and check a PostgreSQL database
+    Set up and check a PostgreSQL database. Other users of the machine can see the
+    arguments of a command: leave the password out of the URL, and give it in PGPASSWORD
+    or in a file of passwords (PGPASSFILE).""")
 
 
 def recovered(found: Salvage, target: str) -> list[str]:
     """Return what a recovery did; items only if the file has any."""
-    memories = ui.counted(found.saved, "memory", "memories")
+    memories = ui.counted(found.saved, "memory")
     done = [f"{memories} saved to {target}, {found.lost} lost"]
     if found.saved_items or found.lost_items:
-        items = ui.counted(found.saved_items, "item", "items")
+        items = ui.counted(found.saved_items, "item")
         done.append(f"{items} saved to {target}, {found.lost_items} lost")
     return done
 
 
-def run_doctor(options: argparse.Namespace) -> int:
-    """Check the file; with the options also repair or recover it."""
+@command("""doctor: check a file, and recover what is damaged
+    Check a file. Without an option nothing is changed; nothing is ever deleted. Returns
+    1 if something is damaged. With --agents, check instead whether google-adk's server
+    will have this memory; no agent is run.
+
+    --fix --repair  set damaged memories aside, so that the others can be used; count
+      again, tidy up, and close the file to other users
+    --agents DIR folder  check a folder of google-adk's agents, and the file of the URI
+    --memory_service_uri --memory-service-uri URI  with --agents: the URI that `adk web`
+      is given
+    --reset-clock  go on from the wall clock's time where that was wrong before and is
+      right now; every ttl keeps the seconds that are left of it. Stop whatever uses the
+      file first
+    --recover NEW folder  save what can be read of a file with damaged pages to a new
+      file
+    @path @json""")
+def _run_doctor(options: argparse.Namespace) -> int:
     if options.agents is not None:
         return _run_doctor_of_agents(options)
     if is_database_url(options.path):
@@ -191,7 +94,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.recover is not None:
         with ui.naming(options.recover):
             done = recovered(recover(path, options.recover), options.recover)
-    elif options.repair:
+    elif options.fix:
         with ui.naming(path):
             done = repair(path)
     if options.reset_clock:
@@ -202,17 +105,17 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 def _run_doctor_of_database(options: argparse.Namespace) -> int:
     """Do what `vecall pg doctor` does."""
-    if options.repair or options.reset_clock or options.recover is not None:
+    if options.fix or options.reset_clock or options.recover is not None:
         cli.refuse_database(
             options.path,
             "--fix, --recover and --reset-clock are for files; restore a backup",
         )
     options.url = options.path
-    return run_database_doctor(options)
+    return _run_database_doctor(options)
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
-    if options.repair or options.reset_clock or options.recover is not None:
+    if options.fix or options.reset_clock or options.recover is not None:
         raise ConfigError(
             "--agents: changes nothing, so it goes without --fix, --recover and "
             "--reset-clock"
@@ -232,8 +135,15 @@ def _megabytes(paths: Iterable[Path]) -> int:
 _OR_IN_TIME = "or by point-in-time recovery"
 
 
-def run_backup(options: argparse.Namespace) -> int:
-    """Copy the file."""
+@command("""backup: copy a file while it is in use
+    Copy a file while it is in use. A database is backed up by its own tools. With
+    --keep, the target is a folder. The copy in it has a name with the time and is
+    checked as `vecall doctor` does; then the oldest copies of this file are deleted.
+
+    target file  the copy; must not exist. With --keep, a folder
+    --keep N int  keep the newest N backups in the folder
+    @file @json""")
+def _run_backup(options: argparse.Namespace) -> int:
     cli.refuse_database(options.path, f"back it up by pg_dump, {_OR_IN_TIME}")
     file, target, removed = Path(options.path), Path(options.target), 0
     folder = target.parent if options.keep is None else target
@@ -242,7 +152,7 @@ def run_backup(options: argparse.Namespace) -> int:
     total = _megabytes([file])
     told = f"{target} is complete or not there; delete {folder / parts}"
     with (
-        cli.opened_plainly(options.path) as memory,
+        cli.open_without_embedder(options.path) as memory,
         ui.naming(options.target),
         ui.Progress("MB copied:", after=told).watching(
             lambda: _megabytes(folder.glob(parts)), total
@@ -263,8 +173,16 @@ def run_backup(options: argparse.Namespace) -> int:
     return ui.tell(options, facts, line)
 
 
-def run_restore_backup(options: argparse.Namespace) -> int:
-    """Put a backup in the place of a file."""
+@command("""restore-backup: put a backup in the place of a file
+    Put a copy of a backup in the place of a file, in one step, after checking it as
+    `vecall doctor` does. The backup does not change. Stop whatever uses the file first.
+    Persons erased after the backup come back: erase them again.
+
+    backup file  the backup
+    target file  the file
+    --replace  the file may exist; it is kept aside under another name
+    @json""")
+def _run_restore_backup(options: argparse.Namespace) -> int:
     for path in (options.backup, options.target):
         cli.refuse_database(path, f"restore it by pg_restore, {_OR_IN_TIME}")
     backup, target = Path(options.backup), Path(options.target)
@@ -278,14 +196,25 @@ def run_restore_backup(options: argparse.Namespace) -> int:
     return ui.tell(options, facts, line)
 
 
-def run_export(options: argparse.Namespace) -> int:
+@command(f"""export: write memories to a file that `vecall import` reads
+    Write memories to a file that `vecall import` reads. JSON lines have all of them.
+    The other formats have no {NOT_HELD}.
+
+    target file  the new file, for okf a folder; "-" is standard output, for jsonl
+    --format {{jsonl,{",".join(EXPORTS)}}} = jsonl  JSON lines, one Markdown file, a
+      table, or a folder of the Open Knowledge Format (default: %(default)s)
+    --app APP  only of this app
+    --user USER  only of this user, of --app or the only app
+    --no-vectors  leave the vectors out
+    @path @json""")
+def _run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
     is_lines = options.format == "jsonl"
     to_output = options.target == "-"
     if to_output and not is_lines:
         msg = "--format: this one is written to a file, not to standard output"
         raise ConfigError(msg)
-    with cli.opened_plainly(options.path) as memory:
+    with cli.open_without_embedder(options.path) as memory:
         app, user = options.app, options.user
         if (app, user) != (None, None):
             app = cli.app_of(memory, app)
@@ -302,7 +231,7 @@ def run_export(options: argparse.Namespace) -> int:
             else:
                 form = options.format
                 count = export_file(memory, options.target, format=form, **only)
-    memories = ui.counted(count, "memory", "memories")
+    memories = ui.counted(count, "memory")
     if to_output:
         print(f"{memories} exported", file=sys.stderr)
         return 0
@@ -311,28 +240,38 @@ def run_export(options: argparse.Namespace) -> int:
     return ui.tell(options, {"memories": count, **without}, line)
 
 
-def run_reembed(options: argparse.Namespace) -> int:
-    """Move the file to another model."""
-    embedder = resolve(cli.chosen(options.embedder))
-    with cli.opened_plainly(options.path) as memory:
+@command("""reembed: move a file to another embedding model
+    Embed all memories again. Servers go on searching with the old vectors until all new
+    ones are there; restart them then. Interrupted, the same command goes on where it
+    stopped.
+
+    @embedder @path @json""")
+def _run_reembed(options: argparse.Namespace) -> int:
+    embedder = resolve(cli.parse_embedder(options.embedder))
+    with cli.open_without_embedder(options.path) as memory:
         total = memory.sync.admin.stats()["memories"]
         with ui.Progress("embedding", total, "the same command goes on") as progress:
             count = memory.sync.admin.reembed(cli.with_progress(embedder, progress.add))
         facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
-    made = ui.counted(count, "memory", "memories")
+    made = ui.counted(count, "memory")
     there = ui.counted(embedded, "memory has", "memories have")
     summary = f"{made} embedded; {there} vectors of {ui.one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
     return ui.tell(options, facts, summary)
 
 
-def run_purge(options: argparse.Namespace) -> int:
-    """Rewrite the file."""
+@command("""purge: rewrite a file so that nothing deleted is left in it
+
+    @path @json""")
+def _run_purge(options: argparse.Namespace) -> int:
     told = ui.Progress("MB rewritten:", after="nothing is lost; purge again")
     total = _megabytes([Path(options.path)])  # all of it passes through the WAL
     written = partial(_megabytes, [Path(f"{options.path}-wal")])
-    with cli.opened_plainly(options.path) as memory, told.watching(written, total):
+    with (
+        cli.open_without_embedder(options.path) as memory,
+        told.watching(written, total),
+    ):
         freed = memory.sync.admin.purge()
     return ui.tell(
         options, {"bytes_freed": freed}, f"{ui.counted(freed, 'byte')} freed"
@@ -345,39 +284,22 @@ def run_purge(options: argparse.Namespace) -> int:
 _FACTS = "users memories items bytes unchanged different hidden changed".split()
 
 
-def add_copying(commands: Any) -> None:
-    """Add the command."""
-    copy = commands.add_parser(
-        "copy",
-        help="copy all memories between a file and a database",
-        description="Copy every user of a file or a database, with vectors, history, "
-        "deletions, items and waiting turns. Each user is read in one state, written "
-        "in one transaction, and read back and compared. Services may use both "
-        "meanwhile. A copy that was interrupted continues when the command is "
-        "repeated. Returns 1 if the target lacks something that the source has.",
-    )
-    place = "a file, or the URL of a PostgreSQL database"
-    copy.add_argument("source", metavar="FROM", type=cli.expanded, help=place)
-    copy.add_argument(
-        "target",
-        metavar="TO",
-        type=cli.expanded,
-        help=f"{place} that `vecall pg init` has set up",
-    )
-    copy.add_argument("--app", help="copy this app only")
-    copy.add_argument("--user", help="copy this user only")
-    cli.flag(
-        copy,
-        "--replace",
-        "delete and copy again users who have other memories in the target",
-    )
-    cli.flag(copy, "--dry-run", "write nothing; say what would be copied")
-    cli.add_json(copy)
-    copy.set_defaults(run=run_copy)
+@command("""copy: copy all memories between a file and a database
+    Copy every user of a file or a database, with vectors, history, deletions, items and
+    waiting turns. Each user is read in one state, written in one transaction, and read
+    back and compared. Services may use both meanwhile. A copy that was interrupted
+    continues when the command is repeated. Returns 1 if the target lacks something that
+    the source has.
 
-
-def run_copy(options: argparse.Namespace) -> int:
-    """Copy the storage."""
+    source FROM file  a file, or the URL of a PostgreSQL database
+    target TO file  a file, or the URL of a PostgreSQL database that `vecall pg init`
+      has set up
+    --app APP  copy this app only
+    --user USER  copy this user only
+    --replace  delete and copy again users who have other memories in the target
+    --dry-run  write nothing; say what would be copied
+    @json""")
+def _run_copy(options: argparse.Namespace) -> int:
     cli.require_file(options.source)
     progress = ui.Progress("copying users", after="the same command goes on")
 
@@ -386,7 +308,9 @@ def run_copy(options: argparse.Namespace) -> int:
         progress.at(done, total, done)
 
     with ui.naming(cli.shown_path(options.source)), progress:
-        total = _count_users(options)
+        total = 0
+        if not (is_database_url(options.source) or options.app or options.user):
+            total = int(file_facts(Path(options.source)).get("users", 0))
         report = copy_storage(
             _path_or_url(options.source),
             _path_or_url(options.target),
@@ -403,13 +327,6 @@ def run_copy(options: argparse.Namespace) -> int:
     return 0 if report.is_complete else 1
 
 
-def _count_users(options: argparse.Namespace) -> int:
-    """Return how many users are copied, as far as it is known; else 0."""
-    if is_database_url(options.source) or options.app or options.user:
-        return 0
-    return int(file_facts(Path(options.source)).get("users", 0))
-
-
 def _path_or_url(path: str) -> Path | str:
     return path if is_database_url(path) else Path(path)
 
@@ -418,7 +335,7 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
     verb = "would be copied" if options.dry_run else "copied and compared"
     print(
         f"{ui.counted(report.users, 'user')} {verb}: "
-        f"{ui.counted(report.memories, 'memory', 'memories')}, "
+        f"{ui.counted(report.memories, 'memory')}, "
         f"{ui.counted(report.items, 'item')}, {report.bytes:,} bytes"
     )
     if report.unchanged:
@@ -444,67 +361,29 @@ def _print_copy_report(options: argparse.Namespace, report: CopyReport) -> None:
 # `vecall pg init`, `migrate`, `doctor`: set up and examine a PostgreSQL database.
 
 
-Run = Callable[[argparse.Namespace], int]
+@command("""pg init: create vecall's roles and schema
+    Create vecall's roles and schema, unless they exist, and migrate the schema. The URL
+    is that of an administrator, who may create roles.
 
-
-def add_databases(commands: Any) -> None:
-    """Add the commands."""
-    group = commands.add_parser(
-        "pg",
-        help="set up and check a PostgreSQL database",
-        description="Set up and check a PostgreSQL database. Other users of the "
-        "machine can see the arguments of a command: leave the password out of the "
-        "URL, and give it in PGPASSWORD or in a file of passwords (PGPASSFILE).",
-    ).add_subparsers(dest="pg", required=True, metavar="ACTION")
-
-    init = group.add_parser(
-        "init",
-        help="create vecall's roles and schema",
-        description="Create vecall's roles and schema, unless they exist, and migrate "
-        "the schema. The URL is that of an administrator, who may create roles.",
-    )
-    init.add_argument(
-        "--login",
-        metavar="ROLE",
-        help="the role that servers log in with; it exists, and is not the "
-        "administrator",
-    )
-    _add_url(init, run_init)
-    migrate = group.add_parser(
-        "migrate",
-        help="bring the schema to the number of this version",
-        description="Bring the schema to the number that this version of vecall reads. "
-        "Servers need not be stopped: those that run go on with the number before. "
-        "Upgrade all servers first, because an older version does not open the newer "
-        "number.",
-    )
-    _add_url(migrate, run_migrate)
-    doctor = group.add_parser(
-        "doctor",
-        help="check the server, the schema, the rights and the rows",
-        description="Check the server, the schema, the rights and the rows; change "
-        "nothing. The URL is the one that servers use. Returns 1 if something is "
-        "damaged, or users are not held apart.",
-    )
-    _add_url(doctor, run_database_doctor)
-
-
-def _add_url(command: argparse.ArgumentParser, run: Run) -> None:
-    command.add_argument("url", metavar="URL", help="postgresql://user@host/database")
-    cli.add_json(command)
-    command.set_defaults(run=run)
-
-
-def run_init(options: argparse.Namespace) -> int:
-    """Create the roles and the schema."""
+    --login ROLE  the role that servers log in with; it exists, and is not the
+      administrator
+    url URL  postgresql://user@host/database
+    @json""")
+def _run_init(options: argparse.Namespace) -> int:
     where = public_url(options.url)
     with ui.naming(where):
         initialize_database(options.url, login=options.login)
     return ui.tell(options, {"url": where}, f"{where} is ready")
 
 
-def run_migrate(options: argparse.Namespace) -> int:
-    """Migrate the schema."""
+@command("""pg migrate: bring the schema to the number of this version
+    Bring the schema to the number that this version of vecall reads. Servers need not
+    be stopped: those that run go on with the number before. Upgrade all servers first,
+    because an older version does not open the newer number.
+
+    url URL  postgresql://user@host/database
+    @json""")
+def _run_migrate(options: argparse.Namespace) -> int:
     where = public_url(options.url)
     with ui.naming(where):
         before, now = migrate_database(options.url)
@@ -514,8 +393,236 @@ def run_migrate(options: argparse.Namespace) -> int:
     )
 
 
-def run_database_doctor(options: argparse.Namespace) -> int:
-    """Check the database."""
+@command("""pg doctor: check the server, the schema, the rights and the rows
+    Check the server, the schema, the rights and the rows; change nothing. The URL is
+    the one that servers use. Returns 1 if something is damaged, or users are not held
+    apart.
+
+    url URL  postgresql://user@host/database
+    @json""")
+def _run_database_doctor(options: argparse.Namespace) -> int:
     with ui.naming(public_url(options.url)):
         findings = examine_storage(options.url)
     return ui.print_findings(options, [], findings)
+
+
+# `vecall import`: memories from the files of vecall and of other programs.
+
+_FORMATS = "\n".join(f"  {name:<14} {form.about}" for name, form in FORMATS.items())
+_IMPORT = f"""\
+import: add memories from files of other programs, chats, tables, documents
+Add memories from a file or a folder; a second time adds nothing.
+
+file file  a file or a folder; "-" is standard input
+--from {{auto,{",".join(FORMATS)}}} FORMAT = auto  the format (default: recognised by
+  the content)
+--app APP  app_name of records without one
+--user USER  user_id of records without one
+--session SESSION  session of turns without one (default: the file's name)
+--map FIELD=COLUMN,...  columns of a table, such as text=message,timestamp=date; others
+  become metadata
+--dry-run  write nothing; show what would come
+@path
+@embedder
+@on-write
+@json
+
+formats (--from):
+{_FORMATS}
+
+Lines of vecall's own form are JSON objects: a whole session
+  {{"app_name": ..., "user_id": ..., "id": ...,
+   "events": [{{"id", "author", "timestamp", "text"}}, ...]}}
+or one memory
+  {{"app_name": ..., "user_id": ..., "text": ..., "author", "timestamp", "session_id",
+   "event_id", "id", "custom_metadata", "importance", "kind": ... all optional}}.
+The field names of chat messages work too: "messages" for "events", "role" for "author",
+"created_at" for "timestamp", "metadata" for "custom_metadata", "memory" for "text".
+Lines with the same owner and session_id are turns of one conversation, in their order.
+A file that `vecall export` wrote is read with all its fields and vectors; --app and
+--user then refuse lines of another app or user."""
+
+
+@command(_IMPORT)
+def _run_import(options: argparse.Namespace) -> int:
+    """Import the file; stop at a bad record and report its place."""
+    options.format = vars(options)["from"]
+    options.on_write = cli.import_function(options.on_write, "on-write")
+    report = ImportReport()
+    with _open_sources(options, Tally(report.left_out, report.fields)) as given:
+        first = next(given, None)
+        if first is None:
+            msg = f"{ui.one_line(options.file)}: there is no file of a known kind in it"
+            raise ConfigError(msg)
+        if first.head.startswith(EXPORT_HEADER) and not options.dry_run:
+            return _import_export(options, first)
+        return _import_records(options, chain([first], given), report)
+
+
+@contextmanager
+def _open_sources(
+    options: argparse.Namespace, tally: Tally
+) -> Iterator[Iterator[Source]]:
+    """Open the input; create no database."""
+    columns = checked_columns(options.map)
+    more: Any = {"tally": tally, "columns": columns, "session": options.session}
+    if options.file == "-":
+        yield iter([Source("standard input", sys.stdin.buffer, document="-", **more)])
+        return
+    path = Path(options.file)
+    if not path.exists():
+        raise ConfigError(f"{options.file}: there is no such file")
+    if not is_database_url(options.path) and path.is_file():
+        with ui.naming(options.file):
+            require_unrelated(path, Path(options.path))
+    with closing(sources(path, options.file, options.format, **more)) as found:
+        yield found
+
+
+def _import_export(options: argparse.Namespace, source: Source) -> int:
+    begin = time.perf_counter()
+    lines = _CountingLines(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the export has the vectors
+        with (
+            cli.open_service(
+                options.path, options.embedder, options.on_write
+            ) as memory,
+            ui.naming(source.name),
+        ):
+            count = memory.sync.admin.import_jsonl(
+                lines,
+                app_name=options.app,
+                user_id=options.user,
+                gate=options.on_write is not None,
+            )
+    _report_export(options, count, lines.memories - count, time.perf_counter() - begin)
+    return 0
+
+
+def _report_export(
+    options: argparse.Namespace, count: Imported, others: int, seconds: float
+) -> None:
+    reviewed = {"rejected": count.rejected, "quarantined": count.quarantined}
+    reviewed = reviewed if options.on_write is not None else {}
+    if options.json:
+        facts = {"memories": count, "known": others, **reviewed, "seconds": seconds}
+        ui.print_json(facts)
+        return
+    memories = ui.counted(count, "memory")
+    why = "known already or newer here" + (", or rejected" if reviewed else "")
+    print(f"{memories} in {seconds:.2f} s, {others:,} {why}")
+    if reviewed:
+        counts = ", ".join(f"{number:,} {name}" for name, number in reviewed.items())
+        print(f"of memories, former versions and waiting turns: {counts} by --on-write")
+
+
+class _CountingLines:
+    """The lines of an export; counts the memories among them."""
+
+    def __init__(self, source: Source) -> None:
+        self._stream = source.stream
+        self.memories = 0
+
+    def readline(self, limit: int) -> bytes:
+        line = self._stream.readline(limit)
+        self.memories += line.startswith(b'{"mem":')
+        return line
+
+
+# An import of another format than that of `vecall export`.
+
+
+def _import_records(
+    options: argparse.Namespace, given: Iterator[Source], report: ImportReport
+) -> int:
+    progress = ui.Progress("importing", 0)
+    with ExitStack() as stack:
+
+        def memory() -> MemoryService:
+            return stack.enter_context(
+                cli.open_service(options.path, options.embedder, options.on_write)
+            )
+
+        opening = None if options.dry_run else memory
+        job = ImportJob(opening, options.app, options.user, report, progress.at)
+        error: BaseException | None = None
+        try:
+            job.run(given, options.format)
+        except (VecallError, KeyboardInterrupt) as raised:
+            error = raised
+        progress.finish()
+    if isinstance(error, VecallError) and not report.memories + report.items:
+        raise error
+    _print_report(options, report)
+    if error is None:
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        ui.note("interrupted; import again to go on")
+        return 130
+    ui.note(
+        f"{error}\n{ui.counted(report.new, 'memory')} imported; "
+        "correct it and import again, nothing will be there twice."
+    )
+    return 1
+
+
+def _print_report(options: argparse.Namespace, report: ImportReport) -> None:
+    if options.json:
+        ui.print_json(_report_facts(report))
+        return
+    if options.dry_run:
+        _print_kinds(report)
+    else:
+        rate = report.memories / report.seconds if report.seconds else 0.0
+        summary = f"{ui.counted(report.new, 'new memory')}, "
+        summary += f"{report.known:,} known"
+        if report.items:
+            summary += f", {ui.counted(report.items, 'item')}"
+        if report.left_out:
+            summary += f", left out: {cli.counted_reasons(report.left_out)}"
+        records = ui.counted(report.records, "record")
+        print(f"{summary}, from {records} in {report.seconds:.2f} s ({rate:,.0f}/s)")
+    if +report.fields:
+        names = sorted((+report.fields).items())
+        shown = ", ".join(f"{ui.one_line(name)} ({count:,})" for name, count in names)
+        print(f"fields left out: {shown}")
+    for example in report.examples:
+        print(f"invalid: {ui.one_line(example)}")
+
+
+def _print_kinds(report: ImportReport) -> None:
+    formats = ", ".join(report.formats)
+    rows = [[kind, *_found_cells(each)] for kind, each in sorted(report.kinds.items())]
+    for reason, count in sorted(report.left_out.items()):
+        rows.append([f"left out: {reason.replace('_', ' ')}", f"{count:,}", "", ""])
+    print(f"{formats}: nothing is written")
+    print(ui.table(["kind", "count", "first", "last"], rows))
+    for kind, each in sorted(report.kinds.items()):
+        names = ", ".join(ui.one_line(name) for name, _ in each.fields.most_common(40))
+        print(f"fields of each {kind}: {names}")
+
+
+def _found_cells(found: Found) -> list[str]:
+    times = [
+        "" if each is None else to_datetime(each).strftime("%Y-%m-%d %H:%M")
+        for each in (found.first, found.last)
+    ]
+    return [f"{found.count:,}", *times]
+
+
+def _report_facts(report: ImportReport) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "formats": dict(report.formats),
+        "memories": report.memories,
+        "new": report.new,
+        "known": report.known,
+        "items": report.items,
+        "left_out": dict(report.left_out),
+        "fields_left_out": dict(report.fields),
+        "records": report.records,
+        "seconds": report.seconds,
+    }
+    for kind, each in report.kinds.items():
+        facts[kind] = {"count": each.count, "first": each.first, "last": each.last}
+    return facts

@@ -45,9 +45,9 @@ EXAMPLES = {
     "pg doctor": "postgresql://db/memory",
     "consolidate": "--user alice --similarity 0.95",
     "erase": "--user alice",
+    "ui": "memory.db --write",
     "eval": "demo",
     "serve": "--path memory.db --read-only",
-    "ui": "memory.db --write",
     "token": "list",
     "token create": "--app hotel --user alice --expires 30d",
     "token list": "--json",
@@ -57,20 +57,18 @@ EXAMPLES = {
     "install": "claude-code",
     "uninstall": "claude-code",
 }
-"""What is shown as an example of each command."""
+"""What is shown as an example of each command, in the order of the help."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     # Here, since a hook does not need them and must start fast.
-    from vecall.cli import coding_agent_commands as agents
-    from vecall.cli import demo_command as demo
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
-    from vecall.cli import import_command as importing
     from vecall.cli import memory_commands as memories
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
+    from vecall.cli.options import add_commands
 
     top = argparse.ArgumentParser(
         prog="vecall", description="Long-term memory for AI agents, in one file."
@@ -81,14 +79,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
-    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     top.set_defaults(run=searching.run_overview)
-    for module in (demo, importing, memories, searching, caring):
-        module.add_commands(commands)
-    memories.add_user_commands(commands)
-    serving.add_ui_command(commands)
-    for module in (evaluate, serving, agents):
-        module.add_commands(commands)
+    modules = (memories, searching, caring, evaluate, serving)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    table = {name: each for made in modules for name, each in made.command.items()}
+    add_commands(commands, table, EXAMPLES)
     _add_examples(top)
     return top
 
@@ -130,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             warnings.simplefilter("default", UserWarning)  # a note, never an error
             warnings.simplefilter("ignore", RawTurnsWarning)
-            return _run(options)
+            return _run_command(options)
 
 
 def _tell_interrupt(interrupt: KeyboardInterrupt) -> None:
@@ -167,7 +162,7 @@ def _run_hook(arguments: list[str], *, own_process: bool) -> int:
     return status
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     from vecall.cli import console as ui
     from vecall.errors import VecallError
 

@@ -28,91 +28,32 @@ from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.types import Filter, ListedSession, MemoryEntry, Page
 from vecall.validation import is_database_url
 
-_MORE = {
-    "add": "A new file, app or user begins with it.",
-    "edit": "With neither a text nor an option $EDITOR opens. The history keeps the "
-    "former text.",
-    "rm": "No search finds what is archived; `vecall restore` brings it back. Nothing "
-    "brings back what --forever deletes; `vecall purge` then rewrites the file.",
-    "restore": "With --held, release those that are held for review.",
-    "forget": "It shows those that match about as well as the best one, and asks. "
-    "Nothing brings them back.",
-}
 _AT_ONCE = 1_000  # memories that are read together
 
 
-def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    listing = commands.add_parser(
-        "ls",
-        aliases=["list"],
-        help="list apps, users, sessions, memories",
-        description="List the apps of a file, the users of an app, the sessions of a "
-        "user and the memories of none, or the turns of a session. An app or a user "
-        "that is the only one need not be named.",
-    )
-    for name in ("app", "user", "session"):
-        listing.add_argument(name, nargs="?", metavar=name.upper())
-    of_user = listing.add_mutually_exclusive_group()
-    for flag, what in (
-        ("memories", "a user's memories, not the sessions"),
-        ("archived", "a user's archived memories"),
-        ("held", "a user's memories that are held for review"),
-    ):
-        cli.flag(of_user, f"--{flag}", what)
-    listing.add_argument("--prefix", default="", help="only names that begin so")
-    listing.add_argument("--limit", type=int, default=100, help="at most (%(default)s)")
-    listing.add_argument("--after", metavar="NAME", help="only what follows this one")
-    cli.add_path(listing)
-    cli.add_listing(listing)
-    listing.set_defaults(run=run_ls)
-
-    made = {}
-    for run, name, aliases, about in (
-        (run_add, "add", ["remember"], "remember a text"),
-        (run_show, "show", ["get"], "show all fields of a memory"),
-        (run_history, "history", [], "show the former texts of a memory"),
-        (run_edit, "edit", ["update"], "correct a memory"),
-        (run_rm, "rm", ["delete"], "archive memories; with --forever, delete them"),
-        (run_restore, "restore", [], "make archived memories live again"),
-        (run_forget, "forget", [], "search for memories and delete them"),
-    ):
-        told = f"{about.capitalize()}. {_MORE.get(name, '')}"
-        one = commands.add_parser(name, aliases=aliases, help=about, description=told)
-        made[name] = one
-        one.set_defaults(run=run)
-        cli.add_owner(one)
-        cli.add_path(one)
-        (cli.add_listing if name == "history" else cli.add_json)(one)
-        if name in ("add", "forget"):
-            one.add_argument("text", help='the text; "-" is standard input')
-        else:
-            many = {"nargs": "+"} if name in ("rm", "restore") else {}
-            one.add_argument(
-                "id", metavar="ID", help="as vecall search shows it", **many
-            )
-            cli.flag(one, "--held", "one held for review")
-        if name in ("rm", "forget"):
-            cli.flag(one, "--yes", "do not ask")
-        if name in ("add", "edit"):
-            for field in ("author", "kind", "source"):
-                one.add_argument(f"--{field}", help=f"its {field}")
-            one.add_argument("--importance", type=float, help="0 to 1")
-            one.add_argument("--metadata", metavar="JSON", help="its custom_metadata")
-        if name in ("add", "edit", "forget"):
-            cli.add_embedder(one)
-    made["edit"].add_argument("text", nargs="?", help="the new text")
-    made["add"].add_argument("--session", help="its session")
-    made["add"].add_argument("--ttl", help="its lifetime: seconds, or 12h or 30d")
-    cli.flag(made["rm"], "--forever", "delete")
+command = cli.Commands()
 
 
-def run_ls(options: argparse.Namespace) -> int:
-    """List apps, users, sessions or memories."""
+@command("""ls, list: list apps, users, sessions, memories
+    List the apps of a file, the users of an app, the sessions of a user and the
+    memories of none, or the turns of a session. An app or a user that is the only one
+    need not be named.
+
+    app APP ?
+    user USER ?
+    session SESSION ?
+    --memories  a user's memories, not the sessions
+    | --archived  a user's archived memories
+    | --held  a user's memories that are held for review
+    --prefix PREFIX = ""  only names that begin so
+    --limit LIMIT int = 100  at most (%(default)s)
+    --after NAME  only what follows this one
+    @path @listing""")
+def _run_ls(options: argparse.Namespace) -> int:
     page = {"prefix": options.prefix, "after": options.after, "limit": options.limit}
     is_plain = not (options.memories or options.archived or options.held)
-    with cli.opened_plainly(options.path, read_only=True) as memory:
-        names, admin = _with_only_ones(memory, options), memory.sync.admin
+    with cli.open_without_embedder(options.path, read_only=True) as memory:
+        names, admin = _complete_names(memory, options), memory.sync.admin
         if not names and is_plain:
             ui.print_listing(options, apps=admin.list_apps(**page))
             return 0
@@ -125,7 +66,7 @@ def run_ls(options: argparse.Namespace) -> int:
         user = memory.restricted(rights).sync.user(app, name)
         if is_plain and len(names) < 3:
             sessions = user.list_sessions(**page)
-            facts = _facts(user, sessions, options)
+            facts = _memories_of_no_session(user, sessions, options)
             ui.print_listing(options, sessions=sessions, memories=facts)
             return 0
         state: State = "archived" if options.archived else "live"
@@ -141,7 +82,7 @@ def run_ls(options: argparse.Namespace) -> int:
     return 0
 
 
-def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[str]:
+def _complete_names(memory: MemoryService, options: argparse.Namespace) -> list[str]:
     """Return the given names, with those in front that there is only one of."""
     given = (options.app, options.user, options.session)
     names = [name for name in given if name is not None]
@@ -159,7 +100,7 @@ def _with_only_ones(memory: MemoryService, options: argparse.Namespace) -> list[
     return names
 
 
-def _facts(
+def _memories_of_no_session(
     user: SyncUserMemory, sessions: Page[ListedSession], options: argparse.Namespace
 ) -> list[MemoryEntry]:
     """Return the first memories of no session, if the page has all sessions."""
@@ -176,9 +117,12 @@ def _facts(
     return facts[: options.limit]
 
 
-def run_show(options: argparse.Namespace) -> int:
-    """Show all fields of a memory."""
-    with cli.opened_user(options, writes=False) as user:
+@command("""show, get: show all fields of a memory
+    Show all fields of a memory.
+
+    @owner @path @json @id""")
+def _run_show(options: argparse.Namespace) -> int:
+    with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
     now = revisions[-1]
     state = {"state": now.state, "why": now.why, "by": now.by}
@@ -207,38 +151,60 @@ def run_show(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_history(options: argparse.Namespace) -> int:
+@command("""history: show the former texts of a memory
+    Show the former texts of a memory.
+
+    @owner @path @listing @id""")
+def _run_history(options: argparse.Namespace) -> int:
     """Show the revisions of a memory and of those it replaced."""
-    with cli.opened_user(options, writes=False) as user:
+    with cli.open_user(options, writes=False) as user:
         revisions = user.history(options.id)
     ui.print_listing(options, revisions=revisions)
     return 0
 
 
-def run_add(options: argparse.Namespace) -> int:
-    """Store a text."""
-    text = sys.stdin.read() if options.text == "-" else options.text
+@command("""add, remember: remember a text
+    Remember a text. A new file, app or user begins with it.
+
+    @owner @path @json
+    text  the text; "-" is standard input
+    @fields @embedder
+    --session SESSION  its session
+    --ttl TTL  its lifetime: seconds, or 12h or 30d""")
+def _run_add(options: argparse.Namespace) -> int:
+    text = _given_text(options)
     given = {**_given_fields(options), "session_id": options.session}
-    with cli.opened_user(options, is_new=True) as user:
+    with cli.open_user(options, is_new=True) as user:
         id_ = user.add({"content": text, **given}, ttl=options.ttl).id
     return ui.tell(options, {"id": id_}, f"remembered as {ui.one_line(id_)}")
+
+
+def _given_text(options: argparse.Namespace) -> str:
+    typed: str = options.text
+    return sys.stdin.read() if typed == "-" else typed
 
 
 def _given_fields(options: argparse.Namespace) -> dict[str, Any]:
     fields = ("author", "kind", "source", "importance")
     given = {name: getattr(options, name) for name in fields}
-    given["custom_metadata"] = cli.parsed_metadata(options.metadata)
+    given["custom_metadata"] = cli.parse_metadata(options.metadata)
     return {name: value for name, value in given.items() if value is not None}
 
 
-def run_edit(options: argparse.Namespace) -> int:
+@command("""edit, update: correct a memory
+    Correct a memory. With neither a text nor an option $EDITOR opens. The history keeps
+    the former text.
+
+    @owner @path @json @id @fields @embedder
+    text ?  the new text""")
+def _run_edit(options: argparse.Namespace) -> int:
     """Correct a memory, if nobody changed it meanwhile."""
     changes = _given_fields(options)
-    with cli.opened_user(options) as user:
+    with cli.open_user(options) as user:
         memory = user.get(options.id)
         text = options.text
         if text is None and not changes:
-            text = _edited(memory.text)
+            text = _edit_in_editor(memory.text)
         if text is not None and text != memory.text:
             if not isinstance(memory.content, str):
                 parts = memory.content.get("parts", ())
@@ -253,7 +219,7 @@ def run_edit(options: argparse.Namespace) -> int:
     return ui.tell(options, {"id": memory.id, "changed": sorted(changes)}, told)
 
 
-def _edited(text: str) -> str:
+def _edit_in_editor(text: str) -> str:
     """Return a text after $EDITOR had it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
@@ -269,16 +235,24 @@ def _edited(text: str) -> str:
             raise ConfigError(msg) from error
 
 
-def run_rm(options: argparse.Namespace) -> int:
+@command("""rm, delete: archive memories; with --forever, delete them
+    Archive memories; with --forever, delete them. No search finds what is archived;
+    `vecall restore` brings it back. Nothing brings back what --forever deletes; `vecall
+    purge` then rewrites the file.
+
+    @owner @path @json @ids
+    --yes  do not ask
+    --forever  delete""")
+def _run_rm(options: argparse.Namespace) -> int:
     """Archive or delete memories: all of them, or none if one is unknown."""
-    with cli.opened_user(options) as user:
+    with cli.open_user(options) as user:
         ids = list(dict.fromkeys(options.id))
         for id_ in ids:
             state = user.history(id_)[-1].state
             if state != "live" and not options.forever:
                 msg = f"ID: {ui.one_line(id_)} is {state} already; --forever deletes it"
                 raise ConfigError(msg)
-        count = ui.counted(len(ids), "memory", "memories")
+        count = ui.counted(len(ids), "memory")
         if options.forever:
             if not ui.confirmed(options, f"Delete {count}? This cannot be undone."):
                 return ui.tell(options, {"deleted": 0}, "nothing was deleted")
@@ -291,29 +265,40 @@ def run_rm(options: argparse.Namespace) -> int:
     return ui.tell(options, {"archived": len(ids)}, told)
 
 
-def run_restore(options: argparse.Namespace) -> int:
-    """Make archived memories live, or release those that are held."""
-    with cli.opened_user(options) as user:
+@command("""restore: make archived memories live again
+    Make archived memories live again. With --held, release those that are held for
+    review.
+
+    @owner @path @json @ids""")
+def _run_restore(options: argparse.Namespace) -> int:
+    with cli.open_user(options) as user:
         bring = user.release if options.held else user.restore
         ids = [id_ for each in options.id for id_ in bring(each)]
     count = ui.counted(len(ids), "memory is", "memories are")
     return ui.tell(options, {"restored": ids}, f"{count} live again")
 
 
-def run_forget(options: argparse.Namespace) -> int:
-    """Propose memories, and delete them after a yes."""
-    with cli.opened_user(options) as user:
-        proposal = user.propose_forget(options.text)
+@command("""forget: search for memories and delete them
+    Search for memories and delete them. It shows those that match about as well as the
+    best one, and asks. Nothing brings them back.
+
+    @owner @path @json
+    text  the text; "-" is standard input
+    --yes  do not ask
+    @embedder""")
+def _run_forget(options: argparse.Namespace) -> int:
+    with cli.open_user(options) as user:
+        proposal = user.propose_forget(_given_text(options))
         found = proposal.memories
         if not options.json:
             print("\n".join(map(ui.show_memory, found)) or "no memory matches")
         deleted = 0
         if found and (options.yes or not options.json):
-            count = ui.counted(len(found), "memory", "memories")
+            count = ui.counted(len(found), "memory")
             if ui.confirmed(options, f"Delete {count} for ever?"):
                 deleted = user.confirm_forget(proposal.token)
     proposed = [asdict(memory) for memory in found]
-    told = f"{ui.counted(deleted, 'memory', 'memories')} deleted" if deleted else ""
+    told = f"{ui.counted(deleted, 'memory')} deleted" if deleted else ""
     facts = {"proposed": proposed, "deleted": deleted}
     return ui.tell(options, facts, told or "nothing was deleted")
 
@@ -321,52 +306,30 @@ def run_forget(options: argparse.Namespace) -> int:
 # `vecall consolidate`: merges duplicate memories and summarizes old ones.
 
 
-def add_user_commands(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "consolidate",
-        help="merge a user's duplicates, sum up what is old",
-        description="Merge memories that say the same, and with --similarity those "
-        "that mean the same; with --older-than and --summarizer sum up what is old. "
-        "Without --yes nothing is changed, and what would be merged is shown. What is "
-        "merged or summed up is archived, and restore_memory brings it back.",
-    )
-    cli.add_owner(command)
-    command.add_argument(
-        "--similarity",
-        type=float,
-        metavar="COSINE",
-        help="also merge facts whose vectors have at least this cosine, such as 0.95",
-    )
-    command.add_argument(
-        "--older-than", metavar="TIME", help='sum up what is older, such as "30d"'
-    )
-    command.add_argument(
-        "--fold",
-        default="sessions",
-        metavar="WHAT",
-        help="what is summed up: comma-separated sessions, summaries, facts "
-        "(%(default)s)",
-    )
-    command.add_argument(
-        "--summarizer",
-        metavar="MODULE:NAME",
-        help="a function from a prompt to a text, or an object with get_summaries",
-    )
-    cli.flag(command, "--yes", "do it")
-    cli.add_json(command)
-    cli.add_file(command)
-    command.set_defaults(run=run_consolidate)
-    add_erase_command(commands)
+@command("""consolidate: merge a user's duplicates, sum up what is old
+    Merge memories that say the same, and with --similarity those that mean the same;
+    with --older-than and --summarizer sum up what is old. Without --yes nothing is
+    changed, and what would be merged is shown. What is merged or summed up is archived,
+    and restore_memory brings it back.
 
-
-def run_consolidate(options: argparse.Namespace) -> int:
-    """Consolidate, or show the planned changes."""
+    @owner
+    --similarity COSINE float  also merge facts whose vectors have at least this cosine,
+      such as 0.95
+    --older-than TIME  sum up what is older, such as "30d"
+    --fold WHAT = sessions  what is summed up: comma-separated sessions, summaries,
+      facts (%(default)s)
+    --summarizer MODULE:NAME  a function from a prompt to a text, or an object with
+      get_summaries
+    --yes  do it
+    @json @path @embedder""")
+def _run_consolidate(options: argparse.Namespace) -> int:
     cli.require_file(options.path)
     summarizer = _import_summarizer(options.summarizer)
     only_shown = not options.yes
     told = ui.Progress("consolidating", after="what was merged stays merged")
-    with cli.opened(options.path, options.embedder, read_only=only_shown) as memory:
+    with cli.open_service(
+        options.path, options.embedder, read_only=only_shown
+    ) as memory:
         app = cli.app_of(memory, options.app)
         user = cli.user_of(memory, app, options.user)
         consolidate = partial(
@@ -380,7 +343,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
         with told.watching():
             done = consolidate(dry_run=only_shown or summarizer is not None)
         if options.yes and summarizer is not None:
-            counting = _Counting(summarizer)
+            counting = _CountingSummarizer(summarizer)
             with told.watching(lambda: counting.turns, done.folded):
                 done = consolidate(summarizer=counting, dry_run=False)
         if options.json:
@@ -393,9 +356,9 @@ def run_consolidate(options: argparse.Namespace) -> int:
                 if group.similarity is not None:
                     how = f"cosine {group.similarity:.3f} or more"
                 kept, *merged = owner.get_many([group.kept, *group.merged])
-                print(f"{_line(kept)}  {ui.dim(how)}")
+                print(f"{_short_line(kept)}  {ui.dim(how)}")
                 for each in merged:
-                    print(f"  = {_line(each)}")
+                    print(f"  = {_short_line(each)}")
     verb = "" if options.yes else "would be "
     made = f" into {len(done.summaries)} summaries" if options.yes else ""
     print(f"{done.merged} {verb}merged, {done.folded} {verb}summed up{made}")
@@ -404,7 +367,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Counting:
+class _CountingSummarizer:
     """A summarizer that counts the memories it was given."""
 
     def __init__(self, provider: SummaryProvider) -> None:
@@ -418,7 +381,7 @@ class _Counting:
         return self._provider.get_summaries(session)
 
 
-def _line(memory: MemoryEntry | None) -> str:
+def _short_line(memory: MemoryEntry | None) -> str:
     text = "" if memory is None else ui.one_line(memory.text)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -428,7 +391,7 @@ def _import_summarizer(name: str | None) -> SummaryProvider | None:
     if name is None:
         return None
     expected = "MODULE:NAME of a function, or of an object with get_summaries,"
-    found = cli.imported(name, "summarizer", expected)
+    found = cli.import_object(name, "summarizer", expected)
     if isinstance(found, SummaryProvider):
         return found
     if not callable(found):
@@ -460,27 +423,18 @@ NOT_REACHED = (
 """Where a database may still have the user's data, and no program of vecall sees it."""
 
 
-def add_erase_command(commands: Any) -> None:
-    """Add the command."""
-    erase = commands.add_parser(
-        "erase",
-        help="erase a person: memories, tombstones and the name",
-        description="Delete all memories of a user in every app, and the name, and "
-        "rewrite the file so that no trace is left; in a database, delete the rows and "
-        "VACUUM. Then search for the name, and return 1 if it remains somewhere. "
-        "Backups and exports are not changed: delete them yourself. If an old session "
-        "of the user is ingested later, it is stored again, because its tombstones are "
-        "gone too.",
-    )
-    erase.add_argument("--user", required=True, help="user_id")
-    erase.add_argument("--app", help="only in this app")
-    cli.flag(erase, "--yes", "do not ask")
-    cli.add_path(erase)
-    cli.add_json(erase)
-    erase.set_defaults(run=run_erase)
+@command("""erase: erase a person: memories, tombstones and the name
+    Delete all memories of a user in every app, and the name, and rewrite the file so
+    that no trace is left; in a database, delete the rows and VACUUM. Then search for
+    the name, and return 1 if it remains somewhere. Backups and exports are not changed:
+    delete them yourself. If an old session of the user is ingested later, it is stored
+    again, because its tombstones are gone too.
 
-
-def run_erase(options: argparse.Namespace) -> int:
+    --user USER !  user_id
+    --app APP  only in this app
+    --yes  do not ask
+    @path @json""")
+def _run_erase(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if another user or app still has the name."""
     is_database = is_database_url(options.path)
     cli.require_file(options.path)
@@ -530,25 +484,24 @@ def _print_erase_report(
     files = list(dict.fromkeys(ui.one_line(file) for file, _ in places))
     told = [f"{ui.one_line(file)}: {place}" for file, place in places]
     is_database = is_database_url(options.path)
-    if options.json:
-        facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
-        ui.print_json({**facts, "not_reached": NOT_REACHED} if is_database else facts)
-        return
-    memories = ui.counted(erased, "memory", "memories")
+    facts = {"memories": erased, "apps": apps, "name_is_in": files, "places": told}
+    if is_database:
+        facts["not_reached"] = NOT_REACHED
+    memories = ui.counted(erased, "memory")
     where = ui.counted(sum(app != SHARED for app in apps), "app")
     if SHARED in apps:
         where += f" and {SHARED}"
-    print(f"erased {memories} of {ui.one_line(options.user)} in {where}")
+    lines = [f"erased {memories} of {ui.one_line(options.user)} in {where}"]
     if places:
-        print(
+        lines += [
             "the name is still in another app, or in a name or a text of another "
-            "user, or rows of the user remain:\n"
-            + "\n".join(f"  {each}" for each in told)
-        )
+            "user, or rows of the user remain:",
+            *(f"  {each}" for each in told),
+        ]
     elif is_database:
-        print("no row of the database has the name any more")
+        lines.append("no row of the database has the name any more")
     else:
-        print("the file no longer has the name")
+        lines.append("the file no longer has the name")
     if is_database:
-        print("what this command cannot reach:")
-        print("\n".join(f"  {each}" for each in NOT_REACHED))
+        lines += ["what this command cannot reach:", *(f"  {e}" for e in NOT_REACHED)]
+    ui.tell(options, facts, *lines)

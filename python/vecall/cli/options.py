@@ -1,18 +1,21 @@
-"""Arguments of several commands, and the service that they open."""
+"""How commands declare their arguments, and the service that they open."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from inspect import cleandoc
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from vecall.coding_agents.options import APP, DEFAULT, USER, default_path, prepa
 from vecall.embedders.base import is_async
 from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike, resolve
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
-from vecall.filters.rights import Rights
+from vecall.filters.rights import TRUST_TIERS, Rights
 from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
 from vecall.operations.options import WritePolicy
@@ -32,20 +35,207 @@ from vecall.store import public_url
 from vecall.system import is_own, rights_of_others
 from vecall.validation import is_database_url
 
-_HELP = (
-    "auto (the model of the file, else local if it is installed, else none), "
-    "none (words alone), local, NAME or NAME:MODEL such as "
-    "openai:text-embedding-3-small, or MODULE:NAME of a function from texts to vectors "
-    "or of an embedder (default: %(default)s)"
-)
+
+def expand_home(typed: str) -> str:
+    """Return a file name with a leading "~" or "~user" as the home folder."""
+    if not typed:
+        msg = "expected the name of a file, not an empty text"
+        raise argparse.ArgumentTypeError(msg)
+    return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
-def add_embedder(command: argparse.ArgumentParser) -> None:
-    """Add --embedder."""
-    command.add_argument("--embedder", default=AUTO, help=_HELP, metavar="EMBEDDER")
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "path": Path,
+    "file": expand_home,
+    "folder": lambda typed: Path(expand_home(typed)),
+}
+"""How the value of an argument is read, by the word in its declaration."""
+
+_FILE = f"--path PATH file = $VECALL_PATH  {{}} (default: {DEFAULT})"
+_SHARED = {
+    "file": _FILE.format("the file"),
+    "path": _FILE.format("the file, or the URL of a PostgreSQL database"),
+    "json": "--json  print JSON",
+    "listing": "--json  print JSON\n| --csv  print CSV",
+    "id": "id ID  as vecall search shows it\n--held  one held for review",
+    "ids": "id ID +  as vecall search shows it\n--held  one held for review",
+    "owner": """\
+--app APP  the app (default: the only one)
+--user USER  the user (default: the app's only one)""",
+    "tokens": """\
+--tokens TOKENS path  the file of tokens (<path>.tokens); required with a database""",
+    "on-write": """\
+--on-write MODULE:NAME  function that judges every write, as on_write of
+  MemoryService""",
+    "embedder": """\
+--embedder EMBEDDER = auto  auto (the model of the file, else local if it is installed,
+  else none), none (words alone), local, NAME or NAME:MODEL such as
+  openai:text-embedding-3-small, or MODULE:NAME of a function from texts to vectors or
+  of an embedder (default: %(default)s)""",
+    "fields": """\
+--author AUTHOR  its author
+--kind KIND  its kind
+--source SOURCE  its source
+--importance IMPORTANCE float  0 to 1
+--metadata JSON  its custom_metadata""",
+    "search": f"""\
+--top-k TOP_K int = 5  at most (%(default)s)
+--min-similarity MIN_SIMILARITY float  floor on the cosine, -1 to 1
+--min-confidence MIN_CONFIDENCE float  floor on the confidence, 0 to 1
+--session SESSION  only this session
+--author AUTHOR ...  only by this author; given again, one more
+--kind KIND ...  only of this kind; given again, one more
+--not-kind NOT_KIND ...  none of this kind; given again, one more
+--trust TRUST ...  only with this trust; given again, one more
+--source SOURCE ...  only with this source; given again, one more
+--session-prefix SESSION_PREFIX ...  only of sessions whose id begins so; given again,
+  one more
+--kind-prefix KIND_PREFIX ...  only of kinds that begin so; given again, one more
+--min-trust {{{",".join(TRUST_TIERS)}}}  only of this tier of trust or higher
+--metadata JSON  only with these custom_metadata, as JSON: '{{"project": "atlas",
+  "year": {{"$gte": 2025}}}}'
+--after AFTER  only from this time on, ISO 8601 with offset
+--before BEFORE  only before this time""",
+}
+"""The arguments of several commands, each named by a line with "@"."""
 
 
-def chosen(given: str) -> EmbedderLike:
+_Run = Callable[[argparse.Namespace], int]
+_Also = Callable[[argparse.ArgumentParser], None]
+_Declared = tuple[str, _Run | None, _Also | None]
+
+
+class Commands(dict[str, _Declared]):
+    """Commands by their names, each declared by a text.
+
+    backup, copy: what it does, in the list of commands
+    What it does, in its own help. This paragraph may be missing.
+
+    target FILE file  an argument that `expand_home` reads; FILE is its name in help
+    --keep N int = 3  an option with a value and a default
+    --user USER !  an option that is required
+    --label NAME ...  an option that may be given again; of an argument, all others
+    --mode {a,b}  an option with two values
+    --fast  an option without a value; without a help, it is not shown
+    | --careful  another one, not together with the one before
+      whose help goes on here
+    [of each user]  the title of the arguments that follow
+    @path @json  arguments of several commands
+
+    What is told at the end of its help. This paragraph may be missing, too.
+    """
+
+    def __call__(self, text: str, also: _Also | None = None) -> Callable[[_Run], _Run]:
+        """Return a decorator of what a command runs; `also` adds arguments first."""
+
+        def add(run: _Run) -> _Run:
+            self._declare(text, run, also)
+            return run
+
+        return add
+
+    def add_group(self, text: str) -> None:
+        """Add a group of commands, whose names begin with that of the group."""
+        self._declare(text, None, None)
+
+    def _declare(self, text: str, run: _Run | None, also: _Also | None) -> None:
+        shown = cleandoc(text)
+        self[re.split("[,:]", shown, maxsplit=1)[0]] = (shown, run, also)
+
+
+def add_commands(
+    commands: Any, table: Mapping[str, _Declared], names: Iterable[str]
+) -> None:
+    """Add commands of a table, in the order of their names, to a parser."""
+    groups = {"": commands}
+    for each in names:
+        text, run, also = table[each]
+        top, arguments, epilog = [*text.split("\n\n", 2), "", ""][:3]
+        head, *told = top.splitlines()
+        named, _, about = head.partition(": ")
+        group, _, name = each.rpartition(" ")
+        made = groups[group].add_parser(
+            name,
+            aliases=named.split(", ")[1:],
+            help=about,
+            description=" ".join(told) or None,
+            epilog=epilog,
+            formatter_class=_HelpFormatter,
+            add_help=not arguments.endswith(" ..."),
+        )
+        if run is None:
+            groups[each] = made.add_subparsers(required=True, metavar="ACTION")
+            continue
+        made.set_defaults(run=run)
+        if also is not None:
+            also(made)
+        _add_arguments(made, arguments)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Fills paragraphs, but those that have indented lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(
+            each if "\n " in each else fill(each, width, indent)
+            for each in text.split("\n\n")
+        )
+
+
+def _add_arguments(parser: argparse.ArgumentParser, text: str) -> None:
+    def shared(line: re.Match[str]) -> str:
+        return "\n".join(_SHARED[name] for name in re.findall(r"@(\S+)", line[0]))
+
+    text = re.sub("^@.+$", shared, text, flags=re.MULTILINE)
+    lines = re.sub("\n +", " ", text).splitlines()
+    titled: argparse._ActionsContainer = parser
+    group = titled
+    for line, following in pairwise([*lines, ""]):
+        if line.startswith("["):
+            group = titled = parser.add_argument_group(line.strip("[]"))
+            continue
+        if not line.startswith("| "):
+            is_either = following.startswith("| ")
+            group = titled.add_mutually_exclusive_group() if is_either else titled
+        declared, _, about = line.removeprefix("| ").partition("  ")
+        _add_argument(group, declared.split(), about.strip() or None)
+
+
+def _add_argument(
+    group: argparse._ActionsContainer, words: list[str], about: str | None
+) -> None:
+    names = [word for word in words if word.startswith("-")] or words[:1]
+    is_option = names[0].startswith("-")
+    values = words[len(names) :]
+    settings: dict[str, Any] = {"help": about}
+    if is_option and not values:
+        settings = {"help": about or argparse.SUPPRESS, "action": "store_true"}
+    while values:
+        word = values.pop(0)
+        if word == "=":
+            default = values.pop(0).strip('"')
+            settings["default"] = settings.get("type", str)(default)
+            if default == "$VECALL_PATH":
+                settings["default"] = default_path()
+        elif word in _TYPES:
+            settings["type"] = _TYPES[word]
+        elif word == "!":
+            settings["required"] = True
+        elif word == "..." and is_option:
+            settings["action"] = "append"
+        elif word in ("?", "+", argparse.REMAINDER):
+            settings["nargs"] = word
+        elif word.startswith("{"):
+            settings["choices"] = word.strip("{}").split(",")
+        else:
+            settings["metavar"] = word
+    group.add_argument(*names, **settings)
+
+
+def parse_embedder(given: str) -> EmbedderLike:
     """Return the `embedder` argument of a service, of the value of --embedder."""
     if given == "none":
         return None
@@ -54,7 +244,7 @@ def chosen(given: str) -> EmbedderLike:
         return given
     names = ", ".join(NAMES)
     known = f"auto, none, one of {names}, NAME:MODEL of one of these, or MODULE:NAME"
-    found = imported(given, "embedder", known)
+    found = import_object(given, "embedder", known)
     made: EmbedderLike = found() if isinstance(found, type) else found
     return made
 
@@ -76,7 +266,7 @@ def with_progress(embedder: Any, add: Callable[[int], None]) -> Any:
     return Reporting()
 
 
-def imported(given: str, option: str, expected: str) -> Any:
+def import_object(given: str, option: str, expected: str) -> Any:
     """Import MODULE:NAME, also from the current folder, or raise ConfigError."""
     module, _, name = given.partition(":")
     # A script's sys.path has the script's folder only.
@@ -94,58 +284,15 @@ def imported(given: str, option: str, expected: str) -> Any:
     return found
 
 
-def named(given: str | None, option: str) -> Any:
+def import_function(given: str | None, option: str) -> Any:
     """Import the function MODULE:NAME, or raise ConfigError; return None for None."""
     if given is None:
         return None
     expected = "MODULE:NAME of a function"
-    found = imported(given, option, expected)
+    found = import_object(given, option, expected)
     if not callable(found):
         raise ConfigError(f"{option}: expected {expected}")
     return found
-
-
-def flag(command: argparse._ActionsContainer, name: str, about: str) -> None:
-    """Add an option without a value."""
-    command.add_argument(name, action="store_true", help=about)
-
-
-FILE_OR_URL = "the file, or the URL of a PostgreSQL database"
-
-
-def add_path(command: argparse.ArgumentParser, what: str = FILE_OR_URL) -> None:
-    """Add --path; `what` says what it names."""
-    command.add_argument(
-        "--path",
-        type=expanded,
-        default=default_path(),
-        help=f"{what} (default: {DEFAULT})",
-        metavar="PATH",
-    )
-
-
-def add_file(command: argparse.ArgumentParser) -> None:
-    """Add --path and --embedder."""
-    add_path(command)
-    add_embedder(command)
-
-
-def add_json(command: argparse.ArgumentParser) -> None:
-    """Add --json."""
-    flag(command, "--json", "print JSON")
-
-
-def add_listing(command: argparse.ArgumentParser) -> None:
-    """Add --json and --csv."""
-    form = command.add_mutually_exclusive_group()
-    flag(form, "--json", "print JSON")
-    flag(form, "--csv", "print CSV")
-
-
-def add_owner(command: argparse.ArgumentParser) -> None:
-    """Add --app and --user."""
-    command.add_argument("--app", help="the app (default: the only one)")
-    command.add_argument("--user", help="the user (default: the app's only one)")
 
 
 _NAMES_READ = 1_000  # for the nearest ones
@@ -201,17 +348,19 @@ def _known_name(
 
 
 @contextmanager
-def opened_plainly(path: str, *, read_only: bool = False) -> Iterator[MemoryService]:
+def open_without_embedder(
+    path: str, *, read_only: bool = False
+) -> Iterator[MemoryService]:
     """Open a file or a database that exists, without an embedder and its warnings."""
     require_file(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        with opened(path, "none", read_only=read_only) as memory:
+        with open_service(path, "none", read_only=read_only) as memory:
             yield memory
 
 
 @contextmanager
-def opened_user(
+def open_user(
     options: argparse.Namespace, *, writes: bool = True, is_new: bool = False
 ) -> Iterator[SyncUserMemory]:
     """Open the memory of the named user; without --held, nothing that is held."""
@@ -219,9 +368,9 @@ def opened_user(
         require_file(options.path)
     embedder = getattr(options, "embedder", None)
     with (
-        opened_plainly(options.path, read_only=not writes)
+        open_without_embedder(options.path, read_only=not writes)
         if embedder is None
-        else opened(options.path, embedder, read_only=not writes)
+        else open_service(options.path, embedder, read_only=not writes)
     ) as memory:
         app, user = options.app, options.user
         if is_new and not memory.sync.admin.list_apps(limit=1):
@@ -232,23 +381,6 @@ def opened_user(
             user = user_of(memory, app, user)
         rights = Rights(review=getattr(options, "held", False))
         yield memory.restricted(rights).sync.user(app, user)
-
-
-def add_on_write(command: argparse.ArgumentParser) -> None:
-    """Add --on-write."""
-    command.add_argument(
-        "--on-write",
-        metavar="MODULE:NAME",
-        help="function that judges every write, as on_write of MemoryService",
-    )
-
-
-def expanded(typed: str) -> str:
-    """Return a file name with a leading "~" or "~user" as the home folder."""
-    if not typed:
-        msg = "expected the name of a file, not an empty text"
-        raise argparse.ArgumentTypeError(msg)
-    return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
 def shown_path(path: str) -> str:
@@ -286,7 +418,7 @@ def refuse_database(path: str, means: str) -> None:
 
 
 @contextmanager
-def opened(
+def open_service(
     path: str,
     embedder: str,
     on_write: WriteHook | None = None,
@@ -294,7 +426,7 @@ def opened(
     read_only: bool = False,
 ) -> Iterator[MemoryService]:
     """Open a service and close it after the block; reading makes no vectors."""
-    given = chosen(embedder)
+    given = parse_embedder(embedder)
     is_new = not is_database_url(path) and not Path(path).exists()
     if given not in (None, AUTO) and is_new:
         given = resolve(given)
@@ -318,7 +450,7 @@ def counted_reasons(left_out: Counter[str]) -> str:
     return ", ".join(counts).replace("_", " ")
 
 
-def parsed_metadata(typed: str | None) -> dict[str, Any] | None:
+def parse_metadata(typed: str | None) -> dict[str, Any] | None:
     """Return the value of --metadata, which must be a JSON object."""
     if typed is None:
         return None

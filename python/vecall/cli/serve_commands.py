@@ -1,9 +1,10 @@
-"""`vecall serve`, `ui`, `token` and `mcp`."""
+"""How others reach a memory: `vecall serve`, `ui`, `token`, `mcp`, `install`..."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import re
@@ -13,6 +14,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -20,13 +22,22 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from vecall.cli import console as ui
 from vecall.cli import options as cli
-from vecall.cli.coding_agent_commands import CLIENTS
 from vecall.clock import to_iso, to_seconds, ttl_seconds
-from vecall.coding_agents.install import vecall_command
+from vecall.coding_agents.hook_command import main as run_hook
+from vecall.coding_agents.install import (
+    AGENTS,
+    Agent,
+    install,
+    installed_text,
+    uninstall,
+    vecall_command,
+)
 from vecall.coding_agents.options import (
     APP,
     DEFAULT,
     USER,
+    add_options,
+    as_arguments,
     changed_options,
     default_path,
     prepared,
@@ -45,51 +56,28 @@ if TYPE_CHECKING:
 # `vecall token`.
 
 
-NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+command = cli.Commands()
+command.add_group("token: manage tokens for the HTTP server")
 
 
-def add_token_commands(commands: Any) -> None:
-    """Add the command."""
-    token = commands.add_parser("token", help="manage tokens for the HTTP server")
-    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it, once")
-    create.add_argument("--app", help="the app whose memories the token may access")
-    create.add_argument("--user", help="only this user's")
-    cli.flag(create, "--all-apps", "those of all apps")
-    cli.flag(create, "--read-only", "it may not write")
-    cli.flag(create, "--review", "it sees what is quarantined, and may release it")
-    create.add_argument("--trust", help="the highest tier of trust of what it writes")
-    create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
-    create.add_argument("--source", help="the source of all that it writes")
-    create.add_argument("--author", help="the author of all that it writes")
-    cli.flag(create, "--admin", "counts, backups, deleting; no memories")
-    create.add_argument("--label", help="what it is for, shown by `vecall token list`")
-    create.add_argument(
-        "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
-    )
-    listed = actions.add_parser(
-        "list", help="show whom tokens let in, and when each was last used"
-    )
-    revoke = actions.add_parser("revoke", help="revoke a token")
-    revoke.add_argument("id", help="as `vecall token list` shows it; or the label")
-    for action, run in ((create, run_create), (listed, run_list), (revoke, run_revoke)):
-        cli.add_path(action, "the file")
-        add_tokens(action)
-        action.set_defaults(run=run)
-    cli.add_json(create)
-    cli.add_listing(listed)
+@command("""token create: make a token and print it, once
 
-
-def add_tokens(command: argparse.ArgumentParser) -> None:
-    """Add --tokens."""
-    command.add_argument(
-        "--tokens",
-        type=Path,
-        help="the file of tokens (<path>.tokens); required with a database",
-    )
-
-
-def run_create(options: argparse.Namespace) -> int:
+    --app APP  the app whose memories the token may access
+    --user USER  only this user's
+    --all-apps  those of all apps
+    --read-only  it may not write
+    --review  it sees what is quarantined, and may release it
+    --trust TRUST  the highest tier of trust of what it writes
+    --min-trust MIN_TRUST  the lowest tier of trust of what it reads
+    --source SOURCE  the source of all that it writes
+    --author AUTHOR  the author of all that it writes
+    --admin  counts, backups, deleting; no memories
+    --label LABEL  what it is for, shown by `vecall token list`
+    --expires EXPIRES  after a time such as 12h or 30d, or at an ISO 8601 time
+    @file
+    @tokens
+    @json""")
+def _run_create(options: argparse.Namespace) -> int:
     """Create a token. The file stores only its hash."""
     file = token_file(options)
     from vecall.server import mint
@@ -108,7 +96,12 @@ def run_create(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_list(options: argparse.Namespace) -> int:
+@command("""token list: show whom tokens let in, and when each was last used
+
+    @file
+    @tokens
+    @listing""")
+def _run_list(options: argparse.Namespace) -> int:
     """Show all tokens without their hashes."""
     file = token_file(options)
     from vecall.server.tokens import to_json
@@ -134,8 +127,12 @@ def run_list(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_revoke(options: argparse.Namespace) -> int:
-    """Remove a token from the file."""
+@command("""token revoke: revoke a token
+
+    id  as `vecall token list` shows it; or the label
+    @file
+    @tokens""")
+def _run_revoke(options: argparse.Namespace) -> int:
     file = token_file(options)
     tokens = file.read()
     ids = {each.id for each in tokens if options.id in (each.id, each.label)}
@@ -149,10 +146,8 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 def token_file(options: argparse.Namespace) -> TokenFile:
     """Return the token file that the options name."""
-    try:
-        from vecall.server import TokenFile
-    except ImportError as error:
-        raise ConfigError(NEEDS) from error
+    from vecall.server import TokenFile
+
     if options.tokens is None:
         cli.refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{prepared(options.path)}.tokens")
@@ -173,121 +168,52 @@ def _token_expiry(text: str | None) -> float | None:
 _COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 
 
-def add_commands(commands: Any) -> None:
-    """Add both commands."""
-    serve = commands.add_parser(
-        "serve",
-        help="serve a file or a database over HTTP",
-        description="Serve a file or a database over HTTP, by default to this machine "
-        "only.",
-    )
-    cli.add_file(serve)
-    add_tokens(serve)
-    serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
-    serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
-    serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
-    serve.add_argument("--tls-key", type=Path, help="PEM file of the private key")
-    serve.add_argument(
-        "--tls-client-ca",
-        type=Path,
-        help="PEM file of the CA that signs clients' certificates; others are refused",
-    )
-    cli.flag(
-        serve,
-        "--insecure-bind",
-        "listen to other machines without TLS, behind a proxy that has it",
-    )
-    serve.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="a Host header to accept besides this machine's own; may be repeated",
-    )
-    serve.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="an Origin header to accept (default: none, so requests of web pages are "
-        "refused); may be repeated",
-    )
-    serve.add_argument(
-        "--session-loader",
-        metavar="MODULE:NAME",
-        help="async function of app_name, user_id and session_id that returns sessions",
-    )
-    cli.add_on_write(serve)
-    cli.flag(serve, "--read-only", "answer reads, refuse every write")
-    cli.flag(
-        serve,
-        "--mcp",
-        "also serve the Model Context Protocol, at /mcp, to tokens of one user",
-    )
-    serve.add_argument(
-        "--trigger",
-        metavar="NAME[:NUMBER]",
-        help="when observed sessions are stored: session_end, compaction, "
-        "inactivity:MILLISECONDS or message_count:TURNS",
-    )
-    serve.add_argument("--ttl", help="default TTL of memories: seconds, or 12h or 30d")
-    serve.add_argument(
-        "--history-ttl",
-        help="TTL of overwritten texts, which do not count towards the quota: seconds, "
-        "or 12h or 30d (default: the lifetime of the memory)",
-    )
-    serve.add_argument(
-        "--drain",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="after SIGTERM, answer requests for so long while /readyz gives 503, so "
-        "that a load balancer sends no more (%(default)g)",
-    )
-    serve.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="lines for people, or one JSON object a line (%(default)s)",
-    )
-    serve.add_argument(
-        "--backups",
-        type=Path,
-        metavar="FOLDER",
-        help="the folder for backups that an admin requests; created if missing",
-    )
-    quota = serve.add_argument_group("quota of each user, as in vecall.Quota")
-    quota.add_argument(
-        "--quota-memories",
-        type=int,
-        default=100_000,
-        metavar="N",
-        help="0 is any number (%(default)s)",
-    )
-    quota.add_argument(
-        "--quota-bytes",
-        type=int,
-        default=256 * 1024 * 1024,
-        metavar="N",
-        help="bytes of text; 0 is any number (%(default)s)",
-    )
-    quota.add_argument(
-        "--eviction",
-        choices=get_args(Eviction),
-        default="reject",
-        help="what becomes of a write that exceeds it (%(default)s)",
-    )
-    limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
-    for field in fields(HttpLimits):
-        flag = f"--{field.name.replace('_', '-')}"
-        limits.add_argument(flag, type=type(field.default), metavar="N")
-    serve.set_defaults(run=run_serve)
-
-    add_token_commands(commands)
-    add_mcp_command(commands)
+_LIMITS = "\n".join(
+    f"    --{each.name.replace('_', '-')} N {type(each.default).__name__}"
+    for each in fields(HttpLimits)
+)
 
 
-def run_serve(options: argparse.Namespace) -> int:
+@command(f"""serve: serve a file or a database over HTTP
+    Serve a file or a database over HTTP, by default to this machine only.
+
+    @path @embedder
+    @tokens
+    --host HOST = 127.0.0.1  address (%(default)s)
+    --port PORT int = 8765  port (%(default)s)
+    --tls-certificate TLS_CERTIFICATE path  PEM file of the chain
+    --tls-key TLS_KEY path  PEM file of the private key
+    --tls-client-ca TLS_CLIENT_CA path  PEM file of the CA that signs clients'
+      certificates; others are refused
+    --insecure-bind  listen to other machines without TLS, behind a proxy that has it
+    --allow-host HOST ...  a Host header to accept besides this machine's own; may be
+      repeated
+    --allow-origin ORIGIN ...  an Origin header to accept (default: none, so requests of
+      web pages are refused); may be repeated
+    --session-loader MODULE:NAME  async function of app_name, user_id and session_id
+      that returns sessions
+    @on-write
+    --read-only  answer reads, refuse every write
+    --mcp  also serve the Model Context Protocol, at /mcp, to tokens of one user
+    --trigger NAME[:NUMBER]  when observed sessions are stored: session_end, compaction,
+      inactivity:MILLISECONDS or message_count:TURNS
+    --ttl TTL  default TTL of memories: seconds, or 12h or 30d
+    --history-ttl HISTORY_TTL  TTL of overwritten texts, which do not count towards the
+      quota: seconds, or 12h or 30d (default: the lifetime of the memory)
+    --drain SECONDS float = 0  after SIGTERM, answer requests for so long while /readyz
+      gives 503, so that a load balancer sends no more (%(default)g)
+    --log-format {{text,json}} = text  lines for people, or one JSON object a line
+      (%(default)s)
+    --backups FOLDER path  the folder for backups that an admin requests; created if
+      missing
+    [quota of each user, as in vecall.Quota]
+    --quota-memories N int = 100_000  0 is any number (%(default)s)
+    --quota-bytes N int = 268_435_456  bytes of text; 0 is any number (%(default)s)
+    --eviction {{{",".join(get_args(Eviction))}}} = reject  what becomes of a write that
+      exceeds it (%(default)s)
+    [limits, as in vecall.server.HttpLimits]
+{_LIMITS}""")
+def _run_serve(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = token_file(options)
     from vecall.server import create_app
@@ -304,26 +230,22 @@ def run_serve(options: argparse.Namespace) -> int:
             key=options.tls_key,
             client_ca=options.tls_client_ca,
             insecure=options.insecure_bind,
-            hosts=options.allow_host,
+            hosts=options.allow_host or (),
         )
         drain = Drain(options.drain)
         known = len(file.read())
         binding.check(tokens=known)
     except ConfigError as error:
-        print(f"vecall: {error}", file=sys.stderr)
+        ui.note(error)
         return 2
     if not known:
         create = _creating_a_token(options)
         known_to_exist = options.path == ":memory:" or is_database_url(options.path)
         if not known_to_exist and not Path(options.path).exists():
-            msg = f"path: there is no such file; begin a new one with {create}"
-            print(f"vecall: {msg}", file=sys.stderr)
+            ui.note(f"path: there is no such file; begin a new one with {create}")
             return 2
-        print(
-            "vecall: there is no token yet, so every request is refused; make one with "
-            + create,
-            file=sys.stderr,
-        )
+        what = "there is no token yet, so every request is refused"
+        ui.note(f"{what}; make one with {create}")
     if options.backups is not None:
         cli.refuse_database(
             options.path,
@@ -336,18 +258,22 @@ def run_serve(options: argparse.Namespace) -> int:
     if options.log_format == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
-    over_mcp = _over_mcp() if options.mcp else None
-    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    if options.mcp:  # before the server starts: it needs the extra
+        from vecall.mcp.asgi import asgi_app
+
+        # The messages of the SDK may hold texts of memories.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
         cli.make_folder(options.backups, "backups")
-    loader = cli.named(options.session_loader, "session-loader")
-    with _opened(options) as memory:
+    loader = cli.import_function(options.session_loader, "session-loader")
+    with _open_served_memory(options) as memory:
         shared: dict[str, Any] = {
             "tokens": file,
             "limits": limits,
-            "hosts": options.allow_host,
-            "origins": options.allow_origin,
+            "hosts": options.allow_host or (),
+            "origins": options.allow_origin or (),
         }
         app = create_app(
             memory,
@@ -356,8 +282,8 @@ def run_serve(options: argparse.Namespace) -> int:
             backups=options.backups,
             accepting=drain.is_accepting,
         )
-        if over_mcp is not None:
-            app = over_mcp(memory, beside=app, **shared)
+        if options.mcp:
+            app = asgi_app(memory, beside=app, **shared)
 
         def started(url: str) -> None:
             print(f"serving {url}", flush=True)
@@ -380,24 +306,15 @@ def _creating_a_token(options: argparse.Namespace) -> str:
     return command
 
 
-def _over_mcp() -> Callable[..., Any]:
-    """Return `asgi_app`, before the server starts: it needs the extra."""
-    from vecall.mcp.asgi import asgi_app
-
-    # The messages of the SDK may hold texts of memories.
-    logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
-    return asgi_app
-
-
-def _opened(options: argparse.Namespace) -> MemoryService:
+def _open_served_memory(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
         prepared(options.path),
-        embedder=cli.chosen(options.embedder),
+        embedder=cli.parse_embedder(options.embedder),
         read_only=options.read_only,
         trigger=trigger(options.trigger),
         ttl=options.ttl,
         writes=WritePolicy(
-            on_write=cli.named(options.on_write, "on-write"),
+            on_write=cli.import_function(options.on_write, "on-write"),
             history_ttl=options.history_ttl,
             quota=Quota(
                 memories=options.quota_memories or None,
@@ -421,11 +338,44 @@ def trigger(text: str | None) -> Mapping[str, object] | None:
     return {"type": name, _COUNTED[name]: int(number)}
 
 
-def _end(*_: object) -> NoReturn:
+def _exit_process(*_: object) -> NoReturn:
     sys.exit(0)
 
 
 # `vecall mcp`.
+#
+# What to paste into the settings of a client, so that it starts `vecall mcp`.
+#
+# The formats are those of the clients' documentation in November 2026.
+
+_NAME = "memory"
+
+
+# Where to paste them, the key of the servers, and more of one; without a key, a shell.
+CLIENTS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "claude-desktop": (
+        "claude_desktop_config.json, from Settings, Developer, Edit Config",
+        "mcpServers",
+        {},
+    ),
+    "claude-code": ("a shell", "", {}),
+    "cursor": (
+        "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
+        "mcpServers",
+        {},
+    ),
+    "vscode": (
+        ".vscode/mcp.json, or the file of the command MCP: Open User Configuration",
+        "servers",
+        {"type": "stdio"},
+    ),
+    "zed": (
+        "settings.json, from the command zed: open settings",
+        "context_servers",
+        {},
+    ),
+}
+"""The clients, by the name on the command line."""
 
 
 MAX_TOKENS = 2_000
@@ -433,52 +383,35 @@ MAX_TOKENS = 2_000
 _SILENT = ("mcp", "asyncio")
 
 
-def add_mcp_command(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "mcp",
-        help="serve one user's memory to a client of the Model Context Protocol",
-        description="Serve one user's memory to a client of the Model Context "
-        "Protocol, over the standard input and output. The client starts the command. "
-        "For clients over HTTP, see vecall serve --mcp.",
-    )
-    command.add_argument(
-        "--path",
-        type=cli.expanded,
-        metavar="FILE",
-        help=f"the file (default: {DEFAULT})",
-    )
-    command.add_argument("--app", default=APP, help="app_name (%(default)s)")
-    command.add_argument("--user", default=USER, help="user_id (%(default)s)")
-    cli.flag(command, "--read-only", "offer no writes")
-    command.add_argument(
-        "--max-tokens",
-        type=int,
-        default=MAX_TOKENS,
-        metavar="N",
-        help="the most tokens of an answer, at least 64 (%(default)s)",
-    )
-    command.add_argument("--ttl", help="TTL of new memories: seconds, or 12h or 30d")
-    command.add_argument(
-        "--config",
-        choices=CLIENTS,
-        metavar="CLIENT",
-        help="serve nothing; print what to paste into the settings of a client: "
-        + ", ".join(CLIENTS),
-    )
-    cli.add_embedder(command)
-    command.set_defaults(run=run_mcp)
+@command(f"""mcp: serve one user's memory to a client of the Model Context Protocol
+    Serve one user's memory to a client of the Model Context Protocol, over the standard
+    input and output. The client starts the command. For clients over HTTP, see vecall
+    serve --mcp.
 
-
-def run_mcp(options: argparse.Namespace) -> int:
+    --path FILE file  the file (default: {DEFAULT})
+    --app APP = {APP}  app_name (%(default)s)
+    --user USER = {USER}  user_id (%(default)s)
+    --read-only  offer no writes
+    --max-tokens N int = {MAX_TOKENS}  the most tokens of an answer, at least 64
+      (%(default)s)
+    --ttl TTL  TTL of new memories: seconds, or 12h or 30d
+    --config {{{",".join(CLIENTS)}}} CLIENT  serve nothing; print what to paste into the
+      settings of a client: {", ".join(CLIENTS)}
+    @embedder""")
+def _run_mcp(options: argparse.Namespace) -> int:
     """Serve until the client ends the input, or until SIGTERM or SIGINT."""
     if options.config is not None:
-        client = CLIENTS[options.config]
+        where, key, more = CLIENTS[options.config]
+        line = _mcp_server_command(options)
+        server = {**more, "command": line[0], "args": line[1:]}
+        settings = {key: {_NAME: server}}
+        shown = json.dumps(settings, indent=2, ensure_ascii=False)
+        if not key:
+            shown = f"claude mcp add --scope user {_NAME} -- {shell_words(line)}"
         if find_spec("mcp") is None:
-            msg = "vecall: the command needs the extra: pip install 'vecall[mcp]'"
-            print(msg, file=sys.stderr)
-        print(f"vecall: paste into {client.where}:", file=sys.stderr)
-        print(client.settings(_mcp_server_command(options)))
+            ui.note("the command needs the extra: pip install 'vecall[mcp]'")
+        ui.note(f"paste into {where}:")
+        print(shown)
         return 0
     from vecall.mcp import create_server, private_pipes, run_stdio
 
@@ -491,7 +424,7 @@ def run_mcp(options: argparse.Namespace) -> int:
         private_pipes() as pipes,
         MemoryService(
             path,
-            embedder=cli.chosen(options.embedder),
+            embedder=cli.parse_embedder(options.embedder),
             read_only=options.read_only,
             ttl=options.ttl,
         ) as memory,
@@ -527,53 +460,35 @@ def _mcp_server_command(options: argparse.Namespace) -> list[str]:
 _WEB = ("http://", "https://")
 
 
-def add_ui_command(commands: Any) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "ui",
-        help="look at memories in the browser",
-        description="Look at memories in the browser. The page is served to this "
-        "machine only, until Ctrl-C, to the first browser that opens the address.",
-        epilog="example: vecall ui memory.db --write",
-    )
-    command.add_argument(
-        "path",
-        nargs="?",
-        type=cli.expanded,
-        default=default_path(),
-        metavar="FILE|URL",
-        help=f"{cli.FILE_OR_URL}, or the URL of a vecall server (default: {DEFAULT})",
-    )
-    cli.flag(command, "--write", "allow changes (default: only look)")
-    cli.flag(command, "--no-browser", "print the address, open nothing")
-    command.add_argument(
-        "--port", type=int, default=0, help="port (default: one that is free)"
-    )
-    cli.add_embedder(command)
-    command.set_defaults(run=run_ui)
+@command(f"""ui: look at memories in the browser
+    Look at memories in the browser. The page is served to this machine only, until
+    Ctrl-C, to the first browser that opens the address.
 
-
-def run_ui(options: argparse.Namespace) -> int:
+    path FILE|URL file ? = $VECALL_PATH  the file, or the URL of a PostgreSQL database,
+      or the URL of a vecall server (default: {DEFAULT})
+    --write  allow changes (default: only look)
+    --no-browser  print the address, open nothing
+    --port PORT int = 0  port (default: one that is free)
+    @embedder""")
+def _run_ui(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     if options.path.startswith(_WEB):
-        _show(options.path.rstrip("/") + "/ui", options)
+        _print_and_open(options.path.rstrip("/") + "/ui", options)
         return 0
-    try:
-        from vecall.server import HttpLimits, create_app, mint
-        from vecall.server.run import Binding, serve
-        from vecall.server.tokens import OneHolder
-    except ImportError as error:
-        raise ConfigError(NEEDS) from error
+    from vecall.server import HttpLimits, create_app, mint
+    from vecall.server.run import Binding, serve
+    from vecall.server.tokens import OneHolder
+
     if not is_database_url(options.path) and not Path(options.path).exists():
         name = cli.shown_path(options.path)
         raise ConfigError(f"path: there is no file {name}; vecall demo makes one")
     key, token = mint(all_apps=True, review=True, read_only=not options.write)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    signal.signal(signal.SIGTERM, _exit_process)  # so that the file is closed
     limits = HttpLimits()
     with MemoryService(
         prepared(options.path),
-        embedder=cli.chosen(options.embedder),
+        embedder=cli.parse_embedder(options.embedder),
         read_only=not options.write,
     ) as memory:
         app = create_app(memory, tokens=OneHolder([token]), limits=limits)
@@ -582,16 +497,77 @@ def run_ui(options: argparse.Namespace) -> int:
                 app,
                 Binding(port=options.port),
                 limits,
-                lambda url: _show(f"{url}/ui#key={key}", options),
+                lambda url: _print_and_open(f"{url}/ui#key={key}", options),
             )
         except KeyboardInterrupt:
-            print("vecall: the page is closed", file=sys.stderr)
+            ui.note("the page is closed")
     return 0
 
 
-def _show(url: str, options: argparse.Namespace) -> None:
+def _print_and_open(url: str, options: argparse.Namespace) -> None:
     """Print the address, and open it in the browser."""
     print(url, flush=True)
     if not options.no_browser:
         # A browser in the terminal would not return.
         Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+# `vecall hook`, `vecall install` and `vecall uninstall`.
+
+
+# main.py runs it before this is read, unless another option is before it.
+@command("hook: recall or remember for a coding agent\n\narguments ...")
+def _run_given_hook(options: argparse.Namespace) -> int:
+    return run_hook(options.arguments)
+
+
+@command(
+    f"""install: add memory to a coding agent
+    Add hooks to the settings of a coding agent: it recalls and remembers without a tool
+    call. An agent whose hooks cannot add to a prompt gets the server vecall mcp.
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)
+    --print  print the hooks, and change nothing
+    --uninstall  the same as vecall uninstall""",
+    add_options,
+)
+def _run_install(options: argparse.Namespace) -> int:
+    if options.uninstall:
+        return _run_uninstall(options)
+    agent = AGENTS[options.agent]
+    arguments = as_arguments(options, of_server=not agent.events)
+    hooks = agent.hooks(vecall_command(), arguments)
+    if options.print:
+        print(installed_text(agent, hooks), end="")
+        return 0
+    changed = _change_settings(options, partial(install, hooks=hooks), "added")
+    if changed and agent.name == "codex":
+        print("Codex asks you to trust new hooks: type /hooks in a session.")
+    return 0
+
+
+@command(f"""uninstall: take memory out of a coding agent; the memories stay
+
+    agent {{{",".join(AGENTS)}}}  the coding agent
+    --settings FILE path  the agent's settings (default: those of the user)""")
+def _run_uninstall(options: argparse.Namespace) -> int:
+    _change_settings(options, uninstall, "removed")
+    return 0
+
+
+def _change_settings(
+    options: argparse.Namespace, change: Callable[[Agent, Path], bool], done: str
+) -> bool:
+    """Change the settings of an agent; say and return whether that was needed."""
+    agent = AGENTS[options.agent]
+    path = options.settings or agent.settings()
+    with ui.naming(path):
+        try:
+            changed = change(agent, path)
+        except OSError as error:
+            msg = f"path: {error.strerror}; the settings were not changed"
+            raise ConfigError(msg) from error
+    what = f"hooks were {done}" if agent.events else f"the server was {done}"
+    print(f"{ui.one_line(path)}: {what if changed else 'no change'}")
+    return changed

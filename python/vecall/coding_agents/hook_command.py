@@ -82,23 +82,26 @@ def read_payload(file: int) -> Payload:
         raise PayloadError("the input is not JSON") from None
     if not isinstance(fields, dict):
         raise PayloadError("the input is not a JSON object")
-    event = _text(fields, "hook_event_name")
-    if event is None and _text(fields, "sessionId"):
+    event = _text_in(fields, "hook_event_name")
+    if event is None and _text_in(fields, "sessionId"):
         event = _COPILOT
     if event is None:
         raise PayloadError("the input has no hook_event_name")
     return Payload(
         event=event,
-        session_id=next(filter(None, (_text(fields, name) for name in _SESSION)), None),
-        folder=_folder(fields),
+        session_id=next(
+            filter(None, (_text_in(fields, name) for name in _SESSION)), None
+        ),
+        folder=_folder_of(fields),
         prompt=prompt_of_payload(fields),
-        transcript=_text(fields, "transcript_path") or _text(fields, "transcriptPath"),
+        transcript=_text_in(fields, "transcript_path")
+        or _text_in(fields, "transcriptPath"),
         turns=turns_of_payload(fields),
-        sent=_text(fields, "transformedPrompt"),
+        sent=_text_in(fields, "transformedPrompt"),
     )
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
+def _text_in(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
         return None
@@ -106,10 +109,10 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _folder(fields: Mapping[str, Any]) -> str:
+def _folder_of(fields: Mapping[str, Any]) -> str:
     roots = fields.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else None
-    for each in (_text(fields, "cwd"), first, os.environ.get("CURSOR_PROJECT_DIR")):
+    for each in (_text_in(fields, "cwd"), first, os.environ.get("CURSOR_PROJECT_DIR")):
         if isinstance(each, str) and each:
             return each
     return os.getcwd()  # noqa: PTH109 - a text is needed
@@ -346,7 +349,7 @@ def main(arguments: Sequence[str]) -> int:
     verb = arguments[0] if arguments and arguments[0] in VERBS else "hook"
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback
-        _run(arguments, verb)
+        _run_verb(arguments, verb)
     except SystemExit:  # of --help
         pass
     except _UsageError as error:
@@ -373,18 +376,24 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _run(arguments: Sequence[str], verb: str) -> None:
+def _run_verb(arguments: Sequence[str], verb: str) -> None:
     parsed = parser().parse_args(arguments)
     options = options_of(parsed)
     end = Deadline(parsed.verb)
     warnings.simplefilter("ignore")
     logging.getLogger("vecall").addHandler(LogHandler(verb))
     logging.getLogger("vecall").propagate = False
-    runs = {"recall": _recall_for_prompt, "retain": _retain_transcript, "start": _start}
+    runs = {
+        "recall": _recall_for_prompt,
+        "retain": _retain_transcript,
+        "start": _profile,
+    }
     payload = read_payload(sys.stdin.fileno())
     answer = answer_for(payload, runs[parsed.verb](payload, options, end.left))
     end.print_now()
-    _print_answer(answer)
+    data = memoryview(answer.encode("ascii"))
+    while data:
+        data = data[os.write(1, data) :]
     end.cancel()
 
 
@@ -394,10 +403,10 @@ def _recall_for_prompt(
     if not payload.prompt.strip() or not options.path.exists():
         return ""
     session, floor = payload.session_id, options.min_confidence
-    with _opened(options, read_only=True) as memory:
+    with _open_memory(options, read_only=True) as memory:
         preload = PreloadMemory(
             memory,
-            *_owner(payload, options),
+            *_owner_of(payload, options),
             max_entries=_MOST_RECALLED,
             max_tokens=options.max_tokens,
             min_confidence=UNSET if floor is None else floor,
@@ -409,11 +418,11 @@ def _recall_for_prompt(
         return asyncio.run(preload.block(payload.prompt))
 
 
-def _start(payload: Payload, options: Options, left: Callable[[], float]) -> str:
+def _profile(payload: Payload, options: Options, left: Callable[[], float]) -> str:
     if not options.path.exists():
         return ""
-    with _opened(options, read_only=True) as memory:
-        owner = _owner(payload, options)
+    with _open_memory(options, read_only=True) as memory:
+        owner = _owner_of(payload, options)
         return profile(memory, owner, max_tokens=options.max_tokens, left=left)
 
 
@@ -432,8 +441,8 @@ def _retain_transcript(
     if not turns:
         return ""
     options.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _opened(options, read_only=False) as memory:
-        owner = _owner(payload, options)
+    with _open_memory(options, read_only=False) as memory:
+        owner = _owner_of(payload, options)
         refused, late = retain(memory, owner, payload.session_id, turns, left)
     if refused:
         write_line("retain", f"{refused} turns were refused")
@@ -442,16 +451,10 @@ def _retain_transcript(
     return ""
 
 
-def _opened(options: Options, *, read_only: bool) -> MemoryService:
+def _open_memory(options: Options, *, read_only: bool) -> MemoryService:
     embedder = None if options.embedder == "none" else options.embedder
     return MemoryService(options.path, embedder=embedder, read_only=read_only)
 
 
-def _owner(payload: Payload, options: Options) -> Owner:
+def _owner_of(payload: Payload, options: Options) -> Owner:
     return Owner(options.app, options.user or project_user(payload.folder))
-
-
-def _print_answer(text: str) -> None:
-    data = memoryview(text.encode("ascii"))
-    while data:
-        data = data[os.write(1, data) :]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from vecall.coding_agents.options import MARK
-from vecall.coding_agents.transcript import comments, plain_json, with_value, without
 from vecall.errors import ConfigError
 from vecall.system import (
     lock_folder,
@@ -31,6 +31,7 @@ from vecall.system import (
     silent_command,
     sync_folder,
 )
+from vecall.text import lazy_pattern
 
 # numpy starts a thread for each core otherwise, which takes longer than a search.
 _ONE_THREAD = "OPENBLAS_NUM_THREADS=1"
@@ -98,7 +99,7 @@ SERVER = "vecall"
 _OWN = {"VECALL_INSTALL": "1"}
 
 
-def _events(start: str, recall: str, retain: str) -> dict[str, str]:
+def _verbs(start: str, recall: str, retain: str) -> dict[str, str]:
     """Return the verb of each event, by the names of the events of each verb."""
     verbs = {"start": start, "recall": recall, "retain": retain}
     return {event: verb for verb, names in verbs.items() for event in names.split()}
@@ -110,32 +111,32 @@ AGENTS = {
         Agent(
             "claude-code",
             ("~/.claude", "CLAUDE_CONFIG_DIR", "settings.json"),
-            _events("SessionStart", "UserPromptSubmit", "Stop PreCompact SessionEnd"),
+            _verbs("SessionStart", "UserPromptSubmit", "Stop PreCompact SessionEnd"),
             extra={"Stop": {"async": True}},
         ),
         Agent(
             "codex",
             ("~/.codex", "CODEX_HOME", "hooks.json"),
-            _events("SessionStart", "UserPromptSubmit", "Stop"),
+            _verbs("SessionStart", "UserPromptSubmit", "Stop"),
         ),
         Agent(
             "cursor",
             ("~/.cursor", None, "hooks.json"),
-            _events("sessionStart", "beforeSubmitPrompt", "stop sessionEnd"),
+            _verbs("sessionStart", "beforeSubmitPrompt", "stop sessionEnd"),
             grouped=False,
             first={"version": 1},
         ),
         Agent(
             "gemini-cli",
             ("~", "GEMINI_CLI_HOME", ".gemini/settings.json"),
-            _events("SessionStart", "BeforeAgent", "AfterAgent"),
+            _verbs("SessionStart", "BeforeAgent", "AfterAgent"),
             timeout=("timeout", 1000),
             commented=True,
         ),
         Agent(
             "copilot-cli",
             ("~/.copilot", "COPILOT_HOME", "hooks/vecall.json"),
-            _events("sessionStart", "userPromptTransformed", "agentStop"),
+            _verbs("sessionStart", "userPromptTransformed", "agentStop"),
             grouped=False,
             first={"version": 1},
             timeout=("timeoutSec", 1),
@@ -143,7 +144,7 @@ AGENTS = {
         Agent(
             "opencode",
             ("~/.config/opencode", "OPENCODE_CONFIG_DIR", "plugins/vecall.js"),
-            _events("", "chat.message", "session.idle"),
+            _verbs("", "chat.message", "session.idle"),
             grouped=False,
             plugin="opencode.js",
         ),
@@ -181,7 +182,7 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
     real = Path(os.path.realpath(path))
     real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock_settings_folder(real.parent):
-        before = _read(real)
+        before = _read_file(real)
         text = _decoded_settings(before)
         if agent.plugin is not None:
             return _install_plugin(real, text, installed_text(agent, hooks))
@@ -194,8 +195,8 @@ def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
         filled = _with_our_hooks(cleared, agent, hooks)
         if before is not None and cleared == text:
             # An older backup must not survive: what it restores is older than this.
-            _write(real.with_name(real.name + BACKUP), before, real)
-        _write(real, filled.encode(), real)
+            _replace_file(real.with_name(real.name + BACKUP), before, real)
+        _replace_file(real, filled.encode(), real)
         return True
 
 
@@ -209,7 +210,7 @@ def uninstall(agent: Agent, path: Path) -> bool:
     if not real.parent.is_dir():
         return False
     with _lock_settings_folder(real.parent):
-        text = _decoded_settings(_read(real))
+        text = _decoded_settings(_read_file(real))
         if agent.plugin is not None:
             ours = text is not None and text.startswith(_PLUGIN_MARK)
             if ours:
@@ -219,15 +220,18 @@ def uninstall(agent: Agent, path: Path) -> bool:
             return False
         cleared = _without_our_hooks(text, agent)
         backup = real.with_name(real.name + BACKUP)
-        saved = _read(backup)
-        is_empty = _loaded(cleared) in ({}, dict(agent.first)) and not comments(cleared)
+        saved = _read_file(backup)
+        is_empty = _parsed_settings(cleared) in (
+            {},
+            dict(agent.first),
+        ) and not comments(cleared)
         if saved is None and is_empty:
             real.unlink()
-        elif saved is not None and _same(agent, saved, cleared):
-            _write(real, saved, real)
+        elif saved is not None and _differ_in_form_only(agent, saved, cleared):
+            _replace_file(real, saved, real)
             backup.unlink()
         else:
-            _write(real, cleared.encode(), real)
+            _replace_file(real, cleared.encode(), real)
         return True
 
 
@@ -249,7 +253,7 @@ def _install_plugin(path: Path, before: str | None, text: str) -> bool:
         msg = "path: another program's file has this name; it was not changed"
         raise ConfigError(msg)
     if before != text:
-        _write(path, text.encode(), path)
+        _replace_file(path, text.encode(), path)
     return before != text
 
 
@@ -257,7 +261,7 @@ def _new_settings(agent: Agent) -> str:
     return json.dumps({**agent.first, agent.key: {}}, indent=2) + "\n"
 
 
-def _loaded(text: str) -> Any:
+def _parsed_settings(text: str) -> Any:
     """Return the value of settings that were checked."""
     return json.loads(plain_json(text))
 
@@ -273,7 +277,7 @@ def _lock_settings_folder(folder: Path) -> Iterator[None]:
         raise ConfigError(msg) from None
 
 
-def _read(path: Path) -> bytes | None:
+def _read_file(path: Path) -> bytes | None:
     try:
         file = open_to_read(path)
     except FileNotFoundError:
@@ -336,11 +340,11 @@ def _our_entries(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[An
     return {
         event: ours
         for event, entries in settings.get(agent.key, {}).items()
-        if (ours := [e for e in _listed(entries) if _has_our_hook(e, agent)])
+        if (ours := [e for e in _entries_of_event(entries) if _has_our_hook(e, agent)])
     }
 
 
-def _listed(entries: Any) -> list[Any]:
+def _entries_of_event(entries: Any) -> list[Any]:
     """Return the entries of an event; those of a server are the server."""
     return entries if isinstance(entries, list) else [entries]
 
@@ -366,8 +370,8 @@ def _is_ours(hook: Any) -> bool:
 def _without_our_hooks(text: str, agent: Agent) -> str:
     """Return the text without our hooks, and without what they leave empty."""
     key = agent.key
-    for event, entries in _loaded(text).get(key, {}).items():
-        left = len(_listed(entries))
+    for event, entries in _parsed_settings(text).get(key, {}).items():
+        left = len(_entries_of_event(entries))
         for at in reversed(range(left)) if agent.events else ():
             if not _has_our_hook(entries[at], agent):
                 continue
@@ -382,7 +386,7 @@ def _without_our_hooks(text: str, agent: Agent) -> str:
         ours = entries and not left if agent.events else _has_our_hook(entries, agent)
         if ours:
             text = _without_empty(text, [key, event])
-            if not _loaded(text)[key]:
+            if not _parsed_settings(text)[key]:
                 text = _without_empty(text, [key])
     return text
 
@@ -396,12 +400,12 @@ def _without_empty(text: str, path: Sequence[str]) -> str:
 def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
     key = agent.key
     for name, value in agent.first.items():
-        if name not in _loaded(text):
+        if name not in _parsed_settings(text):
             text = with_value(text, [name], value)
-    if key not in _loaded(text):
+    if key not in _parsed_settings(text):
         text = with_value(text, [key], {})
     for event, entry in hooks.items():
-        entries = _loaded(text)[key].get(event)
+        entries = _parsed_settings(text)[key].get(event)
         if entries is None:
             text = with_value(text, [key, event], [entry] if agent.events else entry)
         elif agent.events:
@@ -412,18 +416,18 @@ def _with_our_hooks(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
     return text
 
 
-def _same(agent: Agent, saved: bytes, cleared: str) -> bool:
+def _differ_in_form_only(agent: Agent, saved: bytes, cleared: str) -> bool:
     """Tell whether settings differ only in formatting and in what `install` leaves."""
     try:
         text = saved.decode("utf-8")
-        before = _loaded(text)
+        before = _parsed_settings(text)
     except ValueError:
         return False
     return (
         isinstance(before, dict)
         and comments(text) == comments(cleared)
         and _comparable_settings(agent, before)
-        == _comparable_settings(agent, _loaded(cleared))
+        == _comparable_settings(agent, _parsed_settings(cleared))
     )
 
 
@@ -433,7 +437,7 @@ def _comparable_settings(agent: Agent, settings: dict[str, Any]) -> dict[str, An
     return {**agent.first, **settings, agent.key: kept}
 
 
-def _write(path: Path, data: bytes, like: Path) -> None:
+def _replace_file(path: Path, data: bytes, like: Path) -> None:
     """Replace a file, with the permissions of another, if that exists."""
     mode = stat.S_IMODE(like.stat().st_mode) if like.exists() else 0o600
     file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -448,3 +452,135 @@ def _write(path: Path, data: bytes, like: Path) -> None:
         Path(name).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+# Edits a JSON document as text, so that what is not edited keeps its formatting.
+
+
+_SPACE = lazy_pattern(r"[ \t\r\n]*")
+_NO_NEWLINE = lazy_pattern(r"[^\r\n]")
+# A string, which may have no end, or what JSON does not know.
+_COMMENT = lazy_pattern(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+_decoded = json.JSONDecoder().raw_decode
+
+Key = str | int
+"""The name of a member of an object, or the index of an element of an array."""
+
+
+def comments(text: str) -> list[str]:
+    """Return the comments of a document, which begin as those of JavaScript."""
+    return [each[1] for each in _COMMENT.finditer(text) if each[1]]
+
+
+def plain_json(text: str) -> str:
+    """Return a document with spaces for its comments; all else stays at its place."""
+    return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
+
+
+@dataclass(slots=True)
+class _JsonNode:
+    """A value; its parts have a key, the start of key or value, and a value."""
+
+    start: int  # its first character
+    end: int = 0  # the character after its last one
+    parts: list[tuple[Key, int, _JsonNode]] = field(default_factory=list)
+
+    def at(self, key: Key) -> int:
+        """Return the place of a key among the parts, the last of equal ones."""
+        return max(n for n, (known, _, _) in enumerate(self.parts) if known == key)
+
+
+def with_value(text: str, path: Sequence[Key], value: object) -> str:
+    """Return the document with a JSON value appended to a container at a path."""
+    node = _node_at(text, path[:-1])
+    plain = plain_json(text)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    indented = re.search(r"\n([ \t]+)\S", text)
+    unit = indented[1] if indented else "  "
+    label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
+    line = text[text.rfind("\n", 0, node.start) + 1 : node.start]
+    outer = line[: len(line) - len(line.lstrip())]
+    inner = outer + unit
+    if node.parts:
+        first, last = node.parts[0][1], node.parts[-1][2].end
+        before = plain[node.start + 1 : first]
+        many_lines = "\n" in before
+        if many_lines:
+            inner = before.rpartition("\n")[2]
+        shown = _json_of_value(value, unit if many_lines else None, inner, newline)
+        between = f",{newline}{inner}" if many_lines else ", "
+        return f"{text[:last]}{between}{label}{shown}{text[last:]}"
+    inside = text[node.start + 1 : node.end - 1]
+    if "\n" not in text.strip() and text.strip() not in ("{}", "[]"):
+        filled = f"{label}{_json_of_value(value, None, '', newline)}{inside.strip()}"
+    else:
+        shown = _json_of_value(value, unit, inner, newline)
+        after = inside if inside.strip() else f"{newline}{outer}"
+        filled = f"{newline}{inner}{label}{shown}{after}"
+    return text[: node.start + 1] + filled + text[node.end - 1 :]
+
+
+def without(text: str, path: Sequence[Key]) -> str:
+    """Return the document without the member or element at a path."""
+    node = _node_at(text, path[:-1])
+    at = node.at(path[-1])
+    _, start, value = node.parts[at]
+    plain = plain_json(text)
+    if at > 0:  # with the comma before it, and without the comments
+        before, kept = node.parts[at - 1][2].end, ""
+        if comments(text[before:start]):
+            comma = plain.index(",", before)
+            kept = text[before:comma] + text[comma + 1 : start]
+        return text[:before] + kept + text[value.end :]
+    if len(node.parts) > 1:
+        until = node.parts[1][1]
+        if comments(text[value.end : until]):
+            until = plain.index(",", value.end) + 1
+        return text[:start] + text[until:]
+    if comments(text[node.start : start]) or comments(text[value.end : node.end]):
+        return text[:start] + text[value.end :]
+    return text[: node.start + 1] + text[node.end - 1 :]
+
+
+def _json_of_value(value: object, unit: str | None, inner: str, newline: str) -> str:
+    if unit is None:
+        return json.dumps(value)
+    return json.dumps(value, indent=unit).replace("\n", newline + inner)
+
+
+def _node_at(text: str, path: Sequence[Key]) -> _JsonNode:
+    text = plain_json(text)
+    node = _parsed_value(text, _after_space(text, 0))
+    for key in path:
+        node = node.parts[node.at(key)][2]
+    return node
+
+
+def _parsed_value(text: str, start: int) -> _JsonNode:
+    """Return the value that starts at a place of a valid document."""
+    node = _JsonNode(start)
+    opening = text[start]
+    if opening not in "{[":
+        _, node.end = _decoded(text, start)
+        return node
+    closing = "}" if opening == "{" else "]"
+    at = _after_space(text, start + 1)
+    while text[at] != closing:
+        begin, key = at, len(node.parts)
+        named: Any = key
+        if opening == "{":
+            named, at = _decoded(text, at)
+            at = _after_space(text, _after_space(text, at) + 1)
+        value = _parsed_value(text, at)
+        node.parts.append((named, begin, value))
+        at = _after_space(text, value.end)
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+    node.end = at + 1
+    return node
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None
+    return found.end()

@@ -69,14 +69,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--max-tokens",
-        type=_positive,
+        type=_parse_positive,
         default=MAX_TOKENS,
         metavar="N",
         help="the most tokens that a prompt gets (%(default)s)",
     )
     command.add_argument(
         "--min-confidence",
-        type=_share,
+        type=_parse_share,
         metavar="P",
         help="the least confidence of a memory, 0 to 1; without it, a prompt that asks "
         "nothing of the memory gets none, and any other the best memories",
@@ -138,13 +138,13 @@ def changed_options(parsed: argparse.Namespace, **defaults: object) -> list[str]
     ]
 
 
-def _positive(typed: str) -> int:
+def _parse_positive(typed: str) -> int:
     if typed.isdecimal() and len(typed) < 20 and int(typed) > 0:
         return int(typed)
     raise argparse.ArgumentTypeError("must be an integer of at least 1")
 
 
-def _share(typed: str) -> float:
+def _parse_share(typed: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(typed)) <= 1:
             return number

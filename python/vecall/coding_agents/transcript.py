@@ -15,7 +15,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from vecall.content import to_valid_utf8
 from vecall.ingest.parts import is_spoken, is_user
 from vecall.system import open_to_read
-from vecall.text import lazy_pattern, without_blocks
+from vecall.text import without_blocks
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of a longer transcript the end is read; earlier hooks have read the beginning, unless
@@ -134,16 +134,15 @@ def turns_of_payload(fields: Mapping[str, Any]) -> list[Turn]:
     for each in said if isinstance(said, list) else ():
         if isinstance(each, dict) and is_spoken(each.get("role")):
             about = {**each, "cwd": fields.get("cwd")}
-            text, named = _text_of(each.get("text")).strip(), str(each.get("id"))
-            turns.append(_turn_of_entry(about, named, each["role"], text, "opencode"))
+            text, named = _text_of(each.get("text")), str(each.get("id"))
+            turns += _turns_of_entry(about, each["role"], text, "opencode", named)
     answer = fields.get("prompt_response")
     asked = prompt_of_payload(fields) if isinstance(answer, str) else None
+    moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
     for author, said in ("user", asked), ("assistant", answer):
-        text = _text_of(said).strip()
-        moment = f"{fields.get('session_id')} {fields.get('timestamp')}"
-        named = _hashed_turn_id(moment, author, text)
-        turns.append(_turn_of_entry(fields, named, author, text, "gemini-cli"))
-    return [_with_cut_text(e) for e in turns if e.text and e.text != _NO_ANSWER]
+        text = _text_of(said)
+        turns += _turns_of_entry(fields, author, text, "gemini-cli", at=moment)
+    return [_with_cut_text(e) for e in turns if e.text != _NO_ANSWER]
 
 
 class LineTurns(NamedTuple):
@@ -168,20 +167,20 @@ def turns_of_line(line: bytes, at: int) -> LineTurns:
     if not isinstance(entry, dict):
         return LineTurns([], is_known=False)
     session, payload = entry.get("sessionId"), entry.get("payload")
-    data = entry.get("data")
-    if isinstance(data, dict) and str(entry.get("type")) in _COPILOT:
-        session = data.get("sessionId")
-        return LineTurns([*_copilot_turns(entry, at)], _name_or_none(session))
+    kind, data, role = entry.get("type"), entry.get("data"), entry.get("role")
+    has_message = isinstance(entry.get("message"), dict)
+    if isinstance(data, dict) and str(kind) in _COPILOT:
+        turns = _copilot_turns(entry, data, at)
+        return LineTurns(turns, _name_or_none(data.get("sessionId")))
     if isinstance(payload, dict):
-        if entry.get("type") == "session_meta":
-            session = payload.get("id")
-        turns = [*_codex_event(entry)]
-        spare = [] if turns else [*_codex_item(entry)]
+        session = payload.get("id") if kind == "session_meta" else session
+        turns = _codex_event_turns(entry, payload)
+        spare = [] if turns else _codex_message_turns(entry, payload)
         return LineTurns(turns or spare, _name_or_none(session), bool(spare))
-    if entry.get("type") in _SAID and isinstance(entry.get("message"), dict):
-        return LineTurns([*_claude_code(entry)], _name_or_none(session))
-    if is_spoken(entry.get("role")) and isinstance(entry.get("message"), dict):
-        return LineTurns([*_cursor_turns(entry, at)])
+    if kind in _SAID and has_message:
+        return LineTurns(_claude_code_turns(entry), _name_or_none(session))
+    if is_spoken(role) and has_message:
+        return LineTurns(_cursor_turns(entry, at))
     return LineTurns([], _name_or_none(session), is_known=session is not None)
 
 
@@ -189,84 +188,90 @@ def _name_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
+def _claude_code_turns(entry: Mapping[str, Any]) -> list[Turn]:
     skipped = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
-    message, uuid = entry.get("message"), entry.get("uuid")
-    if not isinstance(message, dict) or not isinstance(uuid, str):
-        return
-    if any(entry.get(name) for name in skipped):
-        return
-    text = without_blocks(_text_of(message.get("content")), *_REMINDER).strip()
-    if text and not text.startswith(_NOT_SAID):
-        yield _turn_of_entry(entry, uuid, entry["type"], text, "claude-code")
+    uuid = entry.get("uuid")
+    if not isinstance(uuid, str) or any(entry.get(name) for name in skipped):
+        return []
+    text = without_blocks(_text_of(entry["message"].get("content")), *_REMINDER).strip()
+    if text.startswith(_NOT_SAID):
+        return []
+    return _turns_of_entry(entry, entry["type"], text, "claude-code", uuid)
 
 
-def _codex_event(entry: Mapping[str, Any]) -> Iterator[Turn]:
+def _codex_event_turns(
+    entry: Mapping[str, Any], payload: Mapping[str, Any]
+) -> list[Turn]:
     authors = {"user_message": "user", "agent_message": "assistant"}
-    payload = entry["payload"]
-    author = authors.get(str(payload.get("type")))
-    text = payload.get("message")
-    if entry.get("type") == "event_msg" and author and isinstance(text, str):
-        yield from _codex_turns(entry, author, text.strip())
+    author, text = authors.get(str(payload.get("type"))), payload.get("message")
+    if entry.get("type") != "event_msg" or not author or not isinstance(text, str):
+        return []
+    return _turns_of_entry(entry, author, text, "codex", at=entry.get("timestamp"))
 
 
-def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
-    payload = entry["payload"]
-    author = payload.get("role")
-    if entry.get("type") != "response_item" or payload.get("type") != "message":
-        return
-    text = _text_of(payload.get("content")).strip()
+def _codex_message_turns(
+    entry: Mapping[str, Any], payload: Mapping[str, Any]
+) -> list[Turn]:
+    author, text = payload.get("role"), _text_of(payload.get("content")).strip()
+    is_message = (entry.get("type"), payload.get("type")) == (
+        "response_item",
+        "message",
+    )
     injected = is_user(author) and text.startswith(_NOT_SAID_IN_CODEX)
-    if is_spoken(author) and not injected:
-        yield from _codex_turns(entry, str(author), text)
+    if not is_message or injected or not is_spoken(author):
+        return []
+    return _turns_of_entry(entry, str(author), text, "codex", at=entry.get("timestamp"))
 
 
-def _codex_turns(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
-    if text:
-        named = _hashed_turn_id(str(entry.get("timestamp")), author, text)
-        yield _turn_of_entry(entry, named, author, text, "codex")
-
-
-def _copilot_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
-    data, author = entry["data"], entry["type"].partition(".")[0]
-    text = _text_of(data.get("content")).strip()
+def _copilot_turns(
+    entry: Mapping[str, Any], data: Mapping[str, Any], offset: int
+) -> list[Turn]:
     # Skills and commands speak in the name of the user, subagents in a tool call.
-    said = data.get("source") in (None, "user") and not data.get("parentToolCallId")
-    if text and said:  # the line of a start has no content
-        named = _name_or_none(entry.get("id"))
-        named = named or _hashed_turn_id(str(offset), author, text)
-        yield _turn_of_entry(entry, named, author, text, "copilot-cli")
+    if data.get("source") not in (None, "user") or data.get("parentToolCallId"):
+        return []
+    author, text = entry["type"].partition(".")[0], _text_of(data.get("content"))
+    named = _name_or_none(entry.get("id"))
+    return _turns_of_entry(entry, author, text, "copilot-cli", named, offset)
 
 
-def _cursor_turns(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    text = without_blocks(_text_of(content), *_TIMESTAMP).strip()
+def _cursor_turns(entry: Mapping[str, Any], offset: int) -> list[Turn]:
+    text = without_blocks(
+        _text_of(entry["message"].get("content")), *_TIMESTAMP
+    ).strip()
     begin, end = _QUERY
     if text.startswith(begin) and text.endswith(end):
-        text = text[len(begin) : -len(end)].strip()
-    if text:
-        # Lines have neither ids nor times; the file only grows, so offsets stay.
-        named = _hashed_turn_id(str(offset), str(entry["role"]), text)
-        yield _turn_of_entry(entry, named, str(entry["role"]), text, "cursor")
+        text = text[len(begin) : -len(end)]
+    # Lines have neither ids nor times; the file only grows, so offsets stay.
+    return _turns_of_entry(entry, str(entry["role"]), text, "cursor", at=offset)
 
 
-def _turn_of_entry(
-    entry: Mapping[str, Any], named: str, author: str, text: str, agent: str
-) -> Turn:
+def _turns_of_entry(
+    entry: Mapping[str, Any],
+    author: str,
+    text: str,
+    agent: str,
+    named: str | None = None,
+    at: object = None,
+) -> list[Turn]:
+    """Return the turn of an entry, if it says something.
+
+    Without a name, its id is made of where or when it was said, by whom, and what.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    if not named:
+        data = "\0".join((str(at), author, text)).encode("utf-8", "replace")
+        named = hashlib.blake2b(data, digest_size=16).hexdigest()
     metadata = {"agent": agent}
     for name, key in (("cwd", "folder"), ("gitBranch", "branch")):
         value = entry.get(name)
         if isinstance(value, str) and 0 < len(value) <= 1_024:
             metadata[key] = to_valid_utf8(value)
     moment = entry.get("timestamp")
-    return Turn(
-        id=to_valid_utf8(named)[:256],
-        author=author,
-        text=to_valid_utf8(text),
-        timestamp=moment if isinstance(moment, str) else None,
-        metadata=metadata,
-    )
+    time = moment if isinstance(moment, str) else None
+    named = to_valid_utf8(named)[:256]
+    return [Turn(named, author, to_valid_utf8(text), time, metadata)]
 
 
 def _text_of(content: object) -> str:
@@ -284,11 +289,6 @@ def _text_of(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _hashed_turn_id(*parts: str) -> str:
-    data = "\0".join(parts).encode("utf-8", "replace")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 def _with_cut_text(turn: Turn) -> Turn:
     more = len(turn.text) - MOST_TEXT_CHARACTERS
     if more <= 0:
@@ -296,139 +296,3 @@ def _with_cut_text(turn: Turn) -> Turn:
     half = MOST_TEXT_CHARACTERS // 2
     cut = f"{turn.text[:half]}\n[{more} more characters]\n{turn.text[-half:]}"
     return replace(turn, text=cut)
-
-
-# Edits a JSON document as text, so that what is not edited keeps its formatting.
-
-
-_SPACE = lazy_pattern(r"[ \t\r\n]*")
-_NO_NEWLINE = lazy_pattern(r"[^\r\n]")
-# A string, which may have no end, or what JSON does not know.
-_COMMENT = lazy_pattern(r'"(?:[^"\\]|\\.)*"?|(//[^\r\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-_decoded = json.JSONDecoder().raw_decode
-
-Key = str | int
-"""The name of a member of an object, or the index of an element of an array."""
-
-
-def comments(text: str) -> list[str]:
-    """Return the comments of a document, which begin as those of JavaScript."""
-    return [each[1] for each in _COMMENT.finditer(text) if each[1]]
-
-
-def plain_json(text: str) -> str:
-    """Return a document with spaces for its comments; all else stays at its place."""
-    return _COMMENT.sub(lambda e: _NO_NEWLINE.sub(" ", e[1]) if e[1] else e[0], text)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A value; its parts have a key, the start of key or value, and a value."""
-
-    start: int  # its first character
-    end: int = 0  # the character after its last one
-    parts: list[tuple[Key, int, _Node]] = field(default_factory=list)
-
-    def at(self, key: Key) -> int:
-        """Return the place of a key among the parts, the last of equal ones."""
-        return max(n for n, (known, _, _) in enumerate(self.parts) if known == key)
-
-
-def with_value(text: str, path: Sequence[Key], value: object) -> str:
-    """Return the document with a JSON value appended to a container at a path."""
-    node = _found(text, path[:-1])
-    plain = plain_json(text)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    indented = re.search(r"\n([ \t]+)\S", text)
-    unit = indented[1] if indented else "  "
-    label = f"{json.dumps(path[-1])}: " if isinstance(path[-1], str) else ""
-    outer = _line_indent(text, node.start)
-    inner = outer + unit
-    if node.parts:
-        first, last = node.parts[0][1], node.parts[-1][2].end
-        before = plain[node.start + 1 : first]
-        many_lines = "\n" in before
-        if many_lines:
-            inner = before.rpartition("\n")[2]
-        shown = _json_of_value(value, unit if many_lines else None, inner, newline)
-        between = f",{newline}{inner}" if many_lines else ", "
-        return f"{text[:last]}{between}{label}{shown}{text[last:]}"
-    inside = text[node.start + 1 : node.end - 1]
-    if "\n" not in text.strip() and text.strip() not in ("{}", "[]"):
-        filled = f"{label}{_json_of_value(value, None, '', newline)}{inside.strip()}"
-    else:
-        shown = _json_of_value(value, unit, inner, newline)
-        after = inside if inside.strip() else f"{newline}{outer}"
-        filled = f"{newline}{inner}{label}{shown}{after}"
-    return text[: node.start + 1] + filled + text[node.end - 1 :]
-
-
-def without(text: str, path: Sequence[Key]) -> str:
-    """Return the document without the member or element at a path."""
-    node = _found(text, path[:-1])
-    at = node.at(path[-1])
-    _, start, value = node.parts[at]
-    plain = plain_json(text)
-    if at > 0:  # with the comma before it, and without the comments
-        before, kept = node.parts[at - 1][2].end, ""
-        if comments(text[before:start]):
-            comma = plain.index(",", before)
-            kept = text[before:comma] + text[comma + 1 : start]
-        return text[:before] + kept + text[value.end :]
-    if len(node.parts) > 1:
-        until = node.parts[1][1]
-        if comments(text[value.end : until]):
-            until = plain.index(",", value.end) + 1
-        return text[:start] + text[until:]
-    if comments(text[node.start : start]) or comments(text[value.end : node.end]):
-        return text[:start] + text[value.end :]
-    return text[: node.start + 1] + text[node.end - 1 :]
-
-
-def _json_of_value(value: object, unit: str | None, inner: str, newline: str) -> str:
-    if unit is None:
-        return json.dumps(value)
-    return json.dumps(value, indent=unit).replace("\n", newline + inner)
-
-
-def _line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip())]
-
-
-def _found(text: str, path: Sequence[Key]) -> _Node:
-    text = plain_json(text)
-    node = _parsed_value(text, _after_space(text, 0))
-    for key in path:
-        node = node.parts[node.at(key)][2]
-    return node
-
-
-def _parsed_value(text: str, start: int) -> _Node:
-    """Return the value that starts at a place of a valid document."""
-    node = _Node(start)
-    opening = text[start]
-    if opening not in "{[":
-        _, node.end = _decoded(text, start)
-        return node
-    closing = "}" if opening == "{" else "]"
-    at = _after_space(text, start + 1)
-    while text[at] != closing:
-        begin, key = at, len(node.parts)
-        named: Any = key
-        if opening == "{":
-            named, at = _decoded(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)
-        value = _parsed_value(text, at)
-        node.parts.append((named, begin, value))
-        at = _after_space(text, value.end)
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
-    node.end = at + 1
-    return node
-
-
-def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()

@@ -83,7 +83,9 @@ def _locomo_conversation(sample: dict[str, Any], app_name: str) -> Conversation:
         name = f"session_{number}"
         if f"{name}_date_time" not in dialogue:
             break
-        start = _parse_date(dialogue[f"{name}_date_time"])
+        # Such as "1:56 pm on 8 May, 2023", which has no time zone.
+        date = datetime.strptime(dialogue[f"{name}_date_time"], "%I:%M %p on %d %B, %Y")
+        start = date.replace(tzinfo=timezone.utc).timestamp()
         events = [
             Event(
                 turn["text"], turn["speaker"], start + i * _TURN_SECONDS, _turn_id(turn)
@@ -288,9 +290,3 @@ def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation
 
 def _turn_id(turn: dict[str, Any]) -> str:
     return str(turn.get("dia_id") or turn["id"])
-
-
-def _parse_date(text: str) -> float:
-    """Return "1:56 pm on 8 May, 2023", which has no time zone, as seconds in UTC."""
-    date = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
-    return date.timestamp()

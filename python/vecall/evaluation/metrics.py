@@ -193,7 +193,7 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
             upper = picture.add_subplot(grid[0, 1])
             _draw_reliability(upper, calibrated, colours, document["top_k"])
             lower = picture.add_subplot(grid[1, 1], sharex=upper)
-            _counts(lower, calibrated, colours)
+            _draw_hits(lower, calibrated, colours)
             upper.tick_params(labelbottom=False)
         metadata = {"Date": None} if path.suffix == ".svg" else None
         picture.savefig(path, dpi=150, metadata=metadata)
@@ -251,7 +251,7 @@ def _draw_reliability(
     axes.legend(loc="best", frameon=True, edgecolor="none", framealpha=0.8)
 
 
-def _counts(axes: Any, modes: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+def _draw_hits(axes: Any, modes: Mapping[str, Any], colours: Mapping[str, str]) -> None:
     width = 0.1 / (len(modes) + 0.5)
     for i, (name, mode) in enumerate(modes.items()):
         bins = mode["calibration"]["reliability"]

@@ -6,7 +6,7 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -25,6 +25,7 @@ from vecall.errors import ConfigError
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.index.embedding import embedded_text
+from vecall.lexical.features import message_of
 from vecall.prompts.render import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import CONTEXT, COSINE_ALONE, FACTORS, Ranking
@@ -356,27 +357,11 @@ DEFAULT = Setting("default", Ranking())
 
 def settings(*, vectors: bool) -> list[Setting]:
     """Return the default, then the settings that differ from it in one option."""
-    found = [
-        DEFAULT,
-        _weighted_setting("no covered share", {"coverage_power": 0.0}),
-        _weighted_setting("no neighbours", NO_NEIGHBOURS),
-        _weighted_setting("no answer after question", {"after_question": PREVIOUS}),
-        _weighted_setting("no second neighbour", {"second": 0.0}),
-        _weighted_setting("no session", {"session": 0.0}),
-        _weighted_setting("no question factor", {"question": 1.0}),
-        _weighted_setting("no time factor", {"time": 1.0}),
-        _weighted_setting("no author factor", {"author": 1.0}),
-        _weighted_setting("no author favoured", {"favoured": 1.0}),
-        _weighted_setting("no reply factor", {"reply": 1.0}),
-        _weighted_setting("no period factor", {"outside": 1.0}),
-        _weighted_setting("first table: none but 0.5 beside", FIRST),
-    ]
+    weights = {**_WEIGHTS, **(_WEIGHTS_OF_VECTORS if vectors else {})}
+    found = [DEFAULT]
+    found += [Setting(name, Ranking(weights=each)) for name, each in weights.items()]
     if vectors:
-        found += [
-            _weighted_setting("vectors weigh 0.2, not 0.4", {"dense": 0.2}),
-            _weighted_setting("vectors weigh 0.6, not 0.4", {"dense": 0.6}),
-            Setting("with RRF", Ranking(fusion="rrf")),
-        ]
+        found.append(Setting("with RRF", Ranking(fusion="rrf")))
     found += [
         Setting("with half-life 30 days", Ranking(half_life=timedelta(days=30))),
         Setting("with half-life 1 year", Ranking(half_life=timedelta(days=365))),
@@ -386,8 +371,24 @@ def settings(*, vectors: bool) -> list[Setting]:
     return found
 
 
-def _weighted_setting(name: str, weights: Mapping[str, float]) -> Setting:
-    return Setting(name, Ranking(weights=weights))
+_WEIGHTS = {
+    "no covered share": {"coverage_power": 0.0},
+    "no neighbours": NO_NEIGHBOURS,
+    "no answer after question": {"after_question": PREVIOUS},
+    "no second neighbour": {"second": 0.0},
+    "no session": {"session": 0.0},
+    "no question factor": {"question": 1.0},
+    "no time factor": {"time": 1.0},
+    "no author factor": {"author": 1.0},
+    "no author favoured": {"favoured": 1.0},
+    "no reply factor": {"reply": 1.0},
+    "no period factor": {"outside": 1.0},
+    "first table: none but 0.5 beside": FIRST,
+}
+_WEIGHTS_OF_VECTORS = {
+    "vectors weigh 0.2, not 0.4": {"dense": 0.2},
+    "vectors weigh 0.6, not 0.4": {"dense": 0.6},
+}
 
 
 # `vecall eval --fit-map`: fits a map on query vectors and measures its gain.
@@ -420,12 +421,12 @@ def examples_of(
             continue
         row = {name: i for i, name in enumerate(ids)}
         evidence = [[row[id_] for id_ in question.evidence] for question in answerable]
-        queries = _vectors(embed_queries, [question.text for question in answerable])
-        found.append(Example(_vectors(embedder.embed, texts), queries, evidence))
+        queries = _embedded(embed_queries, [question.text for question in answerable])
+        found.append(Example(_embedded(embedder.embed, texts), queries, evidence))
     return found
 
 
-def _vectors(embed: Any, texts: Sequence[str]) -> Vectors:
+def _embedded(embed: Any, texts: Sequence[str]) -> Vectors:
     async def awaited() -> Any:
         return await embed(texts)
 
@@ -518,22 +519,16 @@ def measured(results: Iterable[QuestionResult]) -> list[Measured]:
     return found
 
 
-def groups_of(categories: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the categories of each group that tables show, by the group's name.
+def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
+    """Return the mean shares of all questions and of each group.
 
     Each category is a group. LoCoMo's categories, 1 to 5, form two more: "1-3"
     (multi-hop, temporal, open-domain) and "4-5" (single-hop, adversarial).
     """
-    names = sorted(set(categories))
+    names = {question.category for question in found}
     groups = {name: frozenset({name}) for name in names}
-    if names and set(names) <= set("12345"):
+    if names and names <= set("12345"):
         groups |= {name: frozenset(of) for name, of in LOCOMO_GROUPS.items()}
-    return groups
-
-
-def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
-    """Return the mean shares of all questions and of each group."""
-    groups = groups_of(question.category for question in found)
     return {
         **_mean_shares(found),
         "recall_curve": [
@@ -657,30 +652,39 @@ def _has_enough_confidence(hit: Hit, floor: float) -> bool:
 
 
 def fitted(
-    results: Sequence[QuestionResult], *, vectors: bool
+    results: Sequence[QuestionResult], *, vectors: bool, messages: float = 0.0
 ) -> tuple[Weights, dict[str, Any]]:
     """Fit weights on the hits of all results; return figures of held-out users, too.
 
     Each user is evaluated with weights fitted on all others. The figures are None if
-    too few hits remain.
+    too few hits remain. `messages` is what a search adds to the log-odds for queries
+    that tell more than they ask.
     """
-    weights = _fit_weights([hit for result in results for hit in result.hits], vectors)
+    added = [messages * bool(message_of(each.question.text)) for each in results]
+    pairs = list(zip(results, added, strict=True))
+    weights = _fit_weights(pairs, vectors)
     confidences: list[float] = []
     relevant: list[int] = []
     for user in dict.fromkeys(result.user for result in results):
-        others = [
-            hit for result in results if result.user != user for hit in result.hits
-        ]
         try:
-            without = _fit_weights(others, vectors)
+            without = _fit_weights([p for p in pairs if p[0].user != user], vectors)
         except ConfigError:
             return weights, {"held_out": None}
-        hits = [hit for result in results if result.user == user for hit in result.hits]
-        confidences += map(without.law().probability, [hit.signals for hit in hits])
-        relevant += [hit.relevant for hit in hits]
+        for result, more in pairs:
+            if result.user == user:
+                law = without.law(more)
+                confidences += [law.probability(hit.signals) for hit in result.hits]
+                relevant += [hit.relevant for hit in result.hits]
     return weights, {"held_out": _calibration_figures(confidences, relevant)}
 
 
-def _fit_weights(hits: Sequence[Hit], vectors: bool) -> Weights:
-    signals = [hit.signals for hit in hits]
-    return fit(signals, [hit.relevant for hit in hits], vectors=vectors)
+def _fit_weights(
+    pairs: Sequence[tuple[QuestionResult, float]], vectors: bool
+) -> Weights:
+    hits = [(hit, more) for result, more in pairs for hit in result.hits]
+    return fit(
+        [hit.signals for hit, _ in hits],
+        [hit.relevant for hit, _ in hits],
+        vectors=vectors,
+        added=[more for _, more in hits],
+    )

@@ -11,8 +11,7 @@
 
 from __future__ import annotations
 
-from vecall.importing.exporting import EXPORTS, export_file
-from vecall.importing.formats import FORMATS
-from vecall.importing.writing import ImportReport, import_file
+from vecall.importing.documents import EXPORTS, export_file
+from vecall.importing.import_job import FORMATS, ImportReport, import_file
 
 __all__ = ["EXPORTS", "FORMATS", "ImportReport", "export_file", "import_file"]

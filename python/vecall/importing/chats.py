@@ -16,7 +16,6 @@ from typing import Any
 from vecall.coding_agents.transcript import LineTurns, turns_of_line
 from vecall.importing.sources import (
     MOST_CHARACTERS,
-    JsonValue,
     Record,
     Source,
     expected,
@@ -38,22 +37,52 @@ def turn(
     role: object,
     content: object,
     timestamp: object = None,
-    **metadata: Any,
+    kind: object = None,
+    metadata: object = None,
+    **named: Any,
 ) -> Record:
-    """Return the record of a turn of a conversation."""
+    """Return the record of a turn; `kind` is its type, which the intake knows."""
+    own = metadata if isinstance(metadata, dict) else {}
     item = {
         "session_id": session,
         "event_id": event,
         "role": role,
         "content": content,
         "timestamp": seconds_of(timestamp, place),
-        "custom_metadata": given(**metadata) or None,
+        "custom_metadata": {**given(**own), **given(**named)} or None,
     }
-    return Record(place, item, _ROW + _length(content))
+    if kind is not None:
+        item["type"] = kind
+    size = len(content) if isinstance(content, str) else len(str(content))
+    return Record(place, item, _ROW + size)
 
 
-def _length(content: object) -> int:
-    return len(content) if isinstance(content, str) else len(str(content))
+def _memory(
+    source: Source, place: str, text: object, metadata: object, **named: Any
+) -> Iterator[Record]:
+    """Yield the record of a memory, unless it has no text."""
+    if not isinstance(text, str) or not text.strip():
+        source.tally.left_out["no_text"] += 1
+        return
+    for name in ("timestamp", "valid_until"):
+        named[name] = seconds_of(named.get(name), place)
+    item = {**named, "text": text, "custom_metadata": metadata}
+    yield Record(place, item, _ROW + len(text))
+
+
+def _objects(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the JSON objects of a file with their places."""
+    for place, value, _, _ in source.json:
+        yield place, mapping_of(value, place)
+
+
+def _numbered(
+    values: Iterable[object], place: str, what: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a list with their places."""
+    for number, value in enumerate(values, 1):
+        where = f"{place}, {what} {number}"
+        yield where, mapping_of(value, where)
 
 
 def chained(previous: str, role: object, content: object) -> str:
@@ -76,28 +105,27 @@ def openai(source: Source) -> Iterator[Record]:
     heads: dict[int, str] = {}
     for place, value, array, _ in source.json:
         if isinstance(value, list):
-            yield from _conversation(source, value, place)
+            yield from _openai_turns(source, value, place)
         elif isinstance(value, dict) and isinstance(value.get("messages"), list):
             source.tally.rest(value, ("messages",))
-            yield from _conversation(source, value["messages"], place)
+            yield from _openai_turns(source, value["messages"], place)
         else:
             name = source.session if array < 2 else f"{source.session}-{array}"
             before = heads.get(array, name)
-            record = _message(source, mapping_of(value, place), place, name, before)
+            record = _openai_turn(source, mapping_of(value, place), place, name, before)
             heads = {array: record.item["event_id"]}
             yield record
 
 
-def _conversation(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
+def _openai_turns(source: Source, messages: list[Any], place: str) -> Iterator[Record]:
     session = head = memory_id(json.dumps(messages, sort_keys=True))
-    for number, value in enumerate(messages, 1):
-        where = f"{place}, message {number}"
-        record = _message(source, mapping_of(value, where), where, session, head)
+    for where, message in _numbered(messages, place, "message"):
+        record = _openai_turn(source, message, where, session, head)
         head = record.item["event_id"]
         yield record
 
 
-def _message(
+def _openai_turn(
     source: Source, message: dict[str, Any], place: str, session: str, before: str
 ) -> Record:
     role, content = message.get("role"), message.get("content")
@@ -105,7 +133,6 @@ def _message(
         expected(place, 'a chat message with a "role"')
     source.tally.rest(message, _MESSAGE)
     times = (message.get(name) for name in ("timestamp", "created_at", "created"))
-    metadata = message.get("metadata")
     return turn(
         place,
         session=session,
@@ -113,9 +140,9 @@ def _message(
         role=role,
         content=content,
         timestamp=next((time for time in times if time is not None), None),
+        metadata=message.get("metadata"),
         name=message.get("name"),
         message_id=message.get("id"),
-        **(metadata if isinstance(metadata, dict) else {}),
     )
 
 
@@ -128,35 +155,28 @@ _HIDDEN = "is_visually_hidden_from_conversation"
 
 def chatgpt(source: Source) -> Iterator[Record]:
     """Read conversations.json: the branch of each conversation that was shown last."""
-    for place, value, _, _ in source.json:
-        conversation = mapping_of(value, place)
+    for place, conversation in _objects(source):
         nodes = mapping_of(conversation.get("mapping"), f"{place}, mapping")
         session = conversation.get("conversation_id") or conversation.get("id")
         if not isinstance(session, str):
             expected(place, "a conversation with an id")
         source.tally.rest(conversation, _CHATGPT)
-        path = _branch(nodes, conversation.get("current_node"), place)
-        spoken = sum(map(_is_said, nodes.values()))
-        shown = 0
+        path = _shown_branch(nodes, conversation.get("current_node"), place)
+        spoken = sum(map(_is_said, nodes.values())) - sum(map(_is_said, path))
+        if spoken:
+            source.tally.left_out["other_branch"] += spoken
         for number, node in enumerate(path, 1):
-            message = node.get("message")
-            if not isinstance(message, dict):
-                continue
-            shown += _is_said(node)
-            record = _chatgpt_message(
-                source, message, f"{place}, message {number}", session, conversation
-            )
-            if record is not None:
-                yield record
-        if spoken > shown:
-            source.tally.left_out["other_branch"] += spoken - shown
+            if _is_said(node):
+                where, title = f"{place}, message {number}", conversation.get("title")
+                message = node["message"]
+                yield from _chatgpt_message(source, message, where, session, title)
 
 
 def _is_said(node: object) -> bool:
     return isinstance(node, dict) and isinstance(node.get("message"), dict)
 
 
-def _branch(
+def _shown_branch(
     nodes: dict[Any, Any], current: object, place: str
 ) -> list[Mapping[str, Any]]:
     """Return the nodes from the root to the current one, or to the last leaf."""
@@ -180,26 +200,23 @@ def _branch(
 
 
 def _chatgpt_message(
-    source: Source,
-    message: dict[str, Any],
-    place: str,
-    session: str,
-    conversation: Mapping[str, Any],
-) -> Record | None:
+    source: Source, message: dict[str, Any], place: str, session: str, title: object
+) -> Iterator[Record]:
     author = mapping_of(message.get("author"), f"{place}, author")
     content = mapping_of(message.get("content"), f"{place}, content")
     metadata = message.get("metadata") or {}
     kind = content.get("content_type")
     parts = content.get("parts")
+    reason = ""
     if metadata.get(_HIDDEN) or is_instruction(author.get("role")):
-        source.tally.left_out["hidden"] += 1
-        return None
-    if kind not in ("text", "multimodal_text") or not isinstance(parts, list):
-        source.tally.left_out[str(kind)] += 1  # thoughts, code, results of tools
-        return None
-    if message.get("recipient") not in (None, "all"):
-        source.tally.left_out["call"] += 1
-        return None
+        reason = "hidden"
+    elif kind not in ("text", "multimodal_text") or not isinstance(parts, list):
+        reason = str(kind)  # thoughts, code, results of tools
+    elif message.get("recipient") not in (None, "all"):
+        reason = "call"
+    if reason or not isinstance(parts, list):
+        source.tally.left_out[reason] += 1
+        return
     for part in parts:
         if isinstance(part, dict) and not part.get("text"):
             source.tally.fields[str(part.get("content_type"))] += 1
@@ -208,7 +225,7 @@ def _chatgpt_message(
     event = message.get("id")
     if not isinstance(event, str):
         expected(place, "a message with an id")
-    return turn(
+    yield turn(
         place,
         session=session,
         event=event,
@@ -216,7 +233,7 @@ def _chatgpt_message(
         content={"parts": parts},
         timestamp=message.get("create_time"),
         name=author.get("name"),
-        title=conversation.get("title"),
+        title=title,
         model=metadata.get("model_slug"),
     )
 
@@ -227,15 +244,12 @@ _CLAUDE_MESSAGE = "uuid text content sender created_at updated_at".split()
 
 def claude(source: Source) -> Iterator[Record]:
     """Read the conversations.json of Claude's export."""
-    for place, value, _, _ in source.json:
-        conversation = mapping_of(value, place)
+    for place, conversation in _objects(source):
         session, messages = conversation.get("uuid"), conversation.get("chat_messages")
         if not isinstance(session, str) or not isinstance(messages, list):
             expected(place, 'a conversation with "uuid" and "chat_messages"')
         source.tally.rest(conversation, _CLAUDE)
-        for number, each in enumerate(messages, 1):
-            where = f"{place}, message {number}"
-            message = mapping_of(each, where)
+        for where, message in _numbered(messages, place, "message"):
             event, sender = message.get("uuid"), message.get("sender")
             if not isinstance(event, str) or not isinstance(sender, str):
                 expected(where, 'a message with "uuid" and "sender"')
@@ -282,7 +296,7 @@ def transcript(source: Source) -> Iterator[Record]:
                 role=each.author,
                 content=each.text,
                 timestamp=each.timestamp,
-                **each.metadata,
+                metadata=each.metadata,
             )
             if not found.is_spare:
                 has_others, spare = True, []
@@ -314,37 +328,36 @@ def _has_events(path: Any) -> bool:
 def langchain(source: Source) -> Iterator[Record]:
     """Read what `messages_to_dict` or `FileChatMessageHistory` wrote."""
     head = source.session
-    for place, value, _, _ in source.json:
-        record = langchain_message(source, value, place, source.session, head)
+    for place, value in _objects(source):
+        record = _langchain_message(source, value, place, source.session, head)
         head = record.item["event_id"]
         yield record
 
 
-def langchain_message(
+def _langchain_message(
     source: Source,
-    value: object,
+    value: dict[str, Any],
     place: str,
     session: str,
     before: str,
     event: str = "",
 ) -> Record:
     """Return the turn of a message of LangChain's, of which it may be an envelope."""
-    message = unwrapped(mapping_of(value, place))
+    message = unwrapped(value)
     if not isinstance(message.get("type"), str):
         expected(place, 'a message of LangChain with a "type"')
     content = message.get("content")
     source.tally.rest(message, ("type", "content", "name", "id", "example"))
-    record = turn(
+    return turn(
         place,
         session=session,
         event=event or chained(before, message["type"], content),
         role=None,
         content=content,
+        kind=message["type"],
         name=message.get("name"),
         message_id=message.get("id"),
     )
-    record.item["type"] = message["type"]  # the intake knows who says what
-    return record
 
 
 _MEM0 = (
@@ -355,55 +368,39 @@ _MEM0 = (
 
 def mem0(source: Source) -> Iterator[Record]:
     """Read what mem0's `get_all`, `search` or its platform returned."""
-    for value in source.json:
-        for place, entry in _of_lists(source, value, ("results", "memories")):
+    for at, page in _objects(source):
+        listed = [n for n in ("results", "memories") if isinstance(page.get(n), list)]
+        entries: Iterable[tuple[str, dict[str, Any]]] = [(at, page)]
+        for name in listed[:1]:
+            source.tally.rest(page, (name, "count", "next", "previous"))
+            entries = _numbered(page[name], at, "record")
+        for place, entry in entries:
             text = "" if entry.get("memory", "-") is None else entry.get("memory")
             if not isinstance(text, str) or not isinstance(entry.get("id"), str):
                 expected(place, 'a memory with "id" and "memory"')
-            if not text.strip():
-                source.tally.left_out["no_text"] += 1
-                continue
-            source.tally.rest(entry, _MEM0)
-            metadata = entry.get("metadata")
-            item = {
-                "id": entry["id"],
-                "text": text,
-                "user_id": entry.get("user_id"),
-                "session_id": entry.get("run_id"),
-                "author": entry.get("actor_id") or entry.get("role"),
-                "timestamp": seconds_of(entry.get("created_at"), place),
-                "valid_until": seconds_of(entry.get("expiration_date"), place),
-                "custom_metadata": {
-                    **(metadata if isinstance(metadata, dict) else {}),
-                    **given(
-                        agent_id=entry.get("agent_id"),
-                        updated_at=entry.get("updated_at"),
-                        categories=entry.get("categories"),
-                    ),
+            if text.strip():
+                source.tally.rest(entry, _MEM0)
+            own, more = entry.get("metadata"), ("agent_id", "updated_at", "categories")
+            yield from _memory(
+                source,
+                place,
+                text,
+                {
+                    **(own if isinstance(own, dict) else {}),
+                    **given(**{name: entry.get(name) for name in more}),
                 },
-            }
-            yield Record(place, item, _ROW + len(text))
-
-
-def _of_lists(
-    source: Source, value: JsonValue, names: Iterable[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the entries of a page of results, or the value if it is an entry itself."""
-    page = mapping_of(value.value, value.place)
-    for name in names:
-        if isinstance(page.get(name), list):
-            source.tally.rest(page, (name, "count", "next", "previous"))
-            for number, entry in enumerate(page[name], 1):
-                place = f"{value.place}, record {number}"
-                yield place, mapping_of(entry, place)
-            return
-    yield value.place, page
+                id=entry["id"],
+                user_id=entry.get("user_id"),
+                session_id=entry.get("run_id"),
+                author=entry.get("actor_id") or entry.get("role"),
+                timestamp=entry.get("created_at"),
+                valid_until=entry.get("expiration_date"),
+            )
 
 
 def chroma(source: Source) -> Iterator[Record]:
     """Read what `collection.get()` of Chroma returned."""
-    for place, value, _, _ in source.json:
-        columns = mapping_of(value, place)
+    for place, columns in _objects(source):
         ids = columns.get("ids")
         if not isinstance(ids, list):
             expected(place, 'a JSON object with "ids", as collection.get() returns it')
@@ -412,37 +409,24 @@ def chroma(source: Source) -> Iterator[Record]:
         metadatas = columns.get("metadatas") or none
         if not len(ids) == len(documents) == len(metadatas):
             expected(place, "as many documents and metadatas as ids")
-        known = ("ids", "documents", "metadatas", "included")
-        source.tally.rest(columns, known)
+        source.tally.rest(columns, ("ids", "documents", "metadatas", "included"))
         for number, row in enumerate(zip(ids, documents, metadatas, strict=True), 1):
-            where = f"{place}, record {number}"
-            if (record := chroma_entry(source, where, *row)) is not None:
-                yield record
+            yield from _chroma_entry(source, f"{place}, record {number}", *row)
 
 
-def chroma_entry(
+def _chroma_entry(
     source: Source,
     place: str,
     id_: object,
     document: object,
     metadata: object,
     timestamp: object = None,
-) -> Record | None:
-    """Return the memory of a document of Chroma's; None for one without text."""
+) -> Iterator[Record]:
     if not isinstance(id_, str) or not isinstance(document, str | None):
         expected(place, "an id and a document that are texts")
     if not isinstance(metadata, dict | None):
         expected(place, "metadata as a JSON object")
-    if document is None or not document.strip():
-        source.tally.left_out["no_text"] += 1
-        return None
-    item = {
-        "id": id_,
-        "text": document,
-        "timestamp": seconds_of(timestamp, place),
-        "custom_metadata": metadata,
-    }
-    return Record(place, item, _ROW + len(document))
+    yield from _memory(source, place, document, metadata, id=id_, timestamp=timestamp)
 
 
 def require_mapping(text: object, place: str) -> dict[str, Any]:
@@ -480,7 +464,7 @@ def database(source: Source, wanted: str) -> Iterator[Record]:
         expected(source.name, f"the tables of a {wanted} database")
 
 
-def _rows(
+def _rows_of(
     source: Source, file: ForeignFile, table: str, *order: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the rows of a table with their places; count them as progress."""
@@ -489,7 +473,7 @@ def _rows(
         yield f"{table} row {source.rows}", row
 
 
-def _adk(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _adk_sessions(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the sessions of google-adk, each as a whole: an event may rewind others."""
     for name, label in (("app_states", "app state"), ("user_states", "user state")):
         if name in file.columns:
@@ -498,7 +482,7 @@ def _adk(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
         source.tally.fields["state"] += session.get("state") not in (None, "", "{}")
     owner = itemgetter("app_name", "user_id", "session_id")
     order = ("app_name", "user_id", "session_id", "timestamp")
-    rows = _rows(source, file, table, *order)
+    rows = _rows_of(source, file, table, *order)
     for (app, user, session_id), group in groupby(rows, lambda each: owner(each[1])):
         events = []
         first, size = "", 0
@@ -546,7 +530,7 @@ _ADK_KNOWN = (
 
 def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     order = ("app_name", "user_id", "session_id", "timestamp")
-    for place, row in _rows(source, file, table, *order):
+    for place, row in _rows_of(source, file, table, *order):
         record = turn(
             place,
             session=row["session_id"],
@@ -559,36 +543,35 @@ def _adk_memory(source: Source, file: ForeignFile, table: str) -> Iterator[Recor
         yield record._replace(item={**record.item, **names})
 
 
-def _openai_agents(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows(source, file, table, "session_id", "id"):
+def _openai_messages(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+    for place, row in _rows_of(source, file, table, "session_id", "id"):
         message = require_mapping(row["message_data"], place)
         source.tally.rest(message, ("role", "content", "type", "id", "status"))
-        record = turn(
+        yield turn(
             place,
             session=row["session_id"],
             event=str(row["id"]),
             role=message.get("role"),
             content=message.get("content"),
             timestamp=row.get("created_at"),
+            kind=message.get("type"),
             message_id=message.get("id"),
         )
-        record.item["type"] = message.get("type")
-        yield record
 
 
-def _langchain(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
-    for place, row in _rows(source, file, table, "session_id", "id"):
+def _langchain_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+    for place, row in _rows_of(source, file, table, "session_id", "id"):
         message = require_mapping(row["message"], place)
         session, id_ = str(row["session_id"]), str(row["id"])
-        yield langchain_message(source, message, place, session, "", id_)
+        yield _langchain_message(source, message, place, session, "", id_)
 
 
-def _langgraph(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _langgraph_items(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the items of LangGraph's store: namespace, key, value, times and TTL."""
     vectors = file.count("store_vectors") if "store_vectors" in file.columns else 0
     if vectors:
         source.tally.fields["embedding"] += vectors
-    for place, row in _rows(source, file, table):
+    for place, row in _rows_of(source, file, table):
         updated = seconds_of(row["updated_at"], place)
         item = given(
             created_at=seconds_of(row["created_at"], place),
@@ -606,9 +589,9 @@ def _langgraph(source: Source, file: ForeignFile, table: str) -> Iterator[Record
         yield Record(place, {"item": item}, _ROW + len(str(row["value"])))
 
 
-def _mem0(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _mem0_history(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read what each memory of mem0 said last; a deleted one is left out."""
-    rows = _rows(source, file, table, "memory_id")
+    rows = _rows_of(source, file, table, "memory_id")
     if "messages" in file.columns:
         source.tally.fields["messages"] += file.count("messages")
     for id_, group in groupby(rows, lambda each: each[1]["memory_id"]):
@@ -624,21 +607,18 @@ def _mem0(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
             continue
         if versions:
             source.tally.fields["former version"] += versions
-        text = row["new_memory"]
-        if not isinstance(text, str) or not text.strip():
-            source.tally.left_out["no_text"] += 1
-            continue
-        item = {
-            "id": id_,
-            "text": text,
-            "author": row.get("actor_id") or row.get("role"),
-            "timestamp": seconds_of(begun, place),
-            "custom_metadata": given(updated_at=row.get("updated_at")),
-        }
-        yield Record(place, item, _ROW + len(text))
+        yield from _memory(
+            source,
+            place,
+            row["new_memory"],
+            given(updated_at=row.get("updated_at")),
+            id=id_,
+            author=row.get("actor_id") or row.get("role"),
+            timestamp=begun,
+        )
 
 
-def _chroma(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
+def _chroma_rows(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     """Read the documents of all collections of a folder of Chroma's."""
     names = {row["id"]: row["name"] for row in file.rows("collections")}
     named = {
@@ -647,7 +627,7 @@ def _chroma(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
     values = file.rows("embedding_metadata", ["id"])
     by_row = groupby(values, itemgetter("id"))
     at, group = next(by_row, (None, iter(())))
-    for place, row in _rows(source, file, table, "id"):
+    for place, row in _rows_of(source, file, table, "id"):
         while at is not None and at < row["id"]:
             at, group = next(by_row, (None, iter(())))
         metadata = {}
@@ -655,16 +635,13 @@ def _chroma(source: Source, file: ForeignFile, table: str) -> Iterator[Record]:
             metadata = {each["key"]: _chroma_value(each) for each in group}
         document = metadata.pop("chroma:document", None)
         collection = named.get(row["segment_id"], "")
-        metadata |= {"collection": collection}
+        metadata["collection"] = collection
         id_ = f"{collection}:{row['embedding_id']}"
         if len(id_.encode()) > 512:
             id_ = memory_id(collection, row["embedding_id"])
-        record = chroma_entry(
-            source, place, id_, document, metadata, row.get("created_at")
-        )
         source.tally.fields["embedding"] += 1
-        if record is not None:
-            yield record
+        created = row.get("created_at")
+        yield from _chroma_entry(source, place, id_, document, metadata, created)
 
 
 def _chroma_value(row: dict[str, Any]) -> object:
@@ -677,13 +654,13 @@ def _chroma_value(row: dict[str, Any]) -> object:
 _Reader = Callable[[Source, ForeignFile, str], Iterator[Record]]
 
 _TABLES: dict[str, tuple[str, str, _Reader]] = {
-    "chroma": ("embeddings", "id segment_id embedding_id", _chroma),
-    "adk": ("events", f"{_EVENTS} event_data", _adk),
-    "adk older": ("events", f"{_EVENTS} author content", _adk),
+    "chroma": ("embeddings", "id segment_id embedding_id", _chroma_rows),
+    "adk": ("events", f"{_EVENTS} event_data", _adk_sessions),
+    "adk older": ("events", f"{_EVENTS} author content", _adk_sessions),
     "adk memory": ("memory_events", _OF_MEMORY, _adk_memory),
-    "openai-agents": ("agent_messages", "id session_id message_data", _openai_agents),
-    "langgraph": ("store", "prefix key value created_at updated_at", _langgraph),
-    "langchain": ("message_store", "id session_id message", _langchain),
-    "mem0": ("history", "memory_id new_memory event", _mem0),
+    "openai-agents": ("agent_messages", "id session_id message_data", _openai_messages),
+    "langgraph": ("store", "prefix key value created_at updated_at", _langgraph_items),
+    "langchain": ("message_store", "id session_id message", _langchain_rows),
+    "mem0": ("history", "memory_id new_memory event", _mem0_history),
 }
 """The formats by name: a table, its columns, its reader. The first that fits counts."""

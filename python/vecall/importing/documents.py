@@ -1,4 +1,4 @@
-"""Readers of documents: tables, Markdown with or without front matter, plain text.
+"""Documents: tables, Markdown with or without front matter, plain text; exports too.
 
 A document becomes memories of its sections, split after a paragraph, a line, a sentence
 or a word. The metadata of each one says where in the document it was.
@@ -9,12 +9,15 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import chain, compress
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
-from vecall.errors import InvalidArgumentError
+from vecall.clock import to_iso, to_seconds
+from vecall.errors import ConfigError, InvalidArgumentError, StorageError
 from vecall.importing.chats import chained, require_mapping
 from vecall.importing.sources import (
     MOST_CHARACTERS,
@@ -25,9 +28,13 @@ from vecall.importing.sources import (
     not_text,
     seconds_of,
 )
+from vecall.ingest.drafts import EPISODE
 from vecall.ingest.fields import ENTRY
 from vecall.ingest.passages import split
+from vecall.limits import Owner
+from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
+from vecall.types import MemoryEntry
 
 PASSAGE_BYTES = 2_000
 """Bytes in UTF-8 of one memory of a document: what a small embedding model reads."""
@@ -82,7 +89,7 @@ def table(source: Source) -> Iterator[Record]:
             if not any(map(str.strip, compress(cells, is_text))):
                 source.tally.left_out["no_text"] += 1
                 continue
-            yield _row(place, zip(fields, names, cells, strict=False), chains)
+            yield _row_record(place, zip(fields, names, cells, strict=False), chains)
     except csv.Error as error:
         msg = f"line {rows.line_num + 1}: not a row of a table: {error}"
         raise InvalidArgumentError(msg) from None
@@ -99,7 +106,7 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
         if unknown:
             msg = f"map: {len(unknown)} of its columns are not in the first line"
             raise InvalidArgumentError(msg)
-        of = {column: _field(name) for name, column in source.columns.items()}
+        of = {column: _field_named(name) for name, column in source.columns.items()}
         fields = [of.get(name) for name in names]
         remedy = " as the field text"
     # Of two columns for one field, the second one is metadata.
@@ -111,14 +118,14 @@ def _fields_of(source: Source, names: list[str]) -> list[str | None]:
     return fields
 
 
-def _field(name: str) -> str:
+def _field_named(name: str) -> str:
     field = ENTRY.spellings.get(name)
     if field is None:
         expected("map", f"fields of {', '.join([*ENTRY.names, *ENTRY.aliases])}")
     return field
 
 
-def _row(
+def _row_record(
     place: str,
     cells: Iterator[tuple[str | None, str, str]],
     chains: dict[object, str] | None,
@@ -137,7 +144,7 @@ def _row(
         elif field == "custom_metadata":
             metadata |= require_mapping(cell, place)
         elif field == "importance":
-            item[field] = _number(cell, place)
+            item[field] = _parse_importance(cell, place)
         else:
             item[field] = cell
     if metadata:
@@ -150,7 +157,7 @@ def _row(
     return Record(place, item, size)
 
 
-def _number(cell: str, place: str) -> float:
+def _parse_importance(cell: str, place: str) -> float:
     try:
         return float(cell)
     except ValueError:
@@ -230,10 +237,10 @@ def markdown(source: Source) -> Iterator[Record]:
         front = front_values("".join(whole[:-1]))
         if "vecall" in front:
             body = (line for _, line in lines)
-            yield _exported(front["vecall"], body, "front matter")
+            yield _exported_memory(front["vecall"], body, "front matter")
             return
         start = len(first) + sum(map(len, whole))
-        yield from _summary(source, front)
+        yield from _title_and_description(source, front)
         whole = []
     else:
         whole.insert(0, first)
@@ -244,7 +251,7 @@ def markdown(source: Source) -> Iterator[Record]:
         heading = None if fence else _HEADING.match(line)
         if heading or (size >= _BLOCK and line.endswith("\n")):
             block = "".join(held)
-            yield from _section(source, block, start, headings, front, heading)
+            yield from _passages_of(source, block, start, headings, front, heading)
             start += len(block)
             held, size = [], 0
         if heading:
@@ -253,10 +260,10 @@ def markdown(source: Source) -> Iterator[Record]:
             headings.append((level, heading[2]))
         held.append(line)
         size += len(line)
-    yield from _section(source, "".join(held), start, headings, front, None)
+    yield from _passages_of(source, "".join(held), start, headings, front, None)
 
 
-def _section(
+def _passages_of(
     source: Source,
     block: str,
     start: int,
@@ -273,7 +280,9 @@ def _section(
     yield from _passages(source, block, start, path, front)
 
 
-def _summary(source: Source, front: Mapping[str, Any]) -> Iterator[Record]:
+def _title_and_description(
+    source: Source, front: Mapping[str, Any]
+) -> Iterator[Record]:
     """Yield the title and the description of the front matter, to be found by them."""
     about = [front.get(name) for name in ("title", "name", "description")]
     texts = [each for each in about if isinstance(each, str) and each]
@@ -322,24 +331,26 @@ def front_values(text: str) -> dict[str, Any]:
         if value[:1] in ("|", ">"):
             found[pair[1]] = ("\n" if value[0] == "|" else " ").join(inner)
         elif inner and all(each.startswith("- ") for each in inner):
-            found[pair[1]] = [_scalar(each[2:].strip()) for each in inner]
+            found[pair[1]] = [_yaml_scalar(each[2:].strip()) for each in inner]
         elif inner:
             nested = front_values("\n".join(inner))
             if "front_matter" in nested or any(each[:3] == "   " for each in raw):
                 return {**found, "front_matter": text}
             found[pair[1]] = nested
         else:
-            found[pair[1]] = _scalar(value)
+            found[pair[1]] = _yaml_scalar(value)
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _scalar(value: str) -> Any:
+def _yaml_scalar(value: str) -> Any:
     if value[:1] in ('"', "{", "["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)  # what YAML and JSON write alike
     if value.startswith("[") and value.endswith("]"):
         return [
-            _scalar(each.strip()) for each in value[1:-1].split(",") if each.strip()
+            _yaml_scalar(each.strip())
+            for each in value[1:-1].split(",")
+            if each.strip()
         ]
     if value.startswith("'") and value.endswith("'") and len(value) > 1:
         return value[1:-1].replace("''", "'")
@@ -351,7 +362,7 @@ def _scalar(value: str) -> Any:
     return value
 
 
-def _exported(fields: object, body: Iterator[str], place: str) -> Record:
+def _exported_memory(fields: object, body: Iterator[str], place: str) -> Record:
     if not isinstance(fields, dict):
         expected(place, "the fields of a memory after vecall:")
     item = {**fields, "text": "".join(body).removesuffix("\n")}
@@ -376,4 +387,174 @@ def _exported_memories(lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
             count -= found[1].endswith("\n")
         if count:
             expected(place, "a memory of as many lines as its mark says")
-        yield _exported(fields, iter(body), place)
+        yield _exported_memory(fields, iter(body), place)
+
+
+# Exports that people and other programs read, and that come in again.
+
+NOT_HELD = (
+    "vectors, TTLs, former versions, deletions, archived and quarantined memories, "
+    "shared scopes, use counts, parts of contents, items and waiting turns"
+)
+"""What these formats cannot hold, and JSON lines can."""
+
+_PAGE = 1_000
+_NAMES = ("app_name", "user_id", *(n for n in ENTRY.names if n not in (
+    "app_name", "user_id", "content", "parts", "custom_metadata")))  # fmt: skip
+
+Row = dict[str, Any]
+
+
+def export_file(
+    memory: MemoryService,
+    path: str | Path,
+    *,
+    format: str,
+    app_name: str | None = None,
+    user_id: str | None = None,
+) -> int:
+    """Write the live memories to a new file or folder; return their number.
+
+    `import_file` reads them with the same ids, texts, times, authors, sessions and
+    metadata. `NOT_HELD` is what they lack; `admin.export_jsonl` has all of it.
+
+    Args:
+        memory: The service.
+        path: A file, or for "okf" a folder, that does not exist yet.
+        format: "csv"; "md", one Markdown file; "okf", a folder of the Open Knowledge
+            Format with a Markdown file for each memory.
+        app_name: Only this app.
+        user_id: Only this user; needs `app_name`.
+
+    Raises:
+        InvalidArgumentError: An unknown format, or a user without an app.
+        ConfigError: The file exists.
+        StorageError: It cannot be written.
+    """
+    if format not in EXPORTS:
+        expected("format", f"one of {', '.join(EXPORTS)}")
+    if user_id is not None and app_name is None:
+        raise InvalidArgumentError("user_id: needs app_name, the app of the user")
+    target = Path(path)
+    rows = _rows_of_memories(memory, app_name, user_id)
+    try:
+        if format == "okf":
+            target.mkdir()
+            return _write_bundle(target, rows)
+        with ExitStack() as undo, target.open("x", encoding="utf-8", newline="") as out:
+            undo.callback(target.unlink, missing_ok=True)  # an incomplete export
+            count = EXPORTS[format](out, rows)
+            undo.pop_all()
+            return count
+    except FileExistsError:
+        raise ConfigError("path: there is a file of that name already") from None
+    except OSError as error:
+        msg = f"path: the file cannot be written: {error.strerror}"
+        raise StorageError(msg) from error
+
+
+def _rows_of_memories(
+    memory: MemoryService, app: str | None, user: str | None
+) -> Iterator[tuple[Row, MemoryEntry]]:
+    """Yield the fields of every memory, user by user, in order of creation."""
+    service, admin = memory.sync, memory.sync.admin
+    apps = (each.app_name for each in _all_pages(admin.list_apps, "after"))
+    for app_name in apps if app is None else [app]:
+        listed = partial(admin.list_users, app_name=app_name)
+        users = (each.user_id for each in _all_pages(listed, "after"))
+        for user_id in users if user is None else [user]:
+            owner: Owner = {"app_name": app_name, "user_id": user_id}
+            for entry in _all_pages(partial(service.list_memories, **owner), "cursor"):
+                yield _importable_fields({**owner}, entry), entry
+
+
+def _all_pages(listed: Callable[..., Any], following: str) -> Iterator[Any]:
+    """Yield what all pages of a list have; the argument `following` names a page."""
+    after = None
+    while True:
+        page = listed(**{following: after}, limit=_PAGE)
+        yield from page
+        after = page.next
+        if after is None:
+            return
+
+
+def _importable_fields(row: Row, entry: MemoryEntry) -> Row:
+    """Return the fields that an import needs; a turn's id follows from the others."""
+    for name in _NAMES[2:]:
+        value = getattr(entry, name)
+        if value is not None:
+            row[name] = value
+    derived = (
+        memory_id(entry.session_id, entry.event_id)
+        if entry.event_id is not None
+        else memory_id(entry.session_id, entry.author, entry.timestamp, entry.text)
+    )
+    is_turn = entry.kind == EPISODE and entry.session_id is not None
+    if is_turn and entry.id == derived:
+        del row["id"]
+    if entry.custom_metadata:
+        row["custom_metadata"] = entry.custom_metadata
+    return row
+
+
+def _write_csv(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+    names = [*_NAMES, "text", "custom_metadata"]
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(names)
+    count = 0
+    for row, entry in rows:
+        count += 1
+        for name in ("timestamp", "valid_until"):
+            if name in row:
+                text = to_iso(row[name])
+                exact = to_seconds(text, "timestamp") == row[name]
+                row[name] = text if exact else repr(row[name])
+        if "custom_metadata" in row:
+            row["custom_metadata"] = json.dumps(row["custom_metadata"])
+        row["text"] = entry.text
+        table.writerow([row.get(name, "") for name in names])
+    return count
+
+
+def _write_markdown(out: TextIO, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+    out.write(f"{TITLE}\n")
+    count = 0
+    owner: tuple[str, str] | None = None
+    for row, entry in rows:
+        count += 1
+        if owner != (owner := (row["app_name"], row["user_id"])):
+            out.write(f"\n# {' '.join(' / '.join(owner).split())}\n")
+        fields = json.dumps({"lines": entry.text.count("\n") + 1, **row})
+        # A comment ends at the first "-->".
+        fields = fields.replace(">", "\\u003e")
+        out.write(f"\n{MARK}{fields[1:]} -->\n{entry.text}\n")
+    return count
+
+
+def _write_bundle(folder: Path, rows: Iterator[tuple[Row, MemoryEntry]]) -> int:
+    count = 0
+    for row, entry in rows:
+        count += 1
+        title = " ".join(entry.text.split())[:80]
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "memory"
+        digest = memory_id(row["app_name"], row["user_id"], entry.id)[:12]
+        head = {
+            "type": entry.kind or "memory",
+            "title": title,
+            "timestamp": None if entry.timestamp is None else to_iso(entry.timestamp),
+            "vecall": row,
+        }
+        lines = [f"{k}: {json.dumps(v)}\n" for k, v in head.items() if v is not None]
+        path = folder / f"{slug}-{digest}.md"
+        with path.open("x", encoding="utf-8", newline="") as out:
+            out.write(f"---\n{''.join(lines)}---\n{entry.text}\n")
+    return count
+
+
+EXPORTS: dict[str, Callable[[Any, Iterator[tuple[Row, MemoryEntry]]], int]] = {
+    "csv": _write_csv,
+    "md": _write_markdown,
+    "okf": _write_bundle,
+}
+"""The formats of `export_file`."""

@@ -206,7 +206,7 @@ class JsonReader:
         self._line_at = 0  # up to where lines were counted
         self._ended = False
         self._peeked: deque[JsonValue] = deque()
-        self._values = self._read()
+        self._values = self._read_values()
 
     def __iter__(self) -> Iterator[JsonValue]:
         """Yield the values; an error has the place."""
@@ -220,12 +220,12 @@ class JsonReader:
             self._peeked.extend(value for value in [next(self._values, None)] if value)
         return self._peeked[0] if self._peeked else None
 
-    def _read(self) -> Iterator[JsonValue]:
+    def _read_values(self) -> Iterator[JsonValue]:
         array = 0
         while (first := self._next_character()) is not None:
             if first != "[":
                 place = f"line {self._line_number()}"
-                yield self._value(place, 0)
+                yield self._read_value(place, 0)
                 continue
             array += 1
             self._at += 1
@@ -239,12 +239,12 @@ class JsonReader:
                         self._refuse(place, "expected a comma before it")
                     self._at += 1
                     self._next_character()
-                yield self._value(place, array)
+                yield self._read_value(place, array)
             if first is None:
                 self._refuse(f"after {before}record {number}", "the array has no end")
             self._at += 1
 
-    def _value(self, place: str, array: int) -> JsonValue:
+    def _read_value(self, place: str, array: int) -> JsonValue:
         while True:
             why = "it has no end"
             try:
@@ -258,7 +258,7 @@ class JsonReader:
                 is_cut = self._is_cut(error)
                 why = str(getattr(error, "msg", "a number of too many digits"))
             self._require_size(place, len(self._text) - self._at if is_cut else 0)
-            if not is_cut or not self._more():
+            if not is_cut or not self._read_more():
                 self._refuse(place, why)
         size, self._at = end - self._at, end
         self._require_size(place, size)
@@ -288,7 +288,7 @@ class JsonReader:
             self._at = match.end()
             if self._at < len(self._text):
                 return self._text[self._at]
-            if not self._more():
+            if not self._read_more():
                 return None
 
     def _line_number(self) -> int:
@@ -296,7 +296,7 @@ class JsonReader:
         self._line_at = self._at
         return self._line
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read as much again as was read of the present value; False at the end."""
         if self._ended:
             return False

@@ -281,7 +281,9 @@ def _event_draft(
     if not text.strip():
         return "no_text"
     author = _author_or_role(event) or speaker.author
-    ts = _event_time(get_field(event, "timestamp"))
+    ts, moment = None, exact(get_field(event, "timestamp"))
+    if isinstance(moment, _TIMES) and not isinstance(moment, bool):
+        ts = to_seconds(moment, "event.timestamp")
     event_id = exact(get_field(event, "id"))
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
@@ -306,9 +308,9 @@ def _event_draft(
         ttl=scope.ttl,
         revision_ttl=scope.revision_ttl,
         author=author,
-        kind=_optional(get_field(event, "kind")) or EPISODE,
-        source=_optional(get_field(event, "source")),
-        trust=_optional(get_field(event, "trust")),
+        kind=_text_or_none(get_field(event, "kind")) or EPISODE,
+        source=_text_or_none(get_field(event, "source")),
+        trust=_text_or_none(get_field(event, "trust")),
         content=_content_json(message if content is event else content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
@@ -390,7 +392,7 @@ def _entry_draft(
     entry: object, where: str, scope: CallMetadata, limits: Limits
 ) -> Draft:
     if isinstance(entry, str):  # it has no other field
-        text = _own_text(text_parts(entry))
+        text = _require_text(text_parts(entry))
         return Draft(
             memory_id(None, None, None, text),
             text,
@@ -409,7 +411,7 @@ def _entry_draft(
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
     texts = text_parts(content)
-    text = _own_text(texts)
+    text = _require_text(texts)
     session_id = _checked_name_field(fields, "session_id", limits)
     event_id = _checked_name_field(fields, "event_id", limits)
     author = _author_or_role(fields)
@@ -438,16 +440,16 @@ def _entry_draft(
         valid_until=None if until is None else to_seconds(until, "valid_until"),
         supersedes=supersedes,
         author=author,
-        kind=_optional(get_field(fields, "kind")),
-        source=_optional(get_field(fields, "source")),
-        trust=_optional(get_field(fields, "trust")),
+        kind=_text_or_none(get_field(fields, "kind")),
+        source=_text_or_none(get_field(fields, "source")),
+        trust=_text_or_none(get_field(fields, "trust")),
         content=_content_json(content, texts),
         meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
     )
 
 
-def _own_text(texts: Sequence[str]) -> str:
+def _require_text(texts: Sequence[str]) -> str:
     text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         msg = "memories: every entry needs a text, neither blank nor only recalled"
@@ -463,7 +465,7 @@ def _require_owner(fields: object, scope: CallMetadata, where: str) -> None:
 def _author_or_role(fields: object) -> str | None:
     """Return the author, or the role of a chat message."""
     author = get_field(fields, "author")
-    return _optional(get_field(fields, "role") if author is None else author)
+    return _text_or_none(get_field(fields, "role") if author is None else author)
 
 
 def _checked_name_field(fields: object, name: str, limits: Limits) -> str | None:
@@ -471,20 +473,12 @@ def _checked_name_field(fields: object, name: str, limits: Limits) -> str | None
     return None if value is None else check_name(value, name, limits)
 
 
-def _optional(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     """Return a non-empty string as valid UTF-8; None for other values."""
     if value is None:
         return None
     value = exact(value)
     return to_valid_utf8(value) if isinstance(value, str) and value else None
-
-
-def _event_time(value: object) -> float | None:
-    """Return an event's time; None for types that are not times."""
-    value = exact(value)
-    if isinstance(value, _TIMES) and not isinstance(value, bool):
-        return to_seconds(value, "event.timestamp")
-    return None
 
 
 def _content_json(content: object, texts: Sequence[str]) -> str | None:

@@ -29,7 +29,7 @@ class Fields(NamedTuple):
     spellings: dict[str, str | None]
 
 
-def _fields(names: str, aliases: dict[str, str], ignored: str) -> Fields:
+def _declare_fields(names: str, aliases: dict[str, str], ignored: str) -> Fields:
     known: dict[str, str | None] = dict.fromkeys(ignored.split())
     known |= {name: name for name in names.split()} | aliases
     spellings = {camel_case(name): field for name, field in known.items()} | known
@@ -48,7 +48,7 @@ _SAID = (
     "id session_id app_name user_id"
 )
 
-ENTRY = _fields(
+ENTRY = _declare_fields(
     f"{_SAID} event_id valid_until supersedes parts",
     _ALIASES,
     # Fields that a search adds to what was stored.
@@ -56,7 +56,7 @@ ENTRY = _fields(
 )
 """An explicit memory."""
 
-EVENT = _fields(
+EVENT = _declare_fields(
     f"{_SAID} parts partial actions input_transcription output_transcription "
     "invocation_id branch",
     {**_ALIASES, "event_id": "id"},
@@ -76,7 +76,7 @@ EVENT = _fields(
 )
 """A turn of a conversation."""
 
-SESSION = _fields(
+SESSION = _declare_fields(
     "app_name user_id id events",
     {"session_id": "id", "messages": "events"},
     "state last_update_time",  # of google-adk's sessions
@@ -102,7 +102,10 @@ def by_name(source: object, known: Fields, where: str) -> object:
         if field == "":
             if known is EVENT and (_is_adk_event(source) or is_item(source)):
                 continue
-            raise InvalidArgumentError(_unknown_field_message(name, known, where))
+            shown = f' "{name}"' if is_field_name(name) else ""
+            fields = ", ".join([*known.names, *known.aliases])
+            msg = f"{where}: unknown field{shown}; fields are {fields}"
+            raise InvalidArgumentError(msg)
         if field is None or value is None:
             continue
         if field not in found:
@@ -148,12 +151,6 @@ def _is_same(first: object, second: object) -> bool:
     return first is second or (type(first) is type(second) and bool(first == second))
 
 
-def _unknown_field_message(name: object, known: Fields, where: str) -> str:
-    shown = f'unknown field "{name}"' if is_field_name(name) else "unknown field"
-    fields = ", ".join([*known.names, *known.aliases])
-    return f"{where}: {shown}; fields are {fields}"
-
-
 # Custom metadata as stored: JSON of limited size and depth.
 
 
@@ -172,10 +169,10 @@ def metadata_json(
     """Return metadata as JSON; sorted keys make equal metadata equal text."""
     if not meta:
         return None
-    if _has_more(meta, limits.max_metadata_bytes):
+    if _has_more_values(meta, limits.max_metadata_bytes):
         raise LimitExceededError(_too_large(limits))
     try:
-        depth = _depth(meta, limits.max_metadata_depth)
+        depth = _nesting_depth(meta, limits.max_metadata_depth)
         if depth <= limits.max_metadata_depth:
             text = json.dumps(
                 meta, allow_nan=False, sort_keys=not in_order, default=json_default
@@ -204,7 +201,7 @@ def _too_large(limits: Limits) -> str:
     return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
 
 
-def _has_more(value: object, limit: int) -> bool:
+def _has_more_values(value: object, limit: int) -> bool:
     """Whether it has more values than `limit`; each takes a character of JSON."""
     ahead: list[object] = [value]
     seen = 0
@@ -227,12 +224,12 @@ def _has_string_keys(value: object) -> bool:
     return True
 
 
-def _depth(value: object, limit: int) -> int:
+def _nesting_depth(value: object, limit: int) -> int:
     """How deep a value nests; stops at `limit`, because a cycle never ends."""
     if not isinstance(value, Mapping | list | tuple) or limit < 0:
         return 0
     inner = value.values() if isinstance(value, Mapping) else value
-    return 1 + max((_depth(item, limit - 1) for item in inner), default=0)
+    return 1 + max((_nesting_depth(item, limit - 1) for item in inner), default=0)
 
 
 # The custom_metadata of a call and of its memories, read by convention or verbatim.

@@ -45,13 +45,13 @@ class LineReader:
         self._dim: int | None = None
         self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "part": self._checked_part,
-            "mem": self._memory,
+            "mem": self._read_memory,
             "tomb": self._checked_tombstone,
             "hist": self._checked_past,
             "replaced": self._checked_replacement,
             "trig": self._checked_trigger,
-            "told": self._turn,
-            "item": self._item,
+            "told": self._read_turn,
+            "item": self._read_item,
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
@@ -78,7 +78,7 @@ class LineReader:
             "created_at": self._past_time(values, "created_at"),
         }
 
-    def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
         text = _checked_string(values, "text")
         if not text.strip():
             raise InvalidArgumentError("mem.text: must not be blank")
@@ -96,18 +96,18 @@ class LineReader:
             if values.get(name) is not None:
                 read[name] = check_name(values[name], f"mem.{name}", self._limits)
         for name in ("author", "kind", "source", "trust", "supersedes"):
-            read[name] = _optional(values, name, _checked_string)
+            read[name] = _read_optional(values, name, _checked_string)
         for name in ("ts", "expires_at", "valid_until"):
-            read[name] = _optional(values, name, _time)
-        read["last_used"] = _optional(values, "last_used", self._past_time)
-        read["pos"] = _optional(values, "pos", _checked_position)
-        read["uses"] = _optional(values, "uses", _count)
+            read[name] = _read_optional(values, name, _checked_time)
+        read["last_used"] = _read_optional(values, "last_used", self._past_time)
+        read["pos"] = _read_optional(values, "pos", _checked_position)
+        read["uses"] = _read_optional(values, "uses", _checked_count)
         for name in ("content", "meta"):
-            read[name] = _optional(values, name, _object)
+            read[name] = _read_optional(values, name, _object)
         if values.get("importance") is not None:
             read["importance"] = check_share(values["importance"], "mem.importance")
         if values.get("vec") is not None:
-            read["vec"] = self._vector(values["vec"])
+            read["vec"] = self._read_vector(values["vec"])
         return {name: value for name, value in read.items() if value is not None}
 
     def _passages_of_memory(self, memory: dict[str, Any]) -> list[dict[str, Any]]:
@@ -129,7 +129,7 @@ class LineReader:
             found[0]["supersedes"] = memory["supersedes"]
         return found
 
-    def _item(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_item(self, values: Mapping[str, Any]) -> dict[str, Any]:
         ns, key = checked_place(
             (values.get("ns"), values.get("key")), "item", self._limits
         )
@@ -149,19 +149,19 @@ class LineReader:
             raise InvalidArgumentError(msg)
         if values.get("ttl") is not None:
             read["ttl"] = ttl_seconds(values["ttl"])
-            read["expires_at"] = _time(values, "expires_at")
+            read["expires_at"] = _checked_time(values, "expires_at")
         if values.get("vecs") is not None:
             dim = values.get("dim")
             matrix = _item_vectors(values["vecs"], dim)
             read |= {"vecs": matrix, "dim": dim}
-            read["embedder"] = _optional(values, "embedder", _checked_string)
+            read["embedder"] = _read_optional(values, "embedder", _checked_string)
         return read
 
     def _past_time(self, values: Mapping[str, Any], name: str) -> float:
-        return min(_time(values, name), self._now)
+        return min(_checked_time(values, name), self._now)
 
-    def _vector(self, given: object) -> bytes:
-        data = _decoded(given)
+    def _read_vector(self, given: object) -> bytes:
+        data = _decode_base64(given)
         if self._dim is None or len(data) != 4 * self._dim:
             msg = "mem.vec: expected base64 of as many float32 as the header says"
             raise InvalidArgumentError(msg)
@@ -181,14 +181,14 @@ class LineReader:
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": self._past_time(values, "at"),
             "op": _one_of(values, "op", ("update", "edit")),
-            "old": _optional(values, "old", _past_fields) or "{}",
-            "expires_at": _optional(values, "expires_at", _time),
+            "old": _read_optional(values, "old", _past_fields) or "{}",
+            "expires_at": _read_optional(values, "expires_at", _checked_time),
         }
 
     def _checked_replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
-            "by": _optional(values, "by", _checked_string),
+            "by": _read_optional(values, "by", _checked_string),
             "why": _one_of(values, "why", get_args(Reason)),
             "at": self._past_time(values, "at"),
         }
@@ -197,17 +197,17 @@ class LineReader:
         return {
             "session": check_name(values.get("session"), "trig.session", self._limits),
             "kind": _one_of(values, "kind", ("make",)),
-            "due_at": _optional(values, "due_at", _time),
-            "state": _optional(values, "state", _checked_tries_json),
+            "due_at": _read_optional(values, "due_at", _checked_time),
+            "state": _read_optional(values, "state", _checked_tries_json),
         }
 
-    def _turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": self._name_of_gone(values, "told", "session"),
             "id": self._name_of_gone(values, "told", "id"),
             "at": self._past_time(values, "at"),
-            "pos": _optional(values, "pos", _count),
-            "event": _optional(values, "event", _checked_turn_json),
+            "pos": _read_optional(values, "pos", _checked_count),
+            "event": _read_optional(values, "event", _checked_turn_json),
         }
 
     def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
@@ -218,7 +218,7 @@ class LineReader:
         return check_name(value, f"{kind}.{name}", self._limits)
 
 
-def _optional(
+def _read_optional(
     values: Mapping[str, Any], name: str, take: Callable[[Mapping[str, Any], str], Any]
 ) -> Any:
     return None if values.get(name) is None else take(values, name)
@@ -231,14 +231,14 @@ def _checked_string(values: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _time(values: Mapping[str, Any], name: str) -> float:
+def _checked_time(values: Mapping[str, Any], name: str) -> float:
     value = values.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidArgumentError(f"{name}: expected seconds since 1970")
     return to_seconds(value, name)
 
 
-def _count(values: Mapping[str, Any], name: str) -> int:
+def _checked_count(values: Mapping[str, Any], name: str) -> int:
     value = values.get(name)
     if type(value) is not int or not 0 <= value <= _MOST:
         raise InvalidArgumentError(f"{name}: expected an integer from 0 to {_MOST}")
@@ -254,7 +254,7 @@ def _checked_position(values: Mapping[str, Any], name: str) -> float:
     return as_stored(value)
 
 
-def _json(
+def _json_reader(
     check: Callable[[dict[str, Any], str], object],
 ) -> Callable[[Mapping[str, Any], str], str]:
     """Return a reader of the text of a JSON object, which passes a check."""
@@ -267,10 +267,10 @@ def _json(
     return read
 
 
-_object = _json(lambda _value, _name: None)
-_past_fields = _json(check_past)
-_checked_turn_json = _json(check_turn)
-_checked_tries_json = _json(lambda value, _name: _count(value, "tries"))
+_object = _json_reader(lambda _value, _name: None)
+_past_fields = _json_reader(check_past)
+_checked_turn_json = _json_reader(check_turn)
+_checked_tries_json = _json_reader(lambda value, _name: _checked_count(value, "tries"))
 
 
 def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
@@ -280,7 +280,7 @@ def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> s
     return value
 
 
-def _decoded(given: object) -> bytes:
+def _decode_base64(given: object) -> bytes:
     """Return the bytes of a text in base64; none of anything else."""
     try:
         return base64.b64decode(given, validate=True)  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ def _decoded(given: object) -> bytes:
 
 
 def _item_vectors(given: object, dim: object) -> bytes:
-    data = _decoded(given)
+    data = _decode_base64(given)
     if type(dim) is not int or dim < 1 or not data or len(data) % (4 * dim):
         msg = "item.vecs: expected base64 of vectors of dim float32 each"
         raise InvalidArgumentError(msg)

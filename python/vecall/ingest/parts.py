@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from vecall.content import get_field, get_role, is_thought, parts_of
 from vecall.errors import ConfigError
-from vecall.prompts.strip import without_recalled
+from vecall.prompts.render import without_recalled
 
 # Optional texts of thoughts, function calls and their responses.
 #
@@ -51,7 +51,7 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
     def text_of(part: object) -> str | None:
         if "thoughts" in include and is_thought(part):
             return _thought_text(part)
-        return _call(part) if "calls" in include else None
+        return _call_text(part) if "calls" in include else None
 
     return text_of
 
@@ -64,8 +64,11 @@ def program_texts(
         return texts
     if program == "thoughts":
         summary = get_field(message, "summary")
-        return [_marked_text("thought", "", each) for each in _texts(summary) or texts]
-    calls = [text for text in map(_call, parts_of(content)) if text]
+        return [
+            _marked_text("thought", "", each)
+            for each in _texts_of_parts(summary) or texts
+        ]
+    calls = [text for text in map(_call_text, parts_of(content)) if text]
     told = [text for text in texts if text not in calls]
     found = _item_text(message)
     if found is None and told:
@@ -80,10 +83,10 @@ def tool_calls(message: object) -> list[str]:
     calls = get_field(message, "tool_calls")
     if not isinstance(calls, list | tuple):
         return []
-    return [text for text in map(_tool_call, calls) if text]
+    return [text for text in map(_tool_call_text, calls) if text]
 
 
-def _tool_call(call: object) -> str | None:
+def _tool_call_text(call: object) -> str | None:
     function = get_field(call, "function")
     if function is not None:
         call = function
@@ -126,10 +129,10 @@ def _marked_text(word: str, name: object, text: object) -> str:
 
 
 def _joined_texts(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(_texts(content))
+    return content if isinstance(content, str) else "\n".join(_texts_of_parts(content))
 
 
-def _texts(parts: object) -> list[str]:
+def _texts_of_parts(parts: object) -> list[str]:
     if not isinstance(parts, list | tuple):
         return []
     texts = (
@@ -146,7 +149,7 @@ def _thought_text(part: object) -> str | None:
     return f"(thought) {own}" if own.strip() else None
 
 
-def _call(part: object) -> str | None:
+def _call_text(part: object) -> str | None:
     if isinstance(part, str):
         return None
     for kind, field, word in (

@@ -97,7 +97,7 @@ def split(text: str, most: int) -> list[str]:
     found = []
     start = 0
     while start < len(data):
-        end = _end(data, start, most)
+        end = _end_of_passage(data, start, most)
         passage = data[start:end].decode()
         if not passage.isspace():
             found.append(passage)
@@ -105,7 +105,7 @@ def split(text: str, most: int) -> list[str]:
     return found
 
 
-def _end(data: bytes, start: int, most: int) -> int:
+def _end_of_passage(data: bytes, start: int, most: int) -> int:
     """Return where the passage that begins at a byte ends."""
     if len(data) - start <= most:
         return len(data)
@@ -114,22 +114,22 @@ def _end(data: bytes, start: int, most: int) -> int:
         at = data.rfind(border, start + most // 2, limit)
         if at >= 0:
             return at + len(border)
-    while limit > start and _is_inside(data[limit]):
+    while limit > start and _continues_code_point(data[limit]):
         limit -= 1
     if limit == start:  # one character is longer than `most`
         limit += 1
-        while limit < len(data) and _is_inside(data[limit]):
+        while limit < len(data) and _continues_code_point(data[limit]):
             limit += 1
         return limit
-    return _before_character(data, start, limit)
+    return _end_before_character(data, start, limit)
 
 
-def _is_inside(byte: int) -> bool:
+def _continues_code_point(byte: int) -> bool:
     """Whether a byte continues a code point in UTF-8."""
     return byte & 0xC0 == 0x80
 
 
-def _before_character(data: bytes, start: int, limit: int) -> int:
+def _end_before_character(data: bytes, start: int, limit: int) -> int:
     """Return the end of the last visible character before `limit`."""
     if data[limit - 1] < 0x80 and data[limit] < 0x80:
         return limit

@@ -182,6 +182,7 @@ def _confidence_signals(
         "place": place,
         "factor": 1.0,
         "vectors": 0.0,
+        "vector_scale": 1.0,
     }
 
 

@@ -93,7 +93,7 @@ class ScoredMemory:
                 raise InvalidMemoryError(f"{name}: expected a string")
         checks = {
             **dict.fromkeys(_TIMES, _checked_seconds),
-            **dict.fromkeys(_OPEN_NUMBERS, _number),
+            **dict.fromkeys(_OPEN_NUMBERS, _checked_number),
         }
         for name, checked in checks.items():
             if (value := getattr(self, name)) is not None:
@@ -194,7 +194,7 @@ def checked_score(value: object, name: str) -> float:
     return float(number) + 0.0  # no negative zero
 
 
-def _number(value: object, name: str) -> float:
+def _checked_number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidMemoryError(f"{name}: expected a number")
     try:

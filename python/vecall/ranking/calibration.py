@@ -45,7 +45,8 @@ class Signals(NamedTuple):
             name a time.
         size: `covered_root` times log(1 + characters / 500) of the memory's text, of
             which at most 4,000 count. A long text has words of a query by chance.
-        vectors: The part of the score from vectors; 0 without a query vector.
+        vectors: The part of the score from vectors, at the default ranking's scale; 0
+            without a query vector.
         unsaid: The cosine if the memory has no word of the query, else 0.
     """
 
@@ -75,7 +76,7 @@ class Signals(NamedTuple):
                 explanation["relative"],
                 explanation["factor"],
                 len(memory.text),
-                explanation["vectors"],
+                explanation["vectors"] * explanation["vector_scale"],
                 memory.similarity or 0.0,
             )
         )
@@ -233,6 +234,7 @@ def fit(
     *,
     vectors: bool,
     importance: NDArray[np.float64] | Sequence[float] | None = None,
+    added: NDArray[np.float64] | Sequence[float] | None = None,
 ) -> Weights:
     """Fit weights on hits whose relevance is known.
 
@@ -245,6 +247,7 @@ def fit(
         vectors: Whether the searches had vectors.
         importance: (n,), the weight of each hit, above 0; None for equal weights. A
             mean of 1 keeps the strength of the ridge penalty.
+        added: (n,), the log-odds that a search adds to each hit; None for 0.
 
     Raises:
         ConfigError: Fewer than 100 hits, hits that are all relevant or all irrelevant,
@@ -265,6 +268,9 @@ def fit(
     share = np.ones(len(y)) if importance is None else np.asarray(importance, float)
     if share.shape != y.shape or not np.isfinite(share).all() or share.min() <= 0.0:
         raise ConfigError("calibration: expected n numbers above 0 as importance")
+    shift = np.zeros(len(y)) if added is None else np.asarray(added, float)
+    if shift.shape != y.shape or not np.isfinite(shift).all():
+        raise ConfigError("calibration: expected n finite numbers as added")
     mean = np.average(x, axis=0, weights=share)
     deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
     deviation[deviation < 1e-9] = np.inf  # a constant signal gets the weight 0
@@ -273,7 +279,7 @@ def fit(
     ridge[-1] = 0.0
     weights = np.zeros(z.shape[1])
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-z @ weights))
+        p = 1.0 / (1.0 + np.exp(-z @ weights - shift))
         gradient = z.T @ (share * (y - p)) - ridge * weights
         hessian = (z * (share * p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
         step = np.linalg.solve(hessian, gradient)

@@ -100,6 +100,7 @@ class Hit:
             "place": self.place,
             "coverage": answer.coverage,
             "vector_weight": answer.vector_weight,
+            "vector_scale": answer.scale,
             "rows": answer.rows,
         }
         return {**parts, **(self.ranked_by or {})}

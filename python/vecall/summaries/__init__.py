@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from vecall.summaries.base import SessionSummary, SummaryProvider, checked_summaries
-from vecall.summaries.llm import (
+from vecall.summaries.providers import (
     DEFAULT_PROMPT,
     CompactionAwareSummaryProvider,
     LlmSummaryProvider,
+    SessionSummary,
+    SummaryProvider,
+    checked_summaries,
     compaction_of,
 )
 

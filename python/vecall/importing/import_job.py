@@ -1,35 +1,263 @@
-"""Writes what the readers found, in few large writes, and reports it."""
+"""An import: finds the files and their formats, and writes in few large writes."""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+from vecall.coding_agents.transcript import turns_of_line
 from vecall.content import get_field
-from vecall.errors import InvalidArgumentError, VecallError, WriteRejectedError
-from vecall.importing.formats import (
-    EXPORT_HEADER,
-    FORMATS,
-    checked_format,
-    detected,
-    records,
-    sources,
+from vecall.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    VecallError,
+    WriteRejectedError,
 )
-from vecall.importing.sources import Record, Source, Tally
+from vecall.importing import chats, documents
+from vecall.importing.sources import Record, Source, Tally, expected, open_source
 from vecall.ingest.drafts import Given, entry_drafts, event_drafts
 from vecall.ingest.fields import CallMetadata
 from vecall.limits import Limits
 from vecall.service.memory_service import MemoryService
-from vecall.store import Draft
+from vecall.store import Draft, ForeignFile
 from vecall.types import AddedIds
+
+EXPORT_HEADER = b'{"vecall":"export"'
+"""The beginning of what `vecall export` writes as JSON lines."""
+
+Reader = Callable[[Source], Iterator[Record]]
+
+_SQLITE = b"SQLite format 3\0"
+_ZIP = b"PK\x03\x04"
+
+
+class Format(NamedTuple):
+    """A format that can be imported."""
+
+    about: str  # in a few words
+    reader: Reader | None  # of its JSON or text
+    is_database: bool = False  # also, or only, a SQLite file
+    suffixes: tuple[str, ...] = (".json", ".jsonl")  # of its files in a folder
+    is_verbatim: bool = True  # every key of the metadata is stored as it is
+
+
+_DATABASES = (".db", ".sqlite", ".sqlite3")
+_MARKDOWN = (".md", ".markdown")
+
+FORMATS = {
+    "vecall": Format("vecall's own lines", chats.own, is_verbatim=False),
+    "openai": Format("chat messages of OpenAI's form", chats.openai),
+    "chatgpt": Format("ChatGPT's export", chats.chatgpt, suffixes=(".json", ".zip")),
+    "claude": Format("Claude's export", chats.claude, suffixes=(".json", ".zip")),
+    "transcript": Format(
+        "transcripts of Claude Code, Codex, Cursor",
+        chats.transcript,
+        suffixes=(".jsonl",),
+    ),
+    "mem0": Format("mem0's get_all, history.db", chats.mem0, is_database=True),
+    "chroma": Format("Chroma's get, its folder", chats.chroma, is_database=True),
+    "adk": Format("google-adk's databases", None, is_database=True),
+    "langchain": Format("LangChain's histories", chats.langchain, is_database=True),
+    "langgraph": Format("LangGraph's SqliteStore, as items", None, is_database=True),
+    "openai-agents": Format("OpenAI Agents' SQLiteSession", None, is_database=True),
+    "csv": Format("CSV and TSV", documents.table, suffixes=(".csv", ".tsv", ".tab")),
+    "markdown": Format("Markdown", documents.markdown, suffixes=_MARKDOWN),
+    "okf": Format("Open Knowledge Format", documents.markdown, suffixes=_MARKDOWN),
+    "text": Format(
+        "plain text", documents.text, suffixes=(".txt", ".text", ".rst", ".org")
+    ),
+}
+_RESERVED = ("index.md", "log.md")  # of a bundle in the Open Knowledge Format
+
+
+def detected(source: Source) -> str:
+    """Return the name of the format of a source, or raise an error that names it."""
+    head = source.head
+    if not head.strip():
+        expected(source.name, "some content; it is empty")
+    if head.startswith(_SQLITE):
+        with ForeignFile(source.need_path()) as file:
+            found = chats.format_of_tables(file)
+            if found is None:
+                own = file.has("mem", "id text") or "part" in file.columns
+                use = "a vecall file; use `vecall copy`" if own else "known tables"
+                expected(source.name, f"{use if own else f'a database with {use}'}")
+            return found
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        expected(source.name, "text, JSON, a SQLite file or a zip archive")
+    for name in ("csv", "markdown", "text"):
+        if source.suffix in FORMATS[name].suffixes or (
+            name == "csv" and source.columns is not None
+        ):
+            return name
+    if head.startswith(EXPORT_HEADER):
+        return "vecall"
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        if source.suffix in (".json", ".jsonl", ".ndjson"):
+            return "vecall"  # whose reader names the line
+        names = ", ".join(FORMATS)
+        expected(source.name, f"a format that is recognised; use --from {names}")
+    if _is_transcript(head):
+        return "transcript"
+    first = source.json.peek()
+    if first is None:
+        expected("line 1", "a JSON object; the array is empty")
+    return _format_of_value(first.value)
+
+
+def _is_transcript(head: bytes) -> bool:
+    lines = filter(bytes.strip, head.split(b"\n", 50)[:50])
+    return any(
+        found.turns or (found.is_known and found.session_id is not None)
+        for found in (turns_of_line(line, 0) for line in lines)
+    )
+
+
+def _format_of_value(value: Any) -> str:
+    """Return the format of the first JSON value."""
+    if not isinstance(value, dict):
+        return "openai" if isinstance(value, list) else "vecall"
+    names = value.keys()
+    page = value.get("results", value.get("memories"))
+    has_names = bool(names & {"app_name", "user_id", "appName", "userId"})
+    is_own = has_names or bool(names & {"session_id", "sessionId", "events"})
+    tests = {
+        "chatgpt": "mapping" in names,
+        "claude": "chat_messages" in names,
+        "mem0": isinstance(page, list) and "text" not in names,
+        "chroma": "ids" in names
+        and bool(names & {"documents", "metadatas", "embeddings"}),
+        "langchain": (isinstance(value.get("data"), dict) and "type" in names)
+        or {"lc", "kwargs"} <= names,
+        "mem0 entry": {"id", "memory"} <= names and "app_name" not in names,
+        "vecall": is_own or {"id", "messages"} <= names,
+        "openai": "messages" in names or {"role", "content"} <= names,
+    }
+    return next((each for each, fits in tests.items() if fits), "vecall").split()[0]
+
+
+def records(source: Source, name: str) -> Iterator[Record]:
+    """Yield the records of a source in a format; an error has the place."""
+    form = FORMATS[name]
+    is_sqlite = source.head.startswith(_SQLITE)
+    if form.is_database and (is_sqlite or form.reader is None):
+        return chats.database(source, name)
+    reader = form.reader
+    assert reader is not None
+    return reader(source)
+
+
+Sources = Generator[Source, None, None]
+
+
+def sources(path: Path, name: str, wanted: str, **more: Any) -> Sources:
+    """Yield a file, those of a folder or an archive; count others."""
+    if path.is_dir():
+        yield from _sources_of_folder(path, name, wanted, **more)
+        return
+    source = open_source(path, name, **more)
+    if not source.head.startswith(_ZIP):
+        with source.stream:
+            yield source
+        return
+    source.stream.close()
+    yield from _sources_of_archive(path, name, **more)
+
+
+def _sources_of_archive(path: Path, name: str, **more: Any) -> Iterator[Source]:
+    tally = more["tally"]
+    found = False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in sorted(archive.infolist(), key=lambda each: each.filename):
+                base = member.filename.rpartition("/")[2]
+                if member.is_dir():
+                    continue
+                if not (base.startswith("conversations") and base.endswith(".json")):
+                    tally.left_out["other_file"] += 1
+                    continue
+                found = True
+                with archive.open(member) as stream:
+                    yield Source(
+                        f"{name}: {base}",
+                        cast("Any", stream),
+                        document=base,
+                        total=member.file_size,
+                        **more,
+                    )
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        if isinstance(error, VecallError):
+            raise
+        msg = f"{name}: the zip archive is damaged, or encrypted"
+        raise CorruptFileError(msg) from error
+    if not found:
+        expected(name, "a zip archive with conversations.json")
+
+
+def _sources_of_folder(
+    path: Path, name: str, wanted: str, **more: Any
+) -> Iterator[Source]:
+    tally = more["tally"]
+    inner = path / "chroma.sqlite3"
+    if wanted in ("auto", "chroma") and inner.is_file():
+        yield from sources(inner, f"{name}/chroma.sqlite3", wanted, **more)
+        return
+    known = set()
+    for each in FORMATS.values() if wanted == "auto" else [FORMATS[wanted]]:
+        known |= {*each.suffixes, *(_DATABASES if each.is_database else ())}
+    files = list(_files_below(path))
+    bundle = wanted == "okf" or any(map(_has_type, files[:20]))
+    for file in files:
+        document = file.relative_to(path).as_posix()
+        if file.suffix.lower() not in known or file.is_symlink():
+            tally.left_out["other_file"] += 1
+        elif bundle and wanted in ("auto", "okf") and file.name in _RESERVED:
+            tally.left_out["index_or_log"] += 1
+        elif not file.stat().st_size:
+            tally.left_out["empty_file"] += 1
+        else:
+            own = {**more, "document": document}
+            yield from sources(file, f"{name}/{document}", wanted, **own)
+
+
+def _files_below(path: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for each in sorted(names):
+            if not each.startswith("."):
+                yield Path(folder, each)
+
+
+def _has_type(path: Path) -> bool:
+    """Whether a file is a concept of the Open Knowledge Format."""
+    if path.suffix.lower() not in _MARKDOWN:
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(4_096).decode("utf-8", "replace")
+    return head.startswith("---\n") and "\ntype:" in head.partition("\n---")[0] + "\n"
+
+
+def checked_columns(text: str | None) -> dict[str, str] | None:
+    """Return the columns of a table by field, from "text=column,author=column"."""
+    if text is None:
+        return None
+    pairs = [each.partition("=") for each in text.split(",")]
+    if not all(name and column for name, _, column in pairs):
+        expected("map", "FIELD=COLUMN, such as text=message,timestamp=date")
+    return {name.strip(): column.strip() for name, _, column in pairs}
+
+
+# The writes.
 
 RECORDS_AT_ONCE = 500  # the maximum for one write
 _WRITES_AT_ONCE = 16  # which share one transaction of the storage
@@ -211,7 +439,8 @@ class ImportJob:
 
     def run(self, given: Iterable[Source], wanted: str) -> ImportReport:
         """Import all sources, of a format or "auto"."""
-        checked_format(wanted)
+        if wanted != "auto" and wanted not in FORMATS:
+            expected("from", f"one of auto, {', '.join(FORMATS)}")
         begin = time.perf_counter()
         try:
             for source in given:
@@ -263,17 +492,17 @@ class ImportJob:
         with going_on():
             for record in found:
                 self.report.records += 1
-                for batch in batches.add(self._owned(record)):
-                    self._put(source, batch)
+                for batch in batches.add(self._with_owner(record)):
+                    self._add_to_window(source, batch)
         for batch in batches.rest():
             with going_on():
-                self._put(source, batch)
+                self._add_to_window(source, batch)
         with going_on():
-            self._flush(source)
+            self._write_window(source)
         if errors:
             raise errors[0]
 
-    def _owned(self, record: Record) -> Record:
+    def _with_owner(self, record: Record) -> Record:
         """Return a record with an app and a user."""
         for name, option, value in self._names:
             if get_field(record.item, name) is None:
@@ -283,24 +512,24 @@ class ImportJob:
                 record.item[name] = value
         return record
 
-    def _put(self, source: Source, batch: list[Record]) -> None:
+    def _add_to_window(self, source: Source, batch: list[Record]) -> None:
         """Add a batch to those that are written together, each by its own thread."""
         key = _session_key(batch[0].item)
         alone = any(get_field(record.item, "supersedes") for record in batch)
         if alone or any(_session_key(each[0].item) == key for each in self._window):
-            self._flush(source)
+            self._write_window(source)
         self._window.append(batch)
         if alone or len(self._window) == _WRITES_AT_ONCE:
-            self._flush(source)
+            self._write_window(source)
 
-    def _flush(self, source: Source) -> None:
+    def _write_window(self, source: Source) -> None:
         batches, self._window = self._window, []
         if batches:
             self._open()
         if len(batches) < 2:
-            errors = [self._write(batch) for batch in batches]
+            errors = [self._write_or_report(batch) for batch in batches]
         else:
-            errors = list(self._pool.map(self._write, batches))
+            errors = list(self._pool.map(self._write_or_report, batches))
         self._written += sum(map(len, batches))
         if self._progress is not None and batches:
             share = self._written / self.report.records  # what is read ahead waits
@@ -309,14 +538,17 @@ class ImportJob:
             if error is not None:
                 raise error
 
-    def _write(self, batch: list[Record]) -> VecallError | None:
+    def _write_or_report(self, batch: list[Record]) -> VecallError | None:
         """Write a batch, or the records before a bad one; return the error of that."""
         try:
-            ids = self._added(batch)
+            ids = self._write_batch(batch)
         except VecallError as error:
             refused = isinstance(error, WriteRejectedError)
             if len(batch) > 1 and (refused or isinstance(error, InvalidArgumentError)):
-                return next(filter(None, (self._write([each]) for each in batch)), None)
+                return next(
+                    filter(None, (self._write_or_report([each]) for each in batch)),
+                    None,
+                )
             if refused:
                 with self._lock:
                     self.report.left_out["rejected"] += 1
@@ -334,11 +566,11 @@ class ImportJob:
                     self.report.examples.append(f"{at}: {one.detail}")
         return None
 
-    def _added(self, batch: list[Record]) -> AddedIds:
+    def _write_batch(self, batch: list[Record]) -> AddedIds:
         first = batch[0].item
         app, user = get_field(first, "app_name"), get_field(first, "user_id")
         if self._memory is None:
-            return self._checked(batch, app, user)
+            return self._count_batch(batch, app, user)
         memory = self._memory.sync
         if "item" in first:
             memory.admin.import_jsonl(_ItemLines(app, user, batch))
@@ -364,30 +596,30 @@ class ImportJob:
             verbatim=self._is_verbatim,
         )
 
-    def _checked(self, batch: list[Record], app: str, user: str) -> AddedIds:
+    def _count_batch(self, batch: list[Record], app: str, user: str) -> AddedIds:
         """Read a batch as the intake does, without storing it; count what it has."""
         first, limits = batch[0].item, Limits()
         if "item" in first:
-            self._count("item", batch, [])
+            self._count_found("item", batch, [])
             return AddedIds()
         scope = CallMetadata({}, app=app, user=user, verbatim=self._is_verbatim)
         if not is_session(first) and is_entry(first):
             items = [record.item for record in batch]
             given = entry_drafts(items, scope, limits)
-            self._count("memory", batch, given)
+            self._count_found("memory", batch, given)
             return AddedIds()
         session = get_field(first, "session_id") or get_field(first, "id")
         events: Any = _events(batch)
         if is_session(first):
             events = get_field(first, "events") or get_field(first, "messages") or []
         given = event_drafts(events, session, scope, limits)
-        self._count("turn", batch, given)
+        self._count_found("turn", batch, given)
         reasons = (each if isinstance(each, str) else "invalid" for each in given
                    if isinstance(each, str | InvalidArgumentError))  # fmt: skip
         self.report.left_out.update(reasons)
         return AddedIds()
 
-    def _count(self, kind: str, batch: list[Record], given: list[Given]) -> None:
+    def _count_found(self, kind: str, batch: list[Record], given: list[Given]) -> None:
         found = self.report.kinds.setdefault(kind, Found())
         drafts = [each[0] if isinstance(each, list) else each for each in given]
         kept = [each for each in drafts if isinstance(each, Draft)]
