@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
 from vecall.vector_store.base import (
-    Hit,
     Key,
     PartitionScope,
     RemoteVectorStore,
@@ -30,45 +29,6 @@ if TYPE_CHECKING:
 
 
 _UNUSED = ("writers", "readers", "keeper_url")
-
-
-class PgConnections:
-    """Lends connections. Each process has its own. Safe to share between threads."""
-
-    def __init__(
-        self, url: DatabaseUrl, connections: int, on_error: Callable[[], None]
-    ) -> None:
-        """Connect to nothing yet."""
-        from vecall.store.postgres.connections import Connector, Pool
-
-        self._connector = Connector(url, durable=True)
-        self._pools = PerProcess(lambda: Pool(self._connector.connect, connections))
-        self._on_error = on_error
-
-    @contextmanager
-    def lent(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection for so many seconds, and raise vecall's errors."""
-        import psycopg
-
-        from vecall.store.postgres.url import MISPLACED, database_errors, is_lost
-
-        pool = self._pools()
-        with database_errors(), _own_errors(), pool.borrowed(seconds) as connection:
-            connection.allow(seconds, each=False)
-            try:
-                yield connection
-            except psycopg.Error as error:
-                if is_lost(error):
-                    pool.lose(connection)
-                elif isinstance(error, MISPLACED):
-                    self._connector.prepares = False
-                    pool.lose_all()
-                self._on_error()
-                raise
-
-    def close(self) -> None:
-        """Close them; those in use, when they come back."""
-        self._pools().close()
 
 
 def parsed(url: str, schema: str) -> DatabaseUrl:
@@ -164,7 +124,7 @@ class PgVectorStore(RemoteVectorStore):
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
         with needs_extra("PgVectorStore", "psycopg", "pgvector"):
-            import vecall.store.postgres.connections  # noqa: F401
+            from vecall.store.postgres.connections import Connector, Pool
         self._url = parsed(url, _SCHEMA)
         super().__init__(
             dimensions,
@@ -182,13 +142,33 @@ class PgVectorStore(RemoteVectorStore):
             "SET session = excluded.session, micros = excluded.micros, "
             "metadata = excluded.metadata, vec = excluded.vec"
         )
-        self._connections = PgConnections(self._url, connections, self._forget_length)
+        connector = Connector(self._url, durable=True)
+        self._pools = PerProcess(
+            lambda: Pool(connector.connect, connections, connector.prepare_no_more)
+        )
 
-    def _forget_length(self) -> None:
-        self._dimensions = None  # the table may have been dropped
+    @contextmanager
+    def _lent(self) -> Iterator[BoundedConnection]:
+        """Lend a connection for the time left, and raise vecall's errors."""
+        import psycopg
+
+        from vecall.store.postgres.url import database_errors
+
+        seconds = self._seconds_left()
+        with (
+            database_errors(),
+            _own_errors(),
+            self._pools().borrowed(seconds) as connection,
+        ):
+            connection.allow(seconds, each=False)
+            try:
+                yield connection
+            except psycopg.Error:
+                self._dimensions = None  # the table may have been dropped
+                raise
 
     def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
-        with self._connections.lent(self._seconds_left()) as connection:
+        with self._lent() as connection:
             is_known = self._require_length(vector, lambda: self._length(connection))
             values = [*key, *row, _text(vector)]
             if is_known:
@@ -232,8 +212,8 @@ class PgVectorStore(RemoteVectorStore):
 
     def _nearest(
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[Hit]:
-        with self._connections.lent(self._seconds_left()) as connection:
+    ) -> list[tuple[float, StoredRow]]:
+        with self._lent() as connection:
             if not self._require_length(vector, lambda: self._length(connection)):
                 return []
             where, values = _scope_conditions(scope)
@@ -243,10 +223,10 @@ class PgVectorStore(RemoteVectorStore):
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
                 [_text(vector), *values, count],
             )
-        return [Hit.of(-distance, StoredRow(*row)) for distance, *row in found]
+        return [(-distance, StoredRow(*row)) for distance, *row in found]
 
     def _delete(self, key: Key, id: str) -> bool:
-        with self._connections.lent(self._seconds_left()) as connection:
+        with self._lent() as connection:
             if self._length(connection) is None:
                 return False
             return bool(
@@ -260,7 +240,7 @@ class PgVectorStore(RemoteVectorStore):
 
     def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
-        with self._connections.lent(self._seconds_left()) as connection:
+        with self._lent() as connection:
             if self._length(connection) is None:
                 return 0
             with connection.transaction():
@@ -285,7 +265,7 @@ class PgVectorStore(RemoteVectorStore):
         return cursor.fetchall() if cursor.description else []
 
     def _disconnect(self) -> None:
-        self._connections.close()
+        self._pools().close()  # connections in use, when they come back
 
 
 def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:

@@ -23,7 +23,6 @@ from vecall.errors import (
 )
 from vecall.limits import Limits
 from vecall.vector_store.base import (
-    Hit,
     Key,
     PartitionScope,
     RemoteVectorStore,
@@ -256,7 +255,7 @@ class RedisVectorStore(RemoteVectorStore):
 
     def _nearest(
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[Hit]:
+    ) -> list[tuple[float, StoredRow]]:
         if not self._require_length(vector, self._length):
             return []
         terms = filter_terms(scope)
@@ -271,7 +270,7 @@ class RedisVectorStore(RemoteVectorStore):
         )
         # Redis maps a cosine to [0, 1].
         return [
-            Hit.of(2 * float(score) - 1, row_of(id, attributes))
+            (2 * float(score) - 1, row_of(id, attributes))
             for id, score, attributes in _grouped_values(answer, 3)
         ]
 
@@ -325,16 +324,13 @@ class RedisVectorStore(RemoteVectorStore):
             raise typed_error(error) from None
         except (ValueError, AttributeError, OSError):
             # What the client raises where a thread has closed another's connection.
-            if self._is_closed():
+            if self._closed:
                 raise closed_error() from None
             msg = "the connection to the server ended in the middle of a call"
             raise StorageError(msg) from None
         finally:
-            if self._is_closed():
+            if self._closed:
                 self._disconnect()
-
-    def _is_closed(self) -> bool:
-        return self._closed
 
     def _disconnect(self) -> None:
         self._client.connection_pool.disconnect(inuse_connections=False)

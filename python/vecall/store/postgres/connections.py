@@ -173,6 +173,10 @@ class Connector:
             connection.prepare_threshold = None
         return connection
 
+    def prepare_no_more(self) -> None:
+        """Prepare no statement on connections to come."""
+        self.prepares = False
+
     def _opened(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
         try:
             connection = BoundedConnection.connect(
@@ -241,9 +245,18 @@ def _options_of(given: dict[str, Any]) -> str:
 class Pool:
     """At most a number of connections. Thread-safe."""
 
-    def __init__(self, connect: Callable[[], BoundedConnection], most: int) -> None:
-        """Create a pool without a connection, for `most` at a time."""
+    def __init__(
+        self,
+        connect: Callable[[], BoundedConnection],
+        most: int,
+        on_misplaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create a pool without a connection, for `most` at a time.
+
+        `on_misplaced` is called after an error of `MISPLACED`.
+        """
         self._connect = connect
+        self._on_misplaced = on_misplaced
         self._idle: deque[BoundedConnection] = deque()
         # A thread that is interrupted inside a C call leaves no lock behind.
         self._places: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -255,7 +268,10 @@ class Pool:
 
     @contextmanager
     def borrowed(self, seconds: float) -> Iterator[BoundedConnection]:
-        """Lend a connection that is in no transaction; wait until one is free."""
+        """Lend a connection that is in no transaction; wait until one is free.
+
+        After an error that says so, the connections are not lent again.
+        """
         try:
             self._places.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -264,6 +280,13 @@ class Pool:
         try:
             connection = self._take_connection()
             yield connection
+        except psycopg.Error as error:
+            if connection is not None and is_lost(error):
+                self.lose(connection)
+            elif isinstance(error, MISPLACED):
+                self._on_misplaced()
+                self.lose_all()
+            raise
         finally:
             if connection is not None:
                 self._return_connection(connection)
@@ -354,10 +377,13 @@ class Connections:
                 "path: the connection to the database does not verify the server; use "
                 "sslmode=verify-full"
             )
-        self._pool = Pool(self.connect, url.readers + url.writers)
+        most = url.readers + url.writers
+        self._pool = Pool(self.connect, most, self.prepare_no_more)
         self._keepers = self._pool
         if url.keeper is not None:
-            self._keepers = Pool(lambda: self.connect(url.keeper), 2)
+            self._keepers = Pool(
+                lambda: self.connect(url.keeper), 2, self.prepare_no_more
+            )
         with database_errors():
             for pool in (self._pool, self._keepers):
                 with pool.borrowed(url.timeout):
@@ -374,7 +400,7 @@ class Connections:
 
     def prepare_no_more(self) -> None:
         """Prepare no statement on the connections that are borrowed from now on."""
-        self._connector.prepares = False
+        self._connector.prepare_no_more()
         for pool in (self._pool, self._keepers):
             pool.lose_all()
 
@@ -413,12 +439,6 @@ class Connections:
                         settings = {**connection.settings, **settings}
                     connection.execute(set_for_transaction(settings))
                     yield connection
-            except psycopg.Error as error:
-                if is_lost(error):
-                    pool.lose(connection)
-                elif isinstance(error, MISPLACED):
-                    self.prepare_no_more()
-                raise
             finally:
                 if connection.pgconn.transaction_status:  # not idle
                     with suppress(psycopg.Error):
