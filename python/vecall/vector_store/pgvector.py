@@ -14,6 +14,7 @@ from vecall.embedders.base import PerProcess
 from vecall.errors import ClosedError, ConfigError, DimensionError, needs_extra
 from vecall.limits import Limits
 from vecall.telemetry import warn_caller
+from vecall.validation import is_database_url
 from vecall.vector_store.base import (
     Key,
     PartitionScope,
@@ -33,9 +34,9 @@ _UNUSED = ("writers", "readers", "keeper_url")
 
 def parsed(url: str, schema: str) -> DatabaseUrl:
     """Return the parts of a URL."""
-    from vecall.store.postgres.url import is_url, parse_url
+    from vecall.store.postgres.url import parse_url
 
-    if not is_url(url):
+    if not is_database_url(url):
         raise ConfigError("url: expected postgresql://user@host/database")
     found = parse_url(url, default_schema=schema)
     for name in _UNUSED:

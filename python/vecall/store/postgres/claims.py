@@ -27,6 +27,7 @@ from vecall.concurrency.executor import InterruptibleFuture, free_frames
 from vecall.errors import BusyError, ClosedError, VecallError
 from vecall.store.postgres.connections import (
     LOCK_WAIT_S,
+    PAUSES_S,
     BoundedConnection,
     Connections,
 )
@@ -56,9 +57,6 @@ from vecall.store.writes.sessions import ClaimSession
 
 T = TypeVar("T")
 _Claimed = tuple[str, str, str, bool]
-
-_TRIES = 5
-_PAUSE_S = 0.05
 
 _SESSION = """
 WITH due AS MATERIALIZED (
@@ -211,18 +209,15 @@ class PostgresClaims:
 
     def _run_claim(self, claim: Callable[[PostgresTransaction], T]) -> T:
         with database_errors():
-            pause = _PAUSE_S
-            for attempt in range(_TRIES):
+            for pause in PAUSES_S:
                 try:
                     with self._claiming() as transaction:
                         return claim(transaction)
                 except AGAIN as error:
-                    if attempt == _TRIES - 1:
-                        raise
                     free_frames(error)
                 time.sleep(pause)
-                pause *= 2
-            raise AssertionError  # the last attempt returns or raises
+            with self._claiming() as transaction:  # the last attempt
+                return claim(transaction)
 
 
 def _next_of_pass(
@@ -388,9 +383,9 @@ class ClockFollower:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def abandon(self) -> Callable[[], None]:
-        """Return a function that ends the thread, not waiting."""
-        return self._ending.set
+    def abandon(self) -> list[Callable[[], None]]:
+        """Return functions that end the thread, not waiting."""
+        return [self._ending.set]
 
     def check(self) -> None:
         """Measure the primary's time now. A database that is away is no error."""
@@ -434,16 +429,14 @@ class VersionStatement:
 
         A connection that is lost is replaced once.
         """
-        apps = [encoded(app) for app, _ in names]
-        users = [encoded(user) for _, user in names]
         try:
-            rows = self._rows(apps, users)
+            rows = self._rows(names)
         except psycopg.Error as error:
             if isinstance(error, MISPLACED):
                 self._connections.prepare_no_more()
             elif not is_lost(error) or isinstance(error, NoAnswerError):
                 raise
-            rows = self._rows(apps, users)  # on a new connection
+            rows = self._rows(names)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
         for place, part, seq, head in rows:
             found[names[place - 1]] = (part, seq, head)
@@ -454,33 +447,31 @@ class VersionStatement:
         if self._connection is not None:
             self._connection.close()
 
-    def _rows(
-        self, apps: list[str], users: list[str]
-    ) -> list[tuple[int, int, int, int]]:
+    def _rows(self, names: list[Names]) -> list[tuple[int, int, int, int]]:
+        """Return the place among the names, and the version, of each partition."""
         if self._connection is None or self._connection.closed:
             self._connection = self._connections.connect()
             seconds = self._connections.url.timeout * _OF_THE_TIME
             self._connection.allow(seconds, each=True)
         self.sent += 1
+        connection = self._connection
+        given = [[encoded(name) for name in each] for each in zip(*names, strict=True)]
         try:
-            return self._fetch_versions(self._connection, (apps, users))
+            if connection.settings is None:
+                return connection.execute(
+                    self._query, given, prepare=True, binary=True
+                ).fetchall()
+            with connection.pipeline():
+                connection.execute(b"BEGIN READ ONLY")
+                connection.execute(set_for_transaction(connection.settings))
+                found = connection.execute(
+                    self._query, given, prepare=True, binary=True
+                )
+                connection.execute(b"COMMIT")
+            return found.fetchall()
         except BaseException:
-            self._connection.close()  # it may be lost, or in a transaction
+            connection.close()  # it may be lost, or in a transaction
             raise
-
-    def _fetch_versions(
-        self, connection: BoundedConnection, names: tuple[list[str], list[str]]
-    ) -> list[tuple[int, int, int, int]]:
-        if connection.settings is None:
-            return connection.execute(
-                self._query, names, prepare=True, binary=True
-            ).fetchall()
-        with connection.pipeline():
-            connection.execute(b"BEGIN READ ONLY")
-            connection.execute(set_for_transaction(connection.settings))
-            found = connection.execute(self._query, names, prepare=True, binary=True)
-            connection.execute(b"COMMIT")
-        return found.fetchall()
 
 
 # Asks the database for versions of partitions: one statement for all who wait.
@@ -579,15 +570,9 @@ class VersionChecker:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def abandon(self) -> Callable[[], None]:
-        """Return a function that ends the thread, not waiting."""
-        put, free = self._waiting.put, self._free
-
-        def end() -> None:
-            put(None)
-            _close_free(free)
-
-        return end
+    def abandon(self) -> list[Callable[[], None]]:
+        """Return functions that end the thread, not waiting."""
+        return [partial(self._waiting.put, None), partial(_close_free, self._free)]
 
     def _work(self) -> None:
         ending = False
@@ -635,22 +620,18 @@ class VersionChecker:
     def _found(
         self, names: list[Names], statement: VersionStatement
     ) -> dict[Names, Version | None]:
+        """Ask for versions, and keep the answers for a while."""
         asked = monotonic()
         found = statement.versions(names)
         if self._max_staleness:
-            self._remember_versions(asked, found)
+            with self._noting:
+                for each, version in found.items():
+                    known = self._recent.get(each)
+                    # A write of this process may have overtaken the answer.
+                    if known is None or known[0] < asked:
+                        self._put_version(each, asked, version)
+                self._forget_outdated()
         return found
-
-    def _remember_versions(
-        self, asked: float, found: dict[Names, Version | None]
-    ) -> None:
-        """Keep answers, except those that a write of this process has overtaken."""
-        with self._noting:
-            for names, version in found.items():
-                known = self._recent.get(names)
-                if known is None or known[0] < asked:
-                    self._put_version(names, asked, version)
-            self._forget_outdated()
 
     def _put_version(self, names: Names, at: float, version: Version | None) -> None:
         self._recent[names] = (at, version)

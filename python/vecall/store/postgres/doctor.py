@@ -23,6 +23,7 @@ from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.results import (
     Finding,
+    Level,
     checksums_finding,
     clock_finding,
     vectors_finding,
@@ -103,6 +104,13 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
     return findings
 
 
+def _fault_or_ok(
+    about: str, fault: str, right: str, level: Level = "warning"
+) -> Finding:
+    """Return a fault as a finding; without one, what is right."""
+    return Finding(level, about, fault) if fault else Finding("ok", about, right)
+
+
 def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
         schema.require_server(connection)
@@ -121,10 +129,11 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         ("fsync", "a crash of the server may destroy data"),
         ("full_page_writes", "a power cut may destroy data"),
     ):
-        off = settings[name] != "on"
-        message = f"{settings[name]}; {about}" if off else "on"
-        yield Finding("error" if off else "ok", name, message)
-    yield _page_checksums_finding(settings)
+        fault = "" if settings[name] == "on" else f"{settings[name]}; {about}"
+        yield _fault_or_ok(name, fault, "on", "error")
+    fault = "pages have no checksums; `pg_checksums --enable` adds them"
+    fault = "" if settings["data_checksums"] == "on" else fault
+    yield _fault_or_ok("checksums", fault, "pages have checksums")
     yield _replication_finding(connection, settings)
     if settings["archive_mode"] == "off":
         message = (
@@ -158,13 +167,6 @@ def _pooler_finding(connection: Connection) -> Finding:
         "one is between; statements are prepared only if it is pgbouncer 1.21 or later "
         "with max_prepared_statements, or another one that renames them",
     )
-
-
-def _page_checksums_finding(settings: dict[str, str]) -> Finding:
-    if settings["data_checksums"] == "on":
-        return Finding("ok", "checksums", "pages have checksums")
-    message = "pages have no checksums; `pg_checksums --enable` adds them"
-    return Finding("warning", "checksums", message)
 
 
 def _replication_finding(connection: Connection, settings: dict[str, str]) -> Finding:
@@ -259,11 +261,9 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
     changed = schema.changed_definitions(
         schema.catalog_digests(connection, url.schema), found[0]
     )
-    if changed:
-        message = f"not as the last migration made them: {', '.join(changed)}"
-        yield Finding("warning", "tables", message)
-    else:
-        yield Finding("ok", "tables", "as the last migration made them")
+    fault = f"not as the last migration made them: {', '.join(changed)}"
+    fault = fault if changed else ""
+    yield _fault_or_ok("tables", fault, "as the last migration made them")
 
 
 def _contents_findings(
@@ -273,24 +273,26 @@ def _contents_findings(
     yield checksums_finding("memories", checked_rows(reading), backup)
     yield checksums_finding("items", checked_items(reading), backup)
     wrong = miscounted(reading)
-    message = f"wrong for {said(wrong)}; restore a backup" if wrong else "right"
-    yield Finding("error" if wrong else "ok", "counts", message)
-    for about, query, fault, right in (
+    fault = f"wrong for {said(wrong)}; {backup}" if wrong else ""
+    yield _fault_or_ok("counts", fault, "right", "error")
+    for about, query, what, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
         ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
         ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
         ("orphans", _ORPHANS, "users are missing that have rows", "none"),
     ):
         ((number,),) = reading.execute(query)
-        message = f"{number} {fault}; restore a backup" if number else right
-        yield Finding("error" if number else "ok", about, message)
+        fault = f"{number} {what}; {backup}" if number else ""
+        yield _fault_or_ok(about, fault, right, "error")
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
-    yield from _expiry_clock(reading)
+    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
+    if checkpoint is not None:
+        yield clock_finding("expiry", checkpoint)
 
 
 def _bloat_findings(
@@ -304,20 +306,13 @@ def _bloat_findings(
     if found is None:
         return
     live, dead = found
+    fault = ""
     if dead > 1_000 and dead > _BLOAT * live:
-        message = (
+        fault = (
             f"the table part has {dead:,} dead rows for {live:,} live ones; it should "
             "be vacuumed more often, and no transaction should stay open for hours"
         )
-        yield Finding("warning", "bloat", message)
-    else:
-        yield Finding("ok", "bloat", f"{dead:,} dead rows of {live:,} users")
-
-
-def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
-    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
-    if checkpoint is not None:
-        yield clock_finding("expiry", checkpoint)
+    yield _fault_or_ok("bloat", fault, f"{dead:,} dead rows of {live:,} users")
 
 
 # Maintenance of a database, as far as it is vecall's and not the server's.

@@ -115,23 +115,19 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 
 def require_member(connection: Connection, role: str = "vecall_app") -> None:
     """Check that the role may read the schema's number, if there is a schema."""
-    found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s "
-        "AND NOT pg_has_role(session_user, oid, 'MEMBER')",
-        (role,),
-    ).fetchone()
-    if found is not None:
+    if is_member(connection, role) is False:
         msg = f"path: {_no_member(role)}; run `vecall pg init URL --login ROLE`"
         raise ConfigError(msg)
 
 
-def may_become_keeper(connection: Connection) -> bool:
-    """Whether the role that logged in may do what concerns all users."""
+def is_member(connection: Connection, role: str) -> bool | None:
+    """Whether the role that logged in may become another; None if there is no such."""
     found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = 'vecall_keeper' "
-        "AND pg_has_role(session_user, oid, 'MEMBER')"
+        "SELECT pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles "
+        "WHERE rolname = %s",
+        (role,),
     ).fetchone()
-    return found is not None
+    return None if found is None else bool(found[0])
 
 
 def _no_member(role: str) -> str:
@@ -248,9 +244,6 @@ _WITH_COUNTERS = 3  # the first schema with counters
 _COUNTED_AT_ONCE = 100  # users
 _IS_COUNTED = "SELECT 1 FROM meta WHERE key = 'counts'"
 _LOCK = 0x7663616C  # of migrations, in the whole database
-# Functions of the owner take it over. Without pg_temp at its end, they would use
-# temporary tables of their caller, whose triggers would run with the owner's rights.
-_SEARCH_PATH = sql.SQL("SET LOCAL search_path = {}, pg_temp")
 _T = TypeVar("_T")
 
 
@@ -330,20 +323,30 @@ def _lock(connection: Connection) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
+def _become_owner(connection: Connection, schema: str) -> int:
+    """Go on as the owner of a schema, in it; return the number of the schema.
+
+    Functions of the owner take the search_path over. Without pg_temp at its end, they
+    would use temporary tables of their caller, whose triggers would run with the
+    owner's rights.
+    """
+    connection.execute("SET LOCAL ROLE vecall_owner")
+    _execute(connection, "SET LOCAL search_path = {}, pg_temp", schema)
+    return schema_number(connection, schema)
+
+
 def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
         _lock(connection)
-        connection.execute("SET LOCAL ROLE vecall_owner")
-        before = schema_number(connection, url.schema)
+        before = _become_owner(connection, url.schema)
         if before > NEWEST:
             raise IncompatibleFileError(_other_schema(before))
-        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
         if 0 < before < NEWEST:
             # Every write reads this table first, so none is in the middle.
             connection.execute("LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
         for number in range(before + 1, NEWEST + 1):
             for kind in ("schema", "rights"):
-                connection.execute(_script(f"{kind}_{number}.sql"))
+                connection.execute(_read_script(f"{kind}_{number}.sql"))
         _grant_vacuum(connection, url.schema)
         if before == 0:
             facts = {
@@ -369,9 +372,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
     """
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
-        connection.execute("SET LOCAL ROLE vecall_owner")
-        connection.execute(_SEARCH_PATH.format(sql.Identifier(url.schema)))
-        number = schema_number(connection, url.schema)
+        number = _become_owner(connection, url.schema)
         if number < _WITH_COUNTERS or connection.execute(_IS_COUNTED).fetchone():
             return None
         found = connection.execute(
@@ -380,10 +381,7 @@ def _count_users(connection: Connection, url: DatabaseUrl, after: int) -> int | 
             (after, _COUNTED_AT_ONCE),
         ).fetchall()
         if not found:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES ('counts', '1') "
-                "ON CONFLICT DO NOTHING"
-            )
+            _set_fact(connection, "counts", "1")
             return None
         return int(found[-1][0])
 
@@ -399,10 +397,7 @@ def _grant_vacuum(connection: Connection, schema: str) -> None:
         (schema,),
     ).fetchall()
     for (name,) in own:
-        table = sql.Identifier(schema, name)
-        connection.execute(
-            sql.SQL("GRANT MAINTAIN ON {} TO vecall_keeper").format(table)
-        )
+        _execute(connection, "GRANT MAINTAIN ON {}.{} TO vecall_keeper", schema, name)
 
 
 def require_schema(connection: Connection, schema: str) -> int:
@@ -453,7 +448,7 @@ def _other_schema(number: int) -> str:
     )
 
 
-def _script(name: str) -> bytes:
+def _read_script(name: str) -> bytes:
     return files("vecall.store.postgres").joinpath(name).read_bytes()
 
 
@@ -479,10 +474,7 @@ def _create_roles(connection: Connection, login: str | None) -> None:
 
 def _grant_login(connection: Connection, login: str) -> None:
     """Let a role act as `vecall_app`, and become `vecall_keeper`."""
-    found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s", (login,)
-    ).fetchone()
-    if found is None:
+    if is_member(connection, login) is None:
         msg = "login: there is no role of that name; create it with its password first"
         raise ConfigError(msg)
     if connection.info.server_version < 160_000:
@@ -508,9 +500,7 @@ def _grant_login_of_15(connection: Connection, login: str) -> None:
     ).fetchone()
     if found is None or not found[0]:
         raise ConfigError("login: before PostgreSQL 16 the role must have INHERIT")
-    if not connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = %s", (BEHIND,)
-    ).fetchone():
+    if is_member(connection, BEHIND) is None:
         connection.execute(f"CREATE ROLE {BEHIND} NOLOGIN NOINHERIT".encode())
     connection.execute(f"GRANT vecall_keeper, vecall_reader TO {BEHIND}".encode())
     _execute(connection, "GRANT vecall_app, {} TO {}", BEHIND, login)

@@ -26,7 +26,7 @@ from vecall.store.maintenance.doctor import (
 )
 from vecall.store.names import HIDDEN_APP, WRONG_USER, UserNames, names_of_user, part_of
 from vecall.store.postgres import claims, schema
-from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.connections import KEEPER, Connections
 from vecall.store.postgres.doctor import PostgresMaintenance
 from vecall.store.postgres.transaction import (
     NotSentError,
@@ -160,9 +160,10 @@ class StoreSnapshot(RecordSnapshot):
 class PostgresSnapshots:
     """Implements `Snapshots`."""
 
-    _connections: Connections
     # Begins to read one partition, `part`, or across users.
     _reading: Callable[..., AbstractContextManager[PostgresTransaction]]
+    # Begins a transaction across users, and commits it.
+    _writing: Callable[[], AbstractContextManager[PostgresTransaction]]
     _submit: Callable[[WriteJob], Future[Change]]  # queues a job
 
     def generation(self) -> int:
@@ -191,14 +192,8 @@ class PostgresSnapshots:
         return storing.is_recorded
 
     def remove(self, part: int) -> None:
-        with (
-            database_errors(),
-            self._connections.transaction(
-                keeper=True, role="vecall_keeper"
-            ) as connection,
-        ):
-            connection.execute("DELETE FROM snap WHERE part = %s", (part,))
-            connection.execute(b"COMMIT")
+        with database_errors(), self._writing() as transaction:
+            transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
 
 
 Durability = Literal["full", "process"]
@@ -270,13 +265,13 @@ class PostgresStorage:
             self._claiming, self.submit
         )
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
-            connections, self._reading, self.submit
+            self._reading, self._claiming, self.submit
         )
         self._follower: claims.ClockFollower | None = None
         if isinstance(expiry_clock, claims.ServerExpiryClock):
             own = weakref.WeakMethod(self._save_clock)
             self._follower = claims.ClockFollower(
-                partial(connections.transaction, keeper=False, role=self._role),
+                partial(connections.transaction, self._role),
                 followed,
                 expiry_clock,
                 lambda: _save_sometimes(own),
@@ -349,10 +344,8 @@ class PostgresStorage:
     ) -> Iterator[PostgresTransaction]:
         """Begin to read a user, a partition, or else across users."""
         keeper = (app is None or user is None) and not part and self._sees_all
-        role = "vecall_keeper" if keeper else self._role
-        with self._connections.transaction(
-            keeper=keeper, role=role, how=_ONE_STATE
-        ) as connection:
+        role = KEEPER if keeper else self._role
+        with self._connections.transaction(role, _ONE_STATE) as connection:
             transaction = PostgresTransaction(
                 connection, self.expiry_clock, self._secret
             )
@@ -369,9 +362,7 @@ class PostgresStorage:
     @contextmanager
     def _claiming(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
         """Begin a transaction across users, and commit it."""
-        with self._connections.transaction(
-            keeper=True, role="vecall_keeper", seconds=seconds
-        ) as connection:
+        with self._connections.transaction(KEEPER, seconds=seconds) as connection:
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
 
@@ -416,14 +407,14 @@ class PostgresStorage:
         self._connections.close()
 
     def abandon(self) -> Callable[[], None]:
-        ends = [self._writers.abandon(), self._checker.abandon()]
+        steps = self._writers.abandon() + self._checker.abandon()
         if self._follower is not None:
-            ends.append(self._follower.abandon())
-        ends.append(self._connections.abandon())
+            steps += self._follower.abandon()
+        steps += self._connections.abandon()
 
         def end() -> None:
-            for each in ends:
-                each()
+            for step in steps:
+                step()
 
         return end
 
@@ -452,7 +443,7 @@ class PostgresStorage:
             schema.require_schema(connection, name)
             schema.require_rights(connection, name, self._role)
             has_keeper = self._connections.url.keeper is not None
-            self._sees_all = has_keeper or schema.may_become_keeper(connection)
+            self._sees_all = has_keeper or bool(schema.is_member(connection, KEEPER))
             clock.measure(claims.time_of(connection))
 
     def _database_facts(self) -> dict[str, str]:
