@@ -333,6 +333,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
 # Rows, and stores that check the arguments of their calls.
 
 T = TypeVar("T")
+_WITH_WHERE = 4  # times as many rows, of which some are left out
 
 
 class StoredRow(NamedTuple):
@@ -351,13 +352,6 @@ class StoredRow(NamedTuple):
             and (scope.session is None or scope.session == self.session)
             and (scope.where is None or meets(json.loads(self.metadata), scope.where))
         )
-
-
-class Hit(NamedTuple):
-    """A row that a search found; its score is a cosine."""
-
-    score: float
-    row: StoredRow
 
 
 class CheckedVectorStore(ABC):
@@ -400,14 +394,30 @@ class CheckedVectorStore(ABC):
         scope = check_scope(filter, self._limits)
         # With `where` the metadata of every row is read.
         rows = count if scope.where is None else sys.maxsize
-        work = partial(self._best, vector, count, scope)
+        work = partial(self._search, vector, count, scope)
         return await self._call(scope.key, work, rows)
 
-    def _best(
+    def _search(
         self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
     ) -> list[VectorSearchResult]:
-        hits = self._search(vector, top_k, scope)
-        hits.sort(key=lambda hit: (-hit.score, -hit.row.micros, hit.row.id))
+        wanted = top_k + 1
+        if scope.where is not None:
+            wanted *= _WITH_WHERE
+        while True:
+            found = self._nearest(vector, wanted, scope)
+            hits = [
+                # A server's rounding may put a cosine beyond 1.
+                (min(1.0, max(-1.0, cosine)), row)
+                for cosine, row in found
+                if row.passes(scope)
+            ]
+            # Rows that tie with the last one wanted may be missing.
+            if len(found) < wanted or (
+                len(hits) >= top_k and hits[top_k - 1][0] > found[-1][0]
+            ):
+                break
+            wanted *= 4
+        hits.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
         return [
             VectorSearchResult(row.id, score, json.loads(row.metadata))
             for score, row in hits[:top_k]
@@ -443,10 +453,10 @@ class CheckedVectorStore(ABC):
         """Store a row."""
 
     @abstractmethod
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[Hit]:
-        """Return the nearest rows that pass a filter, and what ties with the last."""
+    def _nearest(
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
+    ) -> list[tuple[float, StoredRow]]:
+        """Return rows with cosines, best first, that pass a filter without `where`."""
 
     @abstractmethod
     def _delete(self, key: Key, id: str) -> bool:
@@ -457,9 +467,7 @@ class CheckedVectorStore(ABC):
         """Delete the rows that pass a filter."""
 
 
-# What vector stores on a server share: threads, time limits, ties.
-
-_WITH_WHERE = 4  # times as many rows, of which some are left out
+# What vector stores on a server share: threads and time limits.
 
 
 class RemoteVectorStore(CheckedVectorStore):
@@ -533,25 +541,6 @@ class RemoteVectorStore(CheckedVectorStore):
         left: float = self._call_of_thread.deadline - monotonic()
         return left
 
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[Hit]:
-        wanted = top_k + 1
-        if scope.where is not None:
-            wanted *= _WITH_WHERE
-        while True:
-            found = [
-                Hit(min(1.0, max(-1.0, cosine)), row)  # rounding errors cut
-                for cosine, row in self._nearest(vector, wanted, scope)
-            ]
-            hits = [hit for hit in found if hit.row.passes(scope)]
-            # Rows that tie with the last one wanted may still be on the server.
-            if len(found) < wanted or (
-                len(hits) >= top_k and hits[top_k - 1].score > found[-1].score
-            ):
-                return hits
-            wanted *= 4
-
     def _require_length(
         self, vector: NDArray[np.float32], read: Callable[[], int | None]
     ) -> bool:
@@ -566,12 +555,6 @@ class RemoteVectorStore(CheckedVectorStore):
             msg = f"embedding: the server stores at most {self._most} numbers"
             raise DimensionError(msg)
         return self._dimensions is not None
-
-    @abstractmethod
-    def _nearest(
-        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
-    ) -> list[tuple[float, StoredRow]]:
-        """Return rows with cosines, best first, that pass a filter without `where`."""
 
     @abstractmethod
     def _disconnect(self) -> None:

@@ -19,7 +19,6 @@ from vecall.errors import DimensionError
 from vecall.limits import Limits
 from vecall.vector_store.base import (
     CheckedVectorStore,
-    Hit,
     Key,
     PartitionScope,
     StoredRow,
@@ -96,28 +95,12 @@ class Partition:
         self._engine.drop(self._key)
 
     def find(
-        self, vector: NDArray[np.float32], top_k: int, options: Mapping[str, Any]
+        self, vector: NDArray[np.float32], count: int, options: Mapping[str, Any]
     ) -> list[tuple[int, float]]:
-        """Return number and cosine of the best rows, and of all that tie with the last.
-
-        The engine breaks ties of score and time by number, the store by id.
-        """
-        wanted = top_k + 1
-        while True:
-            ids, scores = self._engine.search(
-                self._key, vector, wanted, exact=True, **options
-            )
-            hits = list(zip(ids.tolist(), scores.tolist(), strict=True))
-            if len(hits) < wanted or not self._are_tied(hits[top_k - 1], hits[-1]):
-                return hits
-            wanted *= 4
-
-    def _are_tied(self, one: tuple[int, float], other: tuple[int, float]) -> bool:
-        """Whether two hits tie; False if one was removed, which the caller detects."""
-        first, second = self.rows.get(one[0]), self.rows.get(other[0])
-        if first is None or second is None:
-            return False
-        return one[1] == other[1] and first.micros == second.micros
+        """Return the numbers and the cosines of the nearest rows, best first."""
+        found = self._engine.search(self._key, vector, count, exact=True, **options)
+        numbers, scores = (each.tolist() for each in found)
+        return list(zip(numbers, scores, strict=True))
 
 
 class InMemoryVectorStore(CheckedVectorStore):
@@ -206,23 +189,23 @@ class InMemoryVectorStore(CheckedVectorStore):
             self._engine = engine
             self._partitions[key] = part
 
-    def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
-    ) -> list[Hit]:
+    def _nearest(
+        self, vector: NDArray[np.float32], count: int, scope: PartitionScope
+    ) -> list[tuple[float, StoredRow]]:
         for _ in range(_TRIES):
-            found = self._attempt_search(vector, top_k, scope, self._lock)
+            found = self._attempt_search(vector, count, scope, self._lock)
             if found is not None:
                 return found
         with self._lock:
-            return self._attempt_search(vector, top_k, scope, nullcontext()) or []
+            return self._attempt_search(vector, count, scope, nullcontext()) or []
 
     def _attempt_search(
         self,
         vector: NDArray[np.float32],
-        top_k: int,
+        count: int,
         scope: PartitionScope,
         lock: AbstractContextManager[Any],
-    ) -> list[Hit] | None:
+    ) -> list[tuple[float, StoredRow]] | None:
         """Search, locked before and after; None if a row was removed meanwhile."""
         options: dict[str, Any] = {"after": scope.after, "before": scope.before}
         with lock:
@@ -231,18 +214,20 @@ class InMemoryVectorStore(CheckedVectorStore):
             if part is None:
                 return []
             is_whole = scope.session is None and scope.where is None
-            candidates = [] if is_whole else part.candidates(scope.session)
+            rows = [] if is_whole else part.candidates(scope.session)
         if scope.where is not None:
-            candidates = [hit for hit in in_slices(candidates) if hit[1].passes(scope)]
+            rows = [each for each in in_slices(rows) if each[1].passes(scope)]
         if not is_whole:
-            options["only"] = np.array([number for number, _ in candidates], np.int64)
-        hits = part.find(vector, top_k, options)
+            options["only"] = np.array([number for number, _ in rows], np.int64)
+        found = part.find(vector, count, options)
         with lock:
             self._check_open()
-            found = [(score, part.rows.get(number)) for number, score in hits]
-        if any(row is None for _, row in found):
-            return None
-        return [Hit(score, row) for score, row in found if row is not None]
+            hits = [
+                (score, part.rows[number])
+                for number, score in found
+                if number in part.rows
+            ]
+        return hits if len(hits) == len(found) else None
 
     def _delete(self, key: Key, id: str) -> bool:
         with self._lock:
