@@ -503,12 +503,16 @@ class MemoryConfig:
             ConfigError: An option is a part of the configuration, the service does not
                 have it, or its value is invalid for the service.
         """
-        for option in options.keys() & _FIELDS.keys():
-            msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
-            raise ConfigError(msg)
         own = isinstance(self.vector_store, str | Path | None)
         kind: Any = MemoryService if own else VectorStoreMemoryService
-        _check_options(kind, options)
+        known = [n for n in inspect.signature(kind).parameters if n not in _FIELDS]
+        for option in options:
+            if option in _FIELDS:
+                msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
+                raise ConfigError(msg)
+            if option not in known:
+                msg = f"{option}: {kind.__name__} has the options {', '.join(known)}"
+                raise ConfigError(msg)
         made: MemoryService | VectorStoreMemoryService = kind(
             self.vector_store,
             embedder=self._embedder(),
@@ -540,16 +544,6 @@ class MemoryConfig:
         if own is not None and own != model:
             raise ConfigError("embedding: model is not the provider's model_id")
         return cast("EmbedderLike", provider)
-
-
-def _check_options(service: type, options: Mapping[str, object]) -> None:
-    """Raise ConfigError for an option that a service does not have."""
-    parameters = inspect.signature(service).parameters
-    known = [name for name in parameters if name not in _FIELDS]
-    for option in options:
-        if option not in known:
-            msg = f"{option}: {service.__name__} has the options {', '.join(known)}"
-            raise ConfigError(msg)
 
 
 def _provider_and_model(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _UNUSED = ("writers", "readers", "keeper_url")
 
 
-def parsed(url: str, schema: str) -> DatabaseUrl:
+def parsed_store_url(url: str, schema: str) -> DatabaseUrl:
     """Return the parts of a URL."""
     from vecall.store.postgres.url import parse_url
 
@@ -126,7 +126,7 @@ class PgVectorStore(RemoteVectorStore):
         """
         with needs_extra("PgVectorStore", "psycopg", "pgvector"):
             from vecall.store.postgres.connections import Connector, Pool
-        self._url = parsed(url, _SCHEMA)
+        self._url = parsed_store_url(url, _SCHEMA)
         super().__init__(
             dimensions,
             limits,
@@ -170,8 +170,10 @@ class PgVectorStore(RemoteVectorStore):
 
     def _upsert(self, key: Key, row: StoredRow, vector: NDArray[np.float32]) -> None:
         with self._lent() as connection:
-            is_known = self._require_length(vector, lambda: self._length(connection))
-            values = [*key, *row, _text(vector)]
+            is_known = self._require_length(
+                vector, lambda: self._read_length(connection)
+            )
+            values = [*key, *row, str(vector.tolist())]
             if is_known:
                 self._execute_statement(connection, self._insert, values)
             else:
@@ -186,7 +188,7 @@ class PgVectorStore(RemoteVectorStore):
         """Create the table unless another process has done so meanwhile."""
         run = self._execute_statement
         run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self._table])
-        if self._require_length(vector, lambda: self._length(connection)):
+        if self._require_length(vector, lambda: self._read_length(connection)):
             return
         schema = self._url.schema
         if not run(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
@@ -199,7 +201,7 @@ class PgVectorStore(RemoteVectorStore):
             "PRIMARY KEY (app, usr, id))",
         )
 
-    def _length(self, connection: BoundedConnection) -> int | None:
+    def _read_length(self, connection: BoundedConnection) -> int | None:
         """Return the length that the table's column has; None without a table."""
         length: int | None
         values = [self._table, self._url.schema]
@@ -215,20 +217,20 @@ class PgVectorStore(RemoteVectorStore):
         self, vector: NDArray[np.float32], count: int, scope: PartitionScope
     ) -> list[tuple[float, StoredRow]]:
         with self._lent() as connection:
-            if not self._require_length(vector, lambda: self._length(connection)):
+            if not self._require_length(vector, lambda: self._read_length(connection)):
                 return []
             where, values = _scope_conditions(scope)
             found = self._execute_statement(
                 connection,
                 "SELECT vec <#> %s AS distance, id, session, micros, metadata "
                 f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
-                [_text(vector), *values, count],
+                [str(vector.tolist()), *values, count],
             )
         return [(-distance, StoredRow(*row)) for distance, *row in found]
 
     def _delete(self, key: Key, id: str) -> bool:
         with self._lent() as connection:
-            if self._length(connection) is None:
+            if self._read_length(connection) is None:
                 return False
             return bool(
                 self._execute_statement(
@@ -242,7 +244,7 @@ class PgVectorStore(RemoteVectorStore):
     def _delete_many(self, scope: PartitionScope) -> int:
         where, values = _scope_conditions(scope)
         with self._lent() as connection:
-            if self._length(connection) is None:
+            if self._read_length(connection) is None:
                 return 0
             with connection.transaction():
                 if scope.where is not None:
@@ -281,8 +283,3 @@ def _scope_conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
             conditions.append(condition)
             values.append(value)
     return " AND ".join(conditions), values
-
-
-def _text(vector: NDArray[np.float32]) -> str:
-    """Return a vector as pgvector reads it."""
-    return str(vector.tolist())

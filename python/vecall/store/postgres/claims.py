@@ -179,8 +179,19 @@ class PostgresClaims:
             require_migrating(transaction, model)
             now = transaction.expiry_clock.now()
             given = {"now": now, "until": now + lease_s, "most": most, "model": model}
-            rids = _next_of_pass(transaction, given)
-            if not rids:
+            found = transaction.execute(
+                "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'reembed_cursor' "
+                "FOR UPDATE"
+            ).fetchone()
+            assert found is not None  # the migration is running
+            passed = transaction.execute(_PASS, {**given, "cursor": found[0]})
+            rids = _sorted_rids(passed.fetchall())
+            if rids:
+                transaction.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'",
+                    (str(rids[-1]),),
+                )
+            else:
                 rids = _sorted_rids(transaction.execute(_LEFT, given).fetchall())
             rows = load_rows(transaction, rids, any_state=True)
             valid = {stored.row.rid for stored in rows}
@@ -218,23 +229,6 @@ class PostgresClaims:
                 time.sleep(pause)
             with self._claiming() as transaction:  # the last attempt
                 return claim(transaction)
-
-
-def _next_of_pass(
-    transaction: PostgresTransaction, given: dict[str, float]
-) -> list[int]:
-    found = transaction.execute(
-        "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'reembed_cursor' "
-        "FOR UPDATE"
-    ).fetchone()
-    assert found is not None  # the migration is running
-    claimed = transaction.execute(_PASS, {**given, "cursor": found[0]}).fetchall()
-    rids = _sorted_rids(claimed)
-    if rids:
-        transaction.execute(
-            "UPDATE meta SET value = ? WHERE key = 'reembed_cursor'", (str(rids[-1]),)
-        )
-    return rids
 
 
 def _sorted_rids(rows: Sequence[tuple[int]]) -> list[int]:
@@ -373,7 +367,7 @@ class ClockFollower:
         self._measured = measured
         self._ending = threading.Event()
         self._thread = threading.Thread(
-            target=self._work, name="vecall-clock", daemon=True
+            target=self._follow_clock, name="vecall-clock", daemon=True
         )
         self._thread.start()
 
@@ -395,7 +389,7 @@ class ClockFollower:
             self._expiry_clock.follow(changed)
             self._measured()
 
-    def _work(self) -> None:
+    def _follow_clock(self) -> None:
         while not self._ending.wait(_EVERY_S):
             self.check()
 
@@ -509,7 +503,7 @@ class VersionChecker:
         self._noting = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
-            target=self._work, name="vecall-versions", daemon=True
+            target=self._answer_until_closed, name="vecall-versions", daemon=True
         )
         self._thread.start()
 
@@ -521,7 +515,7 @@ class VersionChecker:
     def ask_here(self, app: str, user: str) -> Version | None:
         """Return the version of a partition; wait for the database."""
         names = (app, user)
-        known = self._known(names)
+        known = self._recent_version(names)
         if known is not None:
             return known[1]
         try:
@@ -531,19 +525,19 @@ class VersionChecker:
         try:
             if self._closed:
                 raise ClosedError(_CLOSED)
-            return self._found([names], statement)[names]
+            return self._ask_versions([names], statement)[names]
         except psycopg.Error as error:
             raise as_typed(error) from error
         finally:
             self._free.put(statement)
             if self._closed:
-                _close_free(self._free)
+                _close_unused(self._free)
 
     def ask(self, app: str, user: str) -> Future[Version | None]:
         """Return a future of the version of a partition; None if there is none."""
         future: Future[Version | None] = InterruptibleFuture()
         names = (app, user)
-        known = self._known(names)
+        known = self._recent_version(names)
         if known is not None:
             future.set_result(known[1])
             return future
@@ -566,15 +560,15 @@ class VersionChecker:
             if not self._closed:
                 self._closed = True
                 self._waiting.put(None)
-        _close_free(self._free)
+        _close_unused(self._free)
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def abandon(self) -> list[Callable[[], None]]:
         """Return functions that end the thread, not waiting."""
-        return [partial(self._waiting.put, None), partial(_close_free, self._free)]
+        return [partial(self._waiting.put, None), partial(_close_unused, self._free)]
 
-    def _work(self) -> None:
+    def _answer_until_closed(self) -> None:
         ending = False
         while not ending:
             taken: list[_Waiting] = []
@@ -590,14 +584,14 @@ class VersionChecker:
             else:
                 ending = True
             if taken:
-                self._answer(taken)
+                self._answer_questions(taken)
             first = None
         self._of_thread.close()
 
-    def _answer(self, taken: list[_Waiting]) -> None:
+    def _answer_questions(self, taken: list[_Waiting]) -> None:
         try:
             asked = list(dict.fromkeys(names for names, _ in taken))
-            found = self._found(asked, self._of_thread)
+            found = self._ask_versions(asked, self._of_thread)
         except BaseException as error:
             typed = as_typed(error) if isinstance(error, psycopg.Error) else error
             for _, future in taken:
@@ -608,7 +602,7 @@ class VersionChecker:
             if future.set_running_or_notify_cancel():
                 future.set_result(found.get(names))
 
-    def _known(self, names: Names) -> tuple[float, Version | None] | None:
+    def _recent_version(self, names: Names) -> tuple[float, Version | None] | None:
         """Return an answer that is recent enough to be given again."""
         if not self._max_staleness:
             return None
@@ -617,7 +611,7 @@ class VersionChecker:
             return None
         return known
 
-    def _found(
+    def _ask_versions(
         self, names: list[Names], statement: VersionStatement
     ) -> dict[Names, Version | None]:
         """Ask for versions, and keep the answers for a while."""
@@ -649,7 +643,7 @@ class VersionChecker:
             del self._recent[names]
 
 
-def _close_free(free: queue.SimpleQueue[VersionStatement]) -> None:
+def _close_unused(free: queue.SimpleQueue[VersionStatement]) -> None:
     """Close the connection of a statement that no caller uses."""
     with suppress(queue.Empty):
         free.get_nowait().close()

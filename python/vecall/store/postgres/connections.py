@@ -153,12 +153,12 @@ class Connector:
         between, and `options` has more than settings.
         """
         conninfo = conninfo or self._url.conninfo
-        connection = self._opened(conninfo, session or {})
+        connection = self._open(conninfo, session or {})
         try:
             if is_pooled(connection):
-                connection.settings = self._of_session(conninfo)
+                connection.settings = self._session_settings(conninfo)
                 if self.prepares:
-                    with self._opened(conninfo, {}) as asking:
+                    with self._open(conninfo, {}) as asking:
                         self.prepares &= renames_statements(asking)
         except BaseException:
             connection.close()
@@ -171,7 +171,7 @@ class Connector:
         """Prepare no statement on connections to come."""
         self.prepares = False
 
-    def _opened(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
+    def _open(self, conninfo: str, session: Mapping[str, str]) -> BoundedConnection:
         try:
             connection = BoundedConnection.connect(
                 self._with_settings(conninfo, session), autocommit=True
@@ -180,7 +180,7 @@ class Connector:
             if conninfo in self._refused or not refuses_options(error):
                 raise
             self._refused.add(conninfo)  # each transaction has its own settings
-            return self._opened(conninfo, session)
+            return self._open(conninfo, session)
         connection.allow(self._url.timeout, each=True)
         prepare_connection(connection)
         return connection
@@ -192,9 +192,9 @@ class Connector:
         timeout = self._url.timeout
         own, more = (
             [f"-c {name}={value}" for name, value in each.items()]
-            for each in (self._limits(), session)
+            for each in (self._time_limits(), session)
         )
-        options = " ".join([*own, _options_of(given), *more]).strip()
+        options = " ".join([*own, _startup_options(given), *more]).strip()
         settings: dict[str, Any] = {
             "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
             "tcp_user_timeout": math.ceil(1000 * timeout),
@@ -204,16 +204,16 @@ class Connector:
         }
         return make_conninfo("", **settings)
 
-    def _of_session(self, conninfo: str) -> dict[str, str]:
+    def _session_settings(self, conninfo: str) -> dict[str, str]:
         """Return the settings that a session has without a pooler."""
         try:
-            given = settings_in(_options_of(conninfo_to_dict(conninfo)))
+            given = settings_in(_startup_options(conninfo_to_dict(conninfo)))
         except ValueError:
             msg = "path: options: behind a pooler, expected only -c NAME=VALUE"
             raise ConfigError(msg) from None
-        return {**self._limits(), **given}
+        return {**self._time_limits(), **given}
 
-    def _limits(self) -> dict[str, str]:
+    def _time_limits(self) -> dict[str, str]:
         limit = f"{max(1, round(1000 * self._url.timeout * _OF_SERVER))}ms"
         limits = {
             "statement_timeout": limit,
@@ -223,7 +223,7 @@ class Connector:
         return limits if self._durable else {**limits, "synchronous_commit": "off"}
 
 
-def _options_of(given: dict[str, Any]) -> str:
+def _startup_options(given: dict[str, Any]) -> str:
     return str(given.get("options") or os.environ.get("PGOPTIONS") or "")
 
 
@@ -507,7 +507,7 @@ class Connections:
         """Return functions that close the connections that are idle, not waiting."""
         return [self._pool.abandon, self._keepers.abandon]
 
-    def drop(self) -> None:
+    def disown_all(self) -> None:
         """In a forked child: use and close none of the parent's connections."""
         self._closed = True
         _of_parent.extend(self._single)
@@ -515,7 +515,7 @@ class Connections:
 
 def _after_fork() -> None:
     for connections in list(_opened):
-        connections.drop()
+        connections.disown_all()
 
 
 at_fork(after_in_child=_after_fork)

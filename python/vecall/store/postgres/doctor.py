@@ -85,14 +85,14 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
     ):
         prepare_connection(opened)
-        findings = list(_server(opened, url))
+        findings = list(_server_findings(opened, url))
         try:
             schema.require_member(opened)
             number = schema.require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
-        findings.append(_schema(number))
+        findings.append(_schema_finding(number))
         findings += _rights_findings(opened, url)
         findings += _catalog_findings(opened, url)
     try:
@@ -111,7 +111,7 @@ def _fault_or_ok(
     return Finding(level, about, fault) if fault else Finding("ok", about, right)
 
 
-def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
         schema.require_server(connection)
         number = connection.info.server_version
@@ -141,7 +141,7 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             "unless its provider stores backups"
         )
         yield Finding("note", "backups", message)
-    yield _clock_of_server(connection)
+    yield _clock_finding(connection)
     yield _vacuum_finding(connection, settings)
 
 
@@ -193,7 +193,7 @@ def _replication_finding(connection: Connection, settings: dict[str, str]) -> Fi
     return Finding("ok", about, "commits wait for a synchronous standby")
 
 
-def _clock_of_server(connection: Connection) -> Finding:
+def _clock_finding(connection: Connection) -> Finding:
     before = time.time()
     found = connection.execute(
         "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
@@ -224,7 +224,7 @@ def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding
     return Finding("ok", "vacuum", "autovacuum is on")
 
 
-def _schema(number: int) -> Finding:
+def _schema_finding(number: int) -> Finding:
     if number == schema.NEWEST:
         return Finding("ok", "schema", "the newest")
     message = f"{number} of {schema.NEWEST}; run `vecall pg migrate URL` when it suits"

@@ -116,7 +116,7 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 def require_member(connection: Connection, role: str = "vecall_app") -> None:
     """Check that the role may read the schema's number, if there is a schema."""
     if is_member(connection, role) is False:
-        msg = f"path: {_no_member(role)}; run `vecall pg init URL --login ROLE`"
+        msg = f"path: {_no_member_message(role)}; run `vecall pg init URL --login ROLE`"
         raise ConfigError(msg)
 
 
@@ -130,7 +130,7 @@ def is_member(connection: Connection, role: str) -> bool | None:
     return None if found is None else bool(found[0])
 
 
-def _no_member(role: str) -> str:
+def _no_member_message(role: str) -> str:
     return f"the role of the URL is no member of {role}"
 
 
@@ -149,7 +149,7 @@ def role_faults(
         f"{own} is a member of vecall_owner": owner,
         f"{own} inherits the rights of vecall_keeper": keeper,
         f"{own} owns tables of vecall": owns,
-        _no_member(role): not app,
+        _no_member_message(role): not app,
     }
     return [fault for fault, is_so in faults.items() if is_so]
 
@@ -258,7 +258,7 @@ def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
         require_server(connection)
-        _until_locked(lambda: _create_roles_and_schema(connection, url, login))
+        _retry_until_locked(lambda: _create_roles_and_schema(connection, url, login))
     migrate(url)
 
 
@@ -266,7 +266,7 @@ def _create_roles_and_schema(
     connection: Connection, url: DatabaseUrl, login: str | None
 ) -> None:
     with connection.transaction():
-        _lock(connection)
+        _exclude_migrations(connection)
         _create_roles(connection, login)
         create = "CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner"
         _execute(connection, create, url.schema)
@@ -284,11 +284,11 @@ def migrate(url: DatabaseUrl) -> int:
         database_errors(),
         psycopg.connect(url.conninfo, autocommit=True) as connection,
     ):
-        before = _until_locked(lambda: _migrate_schema(connection, url))
+        before = _retry_until_locked(lambda: _migrate_schema(connection, url))
         after: int | None = 0
         while after is not None:
             count = partial(_count_users, connection, url, after)
-            after = _until_locked(count)
+            after = _retry_until_locked(count)
         return before
 
 
@@ -305,7 +305,7 @@ def _set_fact(connection: Connection, key: str, value: str) -> None:
     )
 
 
-def _until_locked(step: Callable[[], _T]) -> _T:
+def _retry_until_locked(step: Callable[[], _T]) -> _T:
     """Repeat a transaction until it gets its locks, for a minute at most."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -317,7 +317,7 @@ def _until_locked(step: Callable[[], _T]) -> _T:
         time.sleep(_PAUSE_S)
 
 
-def _lock(connection: Connection) -> None:
+def _exclude_migrations(connection: Connection) -> None:
     """Exclude other migrations. Any login may hold the advisory lock."""
     connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -337,10 +337,10 @@ def _become_owner(connection: Connection, schema: str) -> int:
 
 def _migrate_schema(connection: Connection, url: DatabaseUrl) -> int:
     with connection.transaction():
-        _lock(connection)
+        _exclude_migrations(connection)
         before = _become_owner(connection, url.schema)
         if before > NEWEST:
-            raise IncompatibleFileError(_other_schema(before))
+            raise IncompatibleFileError(_newer_schema_message(before))
         if 0 < before < NEWEST:
             # Every write reads this table first, so none is in the middle.
             connection.execute("LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
@@ -414,7 +414,7 @@ def require_schema(connection: Connection, schema: str) -> int:
             f"schemas {NEWEST - 1} and {NEWEST}; run `vecall pg migrate URL`"
         )
     if number > NEWEST:
-        raise IncompatibleFileError(_other_schema(number))
+        raise IncompatibleFileError(_newer_schema_message(number))
     return number
 
 
@@ -441,7 +441,7 @@ def schema_number(connection: Connection, schema: str) -> int:
     return 0 if number is None else int(number[0])
 
 
-def _other_schema(number: int) -> str:
+def _newer_schema_message(number: int) -> str:
     return (
         f"path: the database has schema {number}, this version of vecall reads up to "
         f"schema {NEWEST}; upgrade vecall"

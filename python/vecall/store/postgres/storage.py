@@ -246,7 +246,7 @@ class PostgresStorage:
         self._role = "vecall_reader" if read_only else "vecall_app"
         self._sees_all = True
         followed = claims.ServerClock()
-        self._check(followed)
+        self._check_database(followed)
         expiry_clock: ExpiryClock = claims.ServerExpiryClock(followed)
         if clock is not None:
             expiry_clock = ExpiryClock(clock)
@@ -434,7 +434,7 @@ class PostgresStorage:
             if known is None or known.now + least < mark.now:
                 set_fact(transaction, "clock", str(mark))
 
-    def _check(self, clock: claims.ServerClock) -> None:
+    def _check_database(self, clock: claims.ServerClock) -> None:
         """Check the server, the schema and rights, and set a clock."""
         with database_errors(), self._connections.connect() as connection:
             schema.require_server(connection)
@@ -500,16 +500,16 @@ def traces_in_database(url: str, name: str, parts: Sequence[int] = ()) -> list[s
     Rows with one of the numbers of partitions `parts` are told, too.
     """
     with claims.reading_all_users(parse_url(url)) as reading:
-        return list(_places(reading.connection, name, parts))
+        return list(_find_places(reading.connection, name, parts))
 
 
-def _places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
+def _find_places(opened: Connection, name: str, parts: Sequence[int]) -> Iterator[str]:
     columns = opened.execute(_COLUMNS).fetchall()
     for table, column, is_text in columns:
         if is_text and _has_name_in_column(opened, table, column, name):
             yield f"column {column} of table {table}"
         number = number_of_user(table, column)
-        if number and parts and _has_rows(opened, table, number, parts):
+        if number and parts and _has_rows_of_parts(opened, table, number, parts):
             yield ROWS_REMAIN.format(table)
 
 
@@ -526,7 +526,7 @@ def _has_name_in_column(opened: Connection, table: str, column: str, name: str) 
         return any(has_name((table, column), decoded(text), name) for (text,) in cursor)
 
 
-def _has_rows(
+def _has_rows_of_parts(
     opened: Connection, table: str, number: str, parts: Sequence[int]
 ) -> bool:
     query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} = ANY (%s))").format(

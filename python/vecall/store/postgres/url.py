@@ -105,8 +105,8 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     return DatabaseUrl(
         _with_query(place, rest),
         schema,
-        _count(own, "writers"),
-        _count(own, "readers"),
+        _connection_count(own, "writers"),
+        _connection_count(own, "readers"),
         keeper,
         _checked_timeout(own.get("timeout", "18")),
         _is_prepare_auto(own.get("prepare", "auto")),
@@ -160,7 +160,7 @@ def _is_prepare_auto(text: str) -> bool:
     return text == "auto"
 
 
-def _count(options: dict[str, str], name: str) -> int:
+def _connection_count(options: dict[str, str], name: str) -> int:
     value = options.get(name, "4")
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 64:
         msg = f"path: {name}: expected a number from 1 to {_MOST_CONNECTIONS}"
@@ -378,7 +378,7 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             "that libpq does not know"
         )
     if is_lost(error):
-        known = _at_connecting(str(error))
+        known = _error_at_connecting(str(error))
         if known is not None:
             return known
         return StorageError("the database cannot be reached, or ended the connection")
@@ -392,7 +392,7 @@ def _access_refused_error(code: str) -> ConfigError:
     )
 
 
-def _at_connecting(text: str) -> VecallError | None:
+def _error_at_connecting(text: str) -> VecallError | None:
     """Return the error for a text of libpq, which is not repeated; None if unknown."""
     for part, message in _UNVERIFIED:
         if part in text:

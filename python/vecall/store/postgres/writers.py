@@ -91,7 +91,7 @@ class Writers:
         self._ready: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._blocked: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         names = [f"vecall-writer-{n}" for n in range(connections.url.writers)]
-        works = dict.fromkeys(names, self._work)
+        works = dict.fromkeys(names, self._write_free_lines)
         works["vecall-writer-blocked"] = self._repeat_locked_jobs
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
@@ -136,15 +136,15 @@ class Writers:
         with self._lock:
             is_first, self._closed = not self._closed, True
             if is_first and not self._lines:
-                self._end()
+                self._end_threads()
 
-    def _end(self) -> None:
+    def _end_threads(self) -> None:
         """End the threads: no job is left, and none will come."""
         for _ in self._threads[1:]:
             self._ready.put(None)
         self._blocked.put(None)
 
-    def _work(self) -> None:
+    def _write_free_lines(self) -> None:
         """Write the jobs of the users whose lock is free."""
         while True:
             line = self._ready.get()
@@ -153,8 +153,8 @@ class Writers:
                     return
                 self._close_lines()
                 continue
-            if self._serve(line, _FIRST_WAIT_S):
-                self._go_on(line)
+            if self._run_first_job(line, _FIRST_WAIT_S):
+                self._drop_first_job(line)
             else:
                 line.block()
                 self._blocked.put(line)
@@ -168,9 +168,9 @@ class Writers:
             if line is None:
                 return
             wait = max(LOCK_WAIT_S / (len(lines) + 1), _LEAST_WAIT_S)
-            if self._serve(line, wait):
+            if self._run_first_job(line, wait):
                 line.pause = 0.0
-                self._go_on(line)
+                self._drop_first_job(line)
             else:
                 line.block()
                 lines.append(line)
@@ -193,7 +193,7 @@ class Writers:
                 return None
             lines.append(blocked)
 
-    def _go_on(self, line: _Line) -> None:
+    def _drop_first_job(self, line: _Line) -> None:
         """Remove the first job of a line, and queue the line for its next one."""
         with self._lock:
             line.jobs.popleft()
@@ -202,26 +202,20 @@ class Writers:
                 return
             del self._lines[line.user]
             if self._closed and not self._lines:
-                self._end()
+                self._end_threads()
 
-    def _serve(self, line: _Line, lock_wait: float) -> bool:
+    def _run_first_job(self, line: _Line, lock_wait: float) -> bool:
         """Run the first job of a line, and resolve its future; False if locked."""
         pending = line.jobs[0]
         try:
             change = self._run_until_committed(pending, lock_wait)
-        except psycopg.errors.LockNotAvailable as error:
-            free_frames(error)
-            if monotonic() < pending.deadline:
-                return False
-            pending.future.set_exception(as_typed(error))
-            return True
-        except psycopg.Error as error:
-            free_frames(error)
-            pending.future.set_exception(as_typed(error))
-            return True
         except BaseException as error:
             free_frames(error)
-            pending.future.set_exception(error)
+            is_locked = isinstance(error, psycopg.errors.LockNotAvailable)
+            if is_locked and monotonic() < pending.deadline:
+                return False
+            typed = as_typed(error) if isinstance(error, psycopg.Error) else error
+            pending.future.set_exception(typed)
             return True
         try:
             with self._publishing:
