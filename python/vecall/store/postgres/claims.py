@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -56,7 +56,6 @@ from vecall.store.writes.model_migration import require_migrating
 from vecall.store.writes.sessions import ClaimSession
 
 T = TypeVar("T")
-_Claimed = tuple[str, str, str, bool]
 
 _SESSION = """
 WITH due AS MATERIALIZED (
@@ -125,15 +124,9 @@ class PostgresClaims:
 
     def session(self, lease_s: float) -> DueSession | None:
         """Claim a due session; see `Claims.session`."""
-
-        def claim(transaction: PostgresTransaction) -> _Claimed | None:
-            now = transaction.expiry_clock.now()
-            given = {"now": now, "until": now + lease_s}
-            found: _Claimed | None = transaction.execute(_SESSION, given).fetchone()
-            return found
-
-        while (claimed := self._run_claim(claim)) is not None:
-            session, has_turns = DueSession(*claimed[:3]), claimed[3]
+        while rows := self._claim_rows(_SESSION, lease_s):
+            ((*names, has_turns),) = rows
+            session = DueSession(*names)
             if has_turns:
                 return session
             # Under the lock of the user: disarm it, unless it has turns by now.
@@ -144,13 +137,8 @@ class PostgresClaims:
 
     def users(self, most: int, lease_s: float) -> list[ClaimedUser]:
         """Claim users with expired data; see `Claims.users`."""
-
-        def claim(transaction: PostgresTransaction) -> list[ClaimedUser]:
-            now = transaction.expiry_clock.now()
-            given = {"now": now, "until": now + lease_s, "most": most}
-            return [ClaimedUser(*row) for row in transaction.execute(_USERS, given)]
-
-        return self._run_claim(claim)
+        rows = self._claim_rows(_USERS, lease_s, most=most)
+        return [ClaimedUser(*row) for row in rows]
 
     def release_users(self, users: Sequence[ClaimedUser]) -> None:
         """End claims of users.
@@ -159,16 +147,14 @@ class PostgresClaims:
         that takes long, its claim ends with its lease.
         """
 
-        def release(transaction: PostgresTransaction) -> list[int]:
-            given = {"parts": [user.part for user in users]}
-            return _sorted_rids(transaction.execute(_RELEASE_FREE, given).fetchall())
-
         def release_one(transaction: PostgresTransaction, part: int) -> None:
             limit = f"{int(1000 * LOCK_WAIT_S)}ms"
             transaction.execute("SELECT set_config('lock_timeout', ?, true)", (limit,))
             transaction.execute(_RELEASE, (part,))
 
-        for part in self._run_claim(release):
+        parts = [user.part for user in users]
+        locked = self._claim_rows(_RELEASE_FREE, 0.0, parts=parts)
+        for part in sorted(part for (part,) in locked):
             with suppress(BusyError):
                 self._run_claim(partial(release_one, part=part))
 
@@ -217,6 +203,18 @@ class PostgresClaims:
             )
 
         self._run_claim(release)
+
+    def _claim_rows(
+        self, statement: str, lease_s: float, **given: Any
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement with a lease from `:now` to `:until`; return its rows."""
+
+        def claim(transaction: PostgresTransaction) -> list[tuple[Any, ...]]:
+            now = transaction.expiry_clock.now()
+            times = {"now": now, "until": now + lease_s}
+            return transaction.execute(statement, {**times, **given}).fetchall()
+
+        return self._run_claim(claim)
 
     def _run_claim(self, claim: Callable[[PostgresTransaction], T]) -> T:
         with database_errors():

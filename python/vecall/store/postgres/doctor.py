@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -258,8 +259,9 @@ def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Find
     if found is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
-    changed = schema.changed_definitions(
-        schema.catalog_digests(connection, url.schema), found[0]
+    now, then = schema.catalog_digests(connection, url.schema), json.loads(found[0])
+    changed = sorted(
+        name for name in {**now, **then} if now.get(name) != then.get(name)
     )
     fault = f"not as the last migration made them: {', '.join(changed)}"
     fault = fault if changed else ""

@@ -156,10 +156,7 @@ def role_faults(
 
 def group_faults(connection: Connection) -> list[str]:
     """Return which of vecall's own roles log in, or pass row-level security."""
-    groups = [
-        f"vecall_{each}" for each in ("owner", "app", "keeper", "reader", "login")
-    ]
-    found = connection.execute(_GROUPS, {"groups": groups})
+    found = connection.execute(_GROUPS, {"groups": [*ROLES, BEHIND]})
     return [
         f"the role {name} can log in, is a superuser or has BYPASSRLS"
         for (name,) in found
@@ -214,14 +211,6 @@ def catalog_digests(connection: Connection, schema: str) -> dict[str, str]:
         name: hashlib.sha256("\n".join(sorted(each)).encode()).hexdigest()[:16]
         for name, each in sorted(lines.items())
     }
-
-
-def changed_definitions(now: dict[str, str], stored: str) -> list[str]:
-    """Return the tables and functions that differ from those of the last migration."""
-    then: dict[str, str] = json.loads(stored)
-    return sorted(
-        name for name in now.keys() | then.keys() if now.get(name) != then.get(name)
-    )
 
 
 NEWEST = 3
