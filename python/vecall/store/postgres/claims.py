@@ -294,17 +294,14 @@ class ServerClock(Clock):
         `asked` asks the primary for its time, in seconds since 1970. It is called
         several times; the fastest answer is the most exact one.
         """
-        best = None
+        samples = []
         for _ in range(_SAMPLES):
             before = self.monotonic()
             now = asked()
             took = self.monotonic() - before
-            if best is None or took < best[0]:
-                best = (took, now - before - took / 2)
-        assert best is not None
-        changed = best[1] - self._ahead
-        self._ahead = best[1]
-        return changed
+            samples.append((took, now - before - took / 2))
+        was_ahead, (_, self._ahead) = self._ahead, min(samples)
+        return self._ahead - was_ahead
 
 
 class ServerExpiryClock(ExpiryClock):

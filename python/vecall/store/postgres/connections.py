@@ -484,7 +484,6 @@ class Connections:
             if connection.settings is not None:
                 return "a pooler is between: set keeper_url to the server itself"
             connection.allow(math.inf, each=True)
-            connection.warned = False
             connection.add_notice_handler(connection.note_warning)
             tables = connection.execute(_TABLES, (self.url.schema, list(SHARED)))
             for (table,) in tables.fetchall():

@@ -93,10 +93,7 @@ class PostgresReads(StorageReads):
         return PartitionState(*found[:4])
 
     def require_gone(self, app: str, user: str) -> None:
-        found = self._connection.execute(
-            "SELECT 1 FROM part WHERE app = ? AND user = ?", (app, user)
-        ).fetchone()
-        if found is not None:
+        if self.version(app, user) is not None:
             raise CorruptFileError(WRONG_USER)
 
     def item_state(self, app: str, user: str) -> ItemState | None:

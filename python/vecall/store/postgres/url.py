@@ -28,7 +28,6 @@ from vecall.errors import (
 from vecall.validation import is_database_url
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_MOST_CONNECTIONS = 64
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 _OWN = ("schema", "writers", "readers", "keeper_url", "timeout", "prepare")
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
@@ -90,7 +89,7 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     except psycopg.ProgrammingError as error:
         raise as_typed(error) from None
     ports = [port for port in _option_values(options, "port") if port]
-    if "#" in url[:-1] or not all(_is_port(port) for port in ports):
+    if "#" in url[:-1] or not all(_is_count(port, 65535) for port in ports):
         raise ConfigError("path: the URL of the database is malformed")
     several = len(_option_values(options, "host")) > 1
     if several and "target_session_attrs" not in options:
@@ -139,8 +138,8 @@ def _option_values(options: Mapping[str, Any], name: str) -> list[str]:
     return str(options.get(name) or "").split(",")
 
 
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 0 < int(text) < 65536
+def _is_count(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and 1 <= int(text) <= most
 
 
 def _checked_timeout(text: str) -> float:
@@ -162,8 +161,8 @@ def _is_prepare_auto(text: str) -> bool:
 
 def _connection_count(options: dict[str, str], name: str) -> int:
     value = options.get(name, "4")
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 64:
-        msg = f"path: {name}: expected a number from 1 to {_MOST_CONNECTIONS}"
+    if not _is_count(value, 64):
+        msg = f"path: {name}: expected a number from 1 to 64"
         raise ConfigError(msg)
     return int(value)
 
