@@ -89,7 +89,8 @@ def parse_url(url: str, *, default_schema: str = "vecall") -> DatabaseUrl:
     except psycopg.ProgrammingError as error:
         raise as_typed(error) from None
     ports = [port for port in _option_values(options, "port") if port]
-    if "#" in url[:-1] or not all(_is_count(port, 65535) for port in ports):
+    are_ports = all(_is_count(port, 65535) for port in ports)
+    if not is_database_url(url) or "#" in url[:-1] or not are_ports:
         raise ConfigError("path: the URL of the database is malformed")
     several = len(_option_values(options, "host")) > 1
     if several and "target_session_attrs" not in options:
