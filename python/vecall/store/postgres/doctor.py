@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -10,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from vecall.clock import ClockCheckpoint
 from vecall.errors import ConfigError, VecallError
 from vecall.store.postgres import schema
-from vecall.store.postgres.claims import reading_all_users
+from vecall.store.postgres.claims import reading_all_users, time_of
 from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
-from vecall.store.postgres.url import DatabaseUrl, database_errors
+from vecall.store.postgres.url import DatabaseUrl, database_errors, is_pooled
 from vecall.store.queries.figures import miscounted, said
 from vecall.store.queries.item_reads import checked_items
 from vecall.store.queries.partition_reads import checked_rows, lacking_vectors
 from vecall.store.results import (
     Finding,
+    Level,
     checksums_finding,
     clock_finding,
     vectors_finding,
@@ -84,14 +85,14 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
     ):
         prepare_connection(opened)
-        findings = list(_server(opened, url))
+        findings = list(_server_findings(opened, url))
         try:
             schema.require_member(opened)
             number = schema.require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")
             return [*findings, Finding("error", "schema", message)]
-        findings.append(_schema(number))
+        findings.append(_schema_finding(number))
         findings += _rights_findings(opened, url)
         findings += _catalog_findings(opened, url)
     try:
@@ -103,7 +104,14 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
     return findings
 
 
-def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+def _fault_or_ok(
+    about: str, fault: str, right: str, level: Level = "warning"
+) -> Finding:
+    """Return a fault as a finding; without one, what is right."""
+    return Finding(level, about, fault) if fault else Finding("ok", about, right)
+
+
+def _server_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     try:
         schema.require_server(connection)
         number = connection.info.server_version
@@ -121,10 +129,11 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
         ("fsync", "a crash of the server may destroy data"),
         ("full_page_writes", "a power cut may destroy data"),
     ):
-        off = settings[name] != "on"
-        message = f"{settings[name]}; {about}" if off else "on"
-        yield Finding("error" if off else "ok", name, message)
-    yield _page_checksums_finding(settings)
+        fault = "" if settings[name] == "on" else f"{settings[name]}; {about}"
+        yield _fault_or_ok(name, fault, "on", "error")
+    fault = "pages have no checksums; `pg_checksums --enable` adds them"
+    fault = "" if settings["data_checksums"] == "on" else fault
+    yield _fault_or_ok("checksums", fault, "pages have checksums")
     yield _replication_finding(connection, settings)
     if settings["archive_mode"] == "off":
         message = (
@@ -132,7 +141,7 @@ def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
             "unless its provider stores backups"
         )
         yield Finding("note", "backups", message)
-    yield _clock_of_server(connection)
+    yield _clock_finding(connection)
     yield _vacuum_finding(connection, settings)
 
 
@@ -149,8 +158,7 @@ def _encryption_finding(connection: Connection, url: DatabaseUrl) -> Finding:
 
 
 def _pooler_finding(connection: Connection) -> Finding:
-    found = connection.execute("SELECT pg_backend_pid()").fetchone()
-    if found is not None and found[0] == connection.info.backend_pid:
+    if not is_pooled(connection):
         return Finding("ok", "pooler", "none")
     return Finding(
         "note",
@@ -158,13 +166,6 @@ def _pooler_finding(connection: Connection) -> Finding:
         "one is between; statements are prepared only if it is pgbouncer 1.21 or later "
         "with max_prepared_statements, or another one that renames them",
     )
-
-
-def _page_checksums_finding(settings: dict[str, str]) -> Finding:
-    if settings["data_checksums"] == "on":
-        return Finding("ok", "checksums", "pages have checksums")
-    message = "pages have no checksums; `pg_checksums --enable` adds them"
-    return Finding("warning", "checksums", message)
 
 
 def _replication_finding(connection: Connection, settings: dict[str, str]) -> Finding:
@@ -191,14 +192,9 @@ def _replication_finding(connection: Connection, settings: dict[str, str]) -> Fi
     return Finding("ok", about, "commits wait for a synchronous standby")
 
 
-def _clock_of_server(connection: Connection) -> Finding:
-    before = time.time()
-    found = connection.execute(
-        "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
-    ).fetchone()
-    after = time.time()
-    assert found is not None
-    ahead = found[0] - (before + after) / 2
+def _clock_finding(connection: Connection) -> Finding:
+    before, now, after = time.time(), time_of(connection)(), time.time()
+    ahead = now - (before + after) / 2
     if abs(ahead) <= _SKEW_S + (after - before):
         return Finding("ok", "clock", "as this machine's")
     side = "ahead of" if ahead > 0 else "behind"
@@ -222,7 +218,7 @@ def _vacuum_finding(connection: Connection, settings: dict[str, str]) -> Finding
     return Finding("ok", "vacuum", "autovacuum is on")
 
 
-def _schema(number: int) -> Finding:
+def _schema_finding(number: int) -> Finding:
     if number == schema.NEWEST:
         return Finding("ok", "schema", "the newest")
     message = f"{number} of {schema.NEWEST}; run `vecall pg migrate URL` when it suits"
@@ -248,22 +244,17 @@ def _rights_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Findi
 def _catalog_findings(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
     with connection.transaction():
         connection.execute("SET LOCAL ROLE vecall_app")
-        found = connection.execute(
-            sql.SQL("SELECT value FROM {}.meta WHERE key = 'catalog'").format(
-                sql.Identifier(url.schema)
-            )
-        ).fetchone()
-    if found is None:
+        stored = schema.stored_fact(connection, url.schema, "catalog")
+    if stored is None:
         yield Finding("warning", "tables", "no record of their definitions")
         return
-    changed = schema.changed_definitions(
-        schema.catalog_digests(connection, url.schema), found[0]
+    now, then = schema.catalog_digests(connection, url.schema), json.loads(stored)
+    changed = sorted(
+        name for name in {**now, **then} if now.get(name) != then.get(name)
     )
-    if changed:
-        message = f"not as the last migration made them: {', '.join(changed)}"
-        yield Finding("warning", "tables", message)
-    else:
-        yield Finding("ok", "tables", "as the last migration made them")
+    fault = f"not as the last migration made them: {', '.join(changed)}"
+    fault = fault if changed else ""
+    yield _fault_or_ok("tables", fault, "as the last migration made them")
 
 
 def _contents_findings(
@@ -273,24 +264,26 @@ def _contents_findings(
     yield checksums_finding("memories", checked_rows(reading), backup)
     yield checksums_finding("items", checked_items(reading), backup)
     wrong = miscounted(reading)
-    message = f"wrong for {said(wrong)}; restore a backup" if wrong else "right"
-    yield Finding("error" if wrong else "ok", "counts", message)
-    for about, query, fault, right in (
+    fault = f"wrong for {said(wrong)}; {backup}" if wrong else ""
+    yield _fault_or_ok("counts", fault, "right", "error")
+    for about, query, what, right in (
         ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
         ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
         ("numbers", _MISNUMBERED, "rows have another user's number", "right"),
         ("orphans", _ORPHANS, "users are missing that have rows", "none"),
     ):
         ((number,),) = reading.execute(query)
-        message = f"{number} {fault}; restore a backup" if number else right
-        yield Finding("error" if number else "ok", about, message)
+        fault = f"{number} {what}; {backup}" if number else ""
+        yield _fault_or_ok(about, fault, right, "error")
     yield vectors_finding(active_model(reading), *lacking_vectors(reading))
     yield from _bloat_findings(reading, url)
     coming = migrating_model(reading)
     if coming is not None:
         message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
         yield Finding("note", "model", message)
-    yield from _expiry_clock(reading)
+    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
+    if checkpoint is not None:
+        yield clock_finding("expiry", checkpoint)
 
 
 def _bloat_findings(
@@ -304,20 +297,13 @@ def _bloat_findings(
     if found is None:
         return
     live, dead = found
+    fault = ""
     if dead > 1_000 and dead > _BLOAT * live:
-        message = (
+        fault = (
             f"the table part has {dead:,} dead rows for {live:,} live ones; it should "
             "be vacuumed more often, and no transaction should stay open for hours"
         )
-        yield Finding("warning", "bloat", message)
-    else:
-        yield Finding("ok", "bloat", f"{dead:,} dead rows of {live:,} users")
-
-
-def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
-    checkpoint = ClockCheckpoint.parse(fact(reading, "clock"))
-    if checkpoint is not None:
-        yield clock_finding("expiry", checkpoint)
+    yield _fault_or_ok("bloat", fault, f"{dead:,} dead rows of {live:,} users")
 
 
 # Maintenance of a database, as far as it is vecall's and not the server's.
