@@ -376,8 +376,11 @@ async def _wait_for_client(
 
 async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client of a request whose body was read disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        await asyncio.sleep(_QUICK_S)  # a source that never waits would hold the loop
 
 
 def _forget(work: asyncio.Future[Response]) -> None:
