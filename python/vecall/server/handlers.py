@@ -317,7 +317,7 @@ def _listed(name: str, texts: list[str], **more: object) -> Response:
 
 
 async def preload(call: RequestContext) -> Response:
-    """Return the block of memories of a message, and what became of the best ones."""
+    """Return the block of memories that an agent gets with a message."""
     memory, options = call.memory, {**call.body}
     query, floor = options.pop("query"), options.get("min_confidence", UNSET)
     for name in ("max_entries", "max_tokens"):
@@ -364,7 +364,7 @@ _MAX_EXPORTS = 16  # at the same time; more would fill the disk
 
 
 async def ingest_session(call: RequestContext) -> Response:
-    """Store the turns of the session that the loader returns."""
+    """Store the turns of a session that the session loader returns."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
     async with _turn_to_write(call):
@@ -373,7 +373,7 @@ async def ingest_session(call: RequestContext) -> Response:
 
 
 async def observe_session(call: RequestContext) -> Response:
-    """Buffer the new turns of a session until the trigger fires."""
+    """Buffer new turns until the trigger fires."""
     async with _turn_to_write(call):
         ids = await call.memory.observe_session(await _told(call))
     return json_response({"ids": ids})
@@ -473,7 +473,10 @@ async def update_memory(call: RequestContext) -> Response:
 
 
 async def export_user(call: RequestContext) -> Response:
-    """Stream a user's memories as JSON lines, from one snapshot of the file."""
+    """Stream all memories of a user as JSON lines.
+
+    They are one snapshot of the file.
+    """
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:
@@ -508,7 +511,7 @@ async def health(_: RequestContext) -> Response:
 
 
 async def ready(call: RequestContext) -> Response:
-    """Return that requests are answered; 503 before the end, or without storage."""
+    """Return that the storage answers and the server is not about to end."""
     if await call.state.readiness.is_ready():
         return json_response({"status": "ok"})
     msg = "The server is about to end, or its storage does not answer."
@@ -516,7 +519,7 @@ async def ready(call: RequestContext) -> Response:
 
 
 async def document(call: RequestContext) -> Response:
-    """Return the OpenAPI document."""
+    """Return this document."""
     return raw_json(call.state.document_at(call.mounted_at))
 
 
@@ -576,7 +579,7 @@ NO_FOLDER = "No folder of backups is configured."
 
 
 async def metrics(call: RequestContext) -> Response:
-    """Return the metrics in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus."""
     pauses = call.state.pauses
     pauses.begin()
     state = call.state
@@ -586,7 +589,10 @@ async def metrics(call: RequestContext) -> Response:
 
 
 async def backup(call: RequestContext) -> Response:
-    """Copy the file to the folder of backups, under a name that the server chooses."""
+    """Copy the file to the folder of backups.
+
+    The server chooses the name.
+    """
     memory, state = call.memory, call.state
     if state.backups is None:
         raise HttpError(400, "not_configured", NO_FOLDER)
@@ -652,7 +658,7 @@ def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
 
 
 async def show_token(call: RequestContext) -> Response:
-    """Return what the client's token permits."""
+    """Return what the token permits."""
     fields = to_json(call.by)
     del fields["sha256"]
     return json_response(fields)

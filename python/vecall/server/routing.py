@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -211,7 +211,7 @@ class RequestContext:
         return {"app_name": self.names["app"], "user_id": self.names["user"]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """An operation of the HTTP API.
 
@@ -220,17 +220,16 @@ class Operation:
 
     Attributes:
         id: The operation id of the OpenAPI document.
-        method: The HTTP method.
         path: The path, with names in braces.
+        answer: The name of the response's schema, or its media type; None: no body.
+        method: The HTTP method.
         access: The token it needs.
         handler: The function that runs it.
         calls: The method that it calls.
         left_out: The arguments of this method that a request does not have.
-        renamed: The fields of arguments with another name.
         defaults: The defaults of arguments that differ from those of the method.
-        summary: A sentence that describes it; default: the method's.
+        summary: A sentence that describes it; default: that of the method or handler.
         status: The status of success.
-        answer: The name of the response's schema, or its media type; None: no body.
         body: The name of the body's schema.
         body_limit: The limit on the bytes of the body.
         schema: The schema of the body; None: a shared one.
@@ -244,17 +243,17 @@ class Operation:
     """
 
     id: str
-    method: str
     path: str
+    answer: str | None = None
+    _: KW_ONLY
+    method: str
     access: Access
     handler: Callable[[RequestContext], Awaitable[Response]]
     calls: Callable[..., Awaitable[Any]] | None = None
     left_out: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
     status: int = 200
-    answer: str | None = None
     body: str | None = None
     body_limit: Literal["small", "text", "batch"] = "small"
     schema: Schema | None = None

@@ -458,6 +458,9 @@ def shared_schemas(
 _NOT_ASKED = {"app_name", "user_id", "scope", "scopes", "ranking", "summarizer"}
 """Arguments that the path names, or that a client does not choose."""
 
+_RENAMED = {"top_k": "k", "memory_ids": "ids"}
+"""The fields of arguments with another name."""
+
 _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset({bool}): FLAG,
     frozenset({int}): {"type": "integer"},
@@ -500,10 +503,10 @@ def _declared_by(
 def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
     """Return an operation with the fields that the method it calls declares."""
     method = operation.calls
-    if method is None:
-        return operation
-    told = inspect.getdoc(method) or ""
+    told = inspect.getdoc(method or operation.handler) or ""
     summary = operation.summary or " ".join(told.split("\n\n")[0].split("\n"))
+    if method is None:
+        return replace(operation, summary=summary)
     hints, parameters = _declared_by(method)
     in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
     of_names = {
@@ -519,7 +522,7 @@ def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Ope
     for name, given in parameters.items():
         if name == "self" or name in _NOT_ASKED | in_path | {*operation.left_out}:
             continue
-        field = operation.renamed.get(name, name)
+        field = _RENAMED.get(name, name)
         arguments[field] = name
         default = operation.defaults.get(name, given.default)
         if default is given.empty:
