@@ -265,6 +265,19 @@ def checked_trigger(given: object) -> Trigger | None:
         raise ConfigError(msg) from None
 
 
+def trigger_from_text(text: str) -> str | dict[str, object]:
+    """Return what `checked_trigger` takes, of NAME or NAME:NUMBER."""
+    name, colon, number = text.partition(":")
+    if not colon:
+        return name
+    fields = _BY_NAME[name].__match_args__ if name in _BY_NAME else ()
+    is_number = number.isascii() and number.isdecimal() and len(number) <= 15
+    if not fields or not is_number:
+        msg = "trigger: expected a name, or inactivity:NUMBER or message_count:NUMBER"
+        raise ConfigError(msg)
+    return {"type": name, fields[0]: int(number)}
+
+
 def _check_trigger(value: object, name: str, limit: int) -> None:
     if type(value) is not int or not 1 <= value <= limit:
         raise ConfigError(f"trigger: {name} must be an integer from 1 to {limit}")

@@ -29,7 +29,8 @@ from vecall.adk.events import (
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.limits import Limits
+from vecall.ingest.drafts import session_id_of
+from vecall.limits import Limits, trigger_from_text
 from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
@@ -138,15 +139,6 @@ def _with_seconds_unit(text: str) -> str:
     return text if text.endswith("s") else f"{text}s"
 
 
-def _trigger_from_text(text: str) -> str | Mapping[str, Any]:
-    """Read "session_end", "message_count:20", "inactivity:60000"."""
-    name, _, number = text.partition(":")
-    if not number:
-        return name
-    counted = {"inactivity": "inactivity_ms", "message_count": "message_count"}
-    return {"type": name, counted[name]: int(number)}
-
-
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
 
 _GROUPED = {
@@ -179,7 +171,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "read_only": _SWITCH,
     "scores": _SWITCH,
     "top_k": int,
-    "trigger": _trigger_from_text,
+    "trigger": trigger_from_text,
     "ttl": _with_seconds_unit,
 }
 
@@ -365,12 +357,10 @@ class VecallMemoryService(BaseMemoryService):
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        session_id = get_field(session, "id")
-        if session_id is None:
-            session_id = get_field(session, "session_id")
         content = await _read(get_list(session, "events", "session.events"))
         whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
-        return {**whole, "id": session_id, "events": content.events}, content.taken_back
+        whole |= {"id": session_id_of(session), "events": content.events}
+        return whole, content.taken_back
 
     async def _forget(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
-from dataclasses import asdict
+from dataclasses import is_dataclass
 from functools import partial
 from io import TextIOWrapper
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -25,6 +24,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import Claims
+from vecall.ingest.drafts import session_id_of
 from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
 from vecall.server.requests import changes
@@ -46,13 +46,10 @@ from vecall.types import (
     UNSET,
     AddedIds,
     AppSummary,
-    Conflict,
-    Consolidation,
     MemoryEntry,
     Page,
     Revision,
     SearchMemoryResponse,
-    SimilarMemory,
     UserSummary,
 )
 from vecall.validation import check_name
@@ -89,11 +86,8 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 """Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
 
 MANY = 32  # memories: larger responses need a place and are written on a thread
-_NAMES = {
-    kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (MemoryEntry, Revision, Conflict, SimilarMemory)
-}
-_OF_MEMORY = attrgetter(*_NAMES[MemoryEntry])
+_MEMORY_FIELDS = tuple(MemoryEntry.__dataclass_fields__)
+_OF_MEMORY = attrgetter(*_MEMORY_FIELDS)
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
@@ -172,54 +166,52 @@ def writer_of_summaries(name: str) -> _Writer:
     return write
 
 
-async def _write_record(_: RequestContext, value: Any) -> Response:
-    """Return the fields of a value, which may be memories, that are not None."""
-    fields = _fields_not_none(value)
-    values = [each if isinstance(each, list) else [each] for each in fields.values()]
-    entries = [each for each in chain(*values) if isinstance(each, MemoryEntry)]
+def _writer_of(*names: str, is_whole: bool = False) -> _Writer:
+    """Return a writer of a value under a name, or else of the fields of a record.
 
-    def write(each: Each) -> Response:
-        for name, field in fields.items():
-            if isinstance(field, MemoryEntry):
-                fields[name] = shown(field)
-            elif isinstance(field, list):
-                fields[name] = [shown(entry) for entry in each(field)]
-        return json_response(fields)
+    A record that is not whole is written without the fields that are None.
+    """
 
-    return await _write_response(entries, write)
+    async def write(_: RequestContext, value: Any) -> Response:
+        if names:
+            fields = dict.fromkeys(names, value)
+        else:
+            fields = _fields_of(value) if is_whole else _fields_not_none(value)
 
+        def written(each: Each) -> Response:
+            return json_response(
+                {name: _as_values(fields[name], each) for name in fields}
+            )
 
-async def _write_consolidation(_: RequestContext, done: Consolidation) -> Response:
-    document = {**asdict(done), "conflicts": list(map(_dict_of, done.conflicts))}
-    return json_response(document)
+        return await _write_response(list(_memories_in([*fields.values()])), written)
 
-
-async def _write_conflicts(_: RequestContext, found: list[Conflict]) -> Response:
-    def write(each: Each) -> Response:
-        return json_response({"conflicts": list(map(_dict_of, each(found)))})
-
-    entries = [entry for pair in found for entry in (pair.earlier, pair.later)]
-    return await _write_response(entries, write)
+    return write
 
 
-def _dict_of(value: Conflict | SimilarMemory) -> dict[str, Any]:
-    """Return the fields of a value that holds memories."""
-    named = {name: getattr(value, name) for name in _NAMES[type(value)]}
-    return {
-        name: shown(field) if isinstance(field, MemoryEntry) else field
-        for name, field in named.items()
-    }
+def _memories_in(value: Any) -> Iterator[MemoryEntry]:
+    """Yield the memories of records and lists."""
+    if isinstance(value, MemoryEntry):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _memories_in(item)
+    elif is_dataclass(value):
+        yield from _memories_in([*_fields_of(value).values()])
+
+
+def _as_values(value: Any, each: Each = iter) -> Any:
+    """Return memories, records and lists of them as JSON values."""
+    if isinstance(value, MemoryEntry):
+        return shown(value)
+    if isinstance(value, list | tuple):
+        return [_as_values(item) for item in each(value)]
+    if is_dataclass(value):
+        return {name: _as_values(field) for name, field in _fields_of(value).items()}
+    return value
 
 
 async def _write_nothing(_: RequestContext, __: object) -> Response:
     return Response(status_code=204)
-
-
-def _writer_of_value(name: str) -> _Writer:
-    async def write(_: RequestContext, value: object) -> Response:
-        return json_response({name: value})
-
-    return write
 
 
 _Writer = Callable[[RequestContext, Any], Awaitable[Response]]
@@ -232,14 +224,14 @@ _WRITERS: dict[str | None, _Writer] = {
     "Users": writer_of_summaries("users"),
     "Sessions": writer_of_summaries("sessions"),
     "History": write_revisions,
-    "Consolidation": _write_consolidation,
-    "Conflicts": _write_conflicts,
-    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _write_record),
-    "Ids": _writer_of_value("ids"),
-    "Counted": _writer_of_value("count"),
-    "Touched": _writer_of_value("touched"),
-    "Marked": _writer_of_value("marked"),
-    "Deleted": _writer_of_value("deleted"),
+    "Consolidation": _writer_of(is_whole=True),
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _writer_of()),
+    "Conflicts": _writer_of("conflicts"),
+    "Ids": _writer_of("ids"),
+    "Counted": _writer_of("count"),
+    "Touched": _writer_of("touched"),
+    "Marked": _writer_of("marked"),
+    "Deleted": _writer_of("deleted"),
 }
 _LIMITS = {
     "Found": "top_k",
@@ -251,7 +243,7 @@ _LIMITS = {
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
-    pairs = zip(_NAMES[MemoryEntry], _OF_MEMORY(entry), strict=True)
+    pairs = zip(_MEMORY_FIELDS, _OF_MEMORY(entry), strict=True)
     fields = {name: field for name, field in pairs if field is not None}
     for name in ("content", "custom_metadata", "explanation"):
         if fields.get(name) == {}:
@@ -259,11 +251,13 @@ def shown(entry: MemoryEntry) -> dict[str, Any]:
     return fields
 
 
+def _fields_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
 def _fields_not_none(value: Any) -> dict[str, Any]:
-    names = _NAMES.get(type(value)) or [each.name for each in dataclasses.fields(value)]
-    return {
-        name: field for name in names if (field := getattr(value, name)) is not None
-    }
+    fields = _fields_of(value)
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 async def _write_response(
@@ -411,16 +405,10 @@ async def _load_session(call: RequestContext, field: str, session_id: object) ->
         msg = "The session loader failed."
         raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
     # A session of another user is not found, even if the loader returns it.
-    if session is None or _session_owner_and_id(session) != expected:
+    owner = [get_field(session, name) for name in ("app_name", "user_id")]
+    if session is None or (*owner, session_id_of(session)) != expected:
         raise HttpError(404, "not_found", NO_SESSION)
     return session
-
-
-def _session_owner_and_id(session: object) -> tuple[object, object, object]:
-    id_ = get_field(session, "id")
-    if id_ is None:
-        id_ = get_field(session, "session_id")
-    return get_field(session, "app_name"), get_field(session, "user_id"), id_
 
 
 async def add(call: RequestContext) -> Response:
@@ -457,12 +445,9 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
     """Return the ids, and reasons for omitted items; 200 if nothing was stored."""
     document: dict[str, object] = {"ids": ids}
     if ids.left_out:
-        document["left_out"] = [
-            {name: value for name, value in asdict(each).items() if value is not None}
-            for each in ids.left_out
-        ]
+        document["left_out"] = list(map(_fields_not_none, ids.left_out))
     if any(ids.similar):
-        document["similar"] = [list(map(_dict_of, each)) for each in ids.similar]
+        document["similar"] = _as_values(ids.similar)
     return json_response(document, status if ids.stored else 200)
 
 
