@@ -27,15 +27,12 @@ from vecall.server.app import handle_lifespan
 from vecall.server.limits import Places, RateLimiter
 from vecall.server.requests import (
     BodyPlaces,
-    BodyRules,
+    BodyReader,
     HttpRequest,
-    Sender,
     Validator,
     authenticate,
     check_head,
     check_rate,
-    parsed,
-    read_bytes,
 )
 from vecall.server.responses import (
     HttpError,
@@ -120,8 +117,6 @@ class _Application:
         self._bodies = BodyPlaces(limits)
         each = limits.requests_at_once
         self._working = Places(4 * each, each, limits.request_seconds)
-        size = min(limits.max_text_body_bytes, limits.max_body_bytes)
-        self._rules = BodyRules(limits, size, {"type": "object"}, Validator({}))
         self._servers: OrderedDict[Token, tuple[Answers, Any]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -193,10 +188,19 @@ class _Application:
             raise HttpError(405, "method_not_allowed", msg, {"Allow": "POST"})
         check_rate(self._rates, token.id, "read")
         async with AsyncExitStack() as held:
-            sender = Sender(token.id, self._rates, self._bodies, held)
-            body = await read_bytes(request, self._rules, sender)
+            reader = BodyReader(
+                self.limits,
+                min(self.limits.max_text_body_bytes, self.limits.max_body_bytes),
+                {"type": "object"},
+                Validator({}),
+                token.id,
+                self._rates,
+                self._bodies,
+                held,
+            )
+            body = await reader.read_bytes(request)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
-            message = await parsed(body, self._rules, sender)
+            message = await reader.parsed(body)
             answers, server = self._served(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
                 response = await _answer_call(message, answers)

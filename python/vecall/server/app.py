@@ -12,6 +12,7 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
+from types import coroutine
 from typing import Any
 
 from starlette.responses import Response
@@ -23,17 +24,14 @@ from vecall.server.handlers import run_operation
 from vecall.server.limits import RateLimiter, Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
-    BodyRules,
+    BodyReader,
     HttpRequest,
-    Sender,
     Validator,
     authenticate,
     authorize,
     changes,
     check_head,
     check_rate,
-    parsed,
-    read_bytes,
     read_query,
     ref,
 )
@@ -211,10 +209,17 @@ class _Application:
             "text": limits.max_text_body_bytes,
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
-        max_bytes = min(max_bytes, limits.max_body_bytes)
-        sender = Sender(token.id, self._rates, self._state.bodies, held)
-        rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
-        return await parsed(await read_bytes(request, rules, sender), rules, sender)
+        reader = BodyReader(
+            limits,
+            min(max_bytes, limits.max_body_bytes),
+            ref(operation.body),
+            self._validator,
+            token.id,
+            self._rates,
+            self._state.bodies,
+            held,
+        )
+        return await reader.parsed(await reader.read_bytes(request))
 
     async def _in_time(
         self, operation: Operation, call: RequestContext, request: HttpRequest
@@ -331,33 +336,29 @@ def _begun(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(_rest_of(_Begun(work, awaited)), context=context)
+    return loop.create_task(_rest_of(work, awaited), context=context)
 
 
-class _Begun:
-    """A coroutine that waits for what it has yielded."""
-
-    def __init__(self, work: Coroutine[Any, Any, Response], awaited: object) -> None:
-        self._work = work
-        self._awaited = awaited
-
-    def __await__(self) -> Generator[Any, Any, Response]:
-        awaited = self._awaited
-        try:
-            while True:
-                try:
-                    value = yield awaited
-                except BaseException as error:
-                    awaited = self._work.throw(error)
-                else:
-                    awaited = self._work.send(value)
-        except StopIteration as done:
-            response: Response = done.value
-            return response
+@coroutine
+def _resumed(
+    work: Coroutine[Any, Any, Response], awaited: object
+) -> Generator[Any, Any, Response]:
+    """Go on with a coroutine, which waits for what it has yielded."""
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as done:
+        response: Response = done.value
+        return response
 
 
-async def _rest_of(work: _Begun) -> Response:
-    return await work
+async def _rest_of(work: Coroutine[Any, Any, Response], awaited: object) -> Response:
+    return await _resumed(work, awaited)
 
 
 async def _wait_for_client(

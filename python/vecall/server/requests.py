@@ -378,114 +378,118 @@ class BodyPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyRules:
-    """The rules for a body: its limits, and a schema with those it refers to."""
+class BodyReader:
+    """Reads and parses the body of one request.
+
+    Attributes:
+        limits: The limits of the server.
+        max_bytes: The limit on the bytes of the body.
+        schema: The schema of the body.
+        validator: Has the schemas that it refers to.
+        token: The token of the sender.
+        rates: The budget of the token.
+        places: The places of large bodies.
+        held: Frees the place of the body when it is closed.
+    """
 
     limits: HttpLimits
     max_bytes: int
     schema: Schema
     validator: Validator
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """The token of a sender, and its budget; closing `held` frees its place."""
-
     token: str
     rates: RateLimiter
     places: BodyPlaces
     held: AsyncExitStack
 
+    async def parsed(self, body: bytes) -> dict[str, Any]:
+        """Parse a body that fits the schema; a large one on another thread.
 
-async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any]:
-    """Parse a body that fits a schema; a large one on another thread.
+        Raises:
+            HttpError: 400 invalid JSON, 422 schema violation, 503 too many large bodies
+                at once.
+        """
+        if len(body) <= _INLINE_PARSE_LIMIT:
+            return self._parse(body)
+        async with self.places.parsing.place(self.token):
+            return await asyncio.to_thread(self._parse, body)
 
-    Raises:
-        HttpError: 400 invalid JSON, 422 schema violation, 503 too many large bodies at
-            once.
-    """
-    if len(body) <= _INLINE_PARSE_LIMIT:
-        return _parse_body(body, rules)
-    async with sender.places.parsing.place(sender.token):
-        return await asyncio.to_thread(_parse_body, body, rules)
+    async def read_bytes(self, request: HttpRequest) -> bytes:
+        """Return a body of JSON that is not parsed yet.
 
+        Raises:
+            HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
+                parts, 429 rate limit on bytes, 503 too many large bodies at once.
+        """
+        kinds = request.given.get("content-type", ())
+        if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
+            msg = "The Content-Type must be application/json."
+            raise HttpError(415, "unsupported_media_type", msg)
+        if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
+            msg = "The body must not be compressed."
+            raise HttpError(415, "unsupported_media_type", msg)
+        size = request.declared_size
+        if size is not None and size <= _INLINE_PARSE_LIMIT:
+            return await self._read_in_time(request, size)
+        async with self.places.reading.place(self.token):
+            wait = self.rates.wait(self.token, "bytes")
+            if wait and wait <= self.limits.request_seconds:
+                await asyncio.sleep(wait)
+            elif wait:
+                check_rate(self.rates, self.token, "bytes")
+            if size is None or size <= self.max_bytes:
+                place = self.places.held.place(self.token, size or self.max_bytes)
+                await self.held.enter_async_context(place)
+            return await self._read_in_time(request, size)
 
-async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> bytes:
-    """Return a body of JSON that is not parsed yet.
+    async def _read_in_time(self, request: HttpRequest, declared: int | None) -> bytes:
+        seconds = self.limits.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._read(request, declared)
+        except TimeoutError:
+            msg = f"The body must be there within {seconds:g} s."
+            raise HttpError(408, "too_slow", msg) from None
+        except ClientDisconnect:
+            raise HttpError(400, "disconnected", "The body has no end.") from None
 
-    Raises:
-        HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
-            parts, 429 rate limit on bytes, 503 too many large bodies at once.
-    """
-    limits = rules.limits
-    kinds = request.given.get("content-type", ())
-    if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
-        msg = "The Content-Type must be application/json."
-        raise HttpError(415, "unsupported_media_type", msg)
-    if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
-        msg = "The body must not be compressed."
-        raise HttpError(415, "unsupported_media_type", msg)
-    size = request.declared_size
-    if size is not None and size <= _INLINE_PARSE_LIMIT:
-        return await _read_in_time(request, rules, sender, size)
-    async with sender.places.reading.place(sender.token):
-        await _within_budget(sender, limits.request_seconds)
-        if size is None or size <= rules.max_bytes:
-            place = sender.places.held.place(sender.token, size or rules.max_bytes)
-            await sender.held.enter_async_context(place)
-        return await _read_in_time(request, rules, sender, size)
+    async def _read(self, request: HttpRequest, declared: int | None) -> bytes:
+        max_bytes, max_parts = self.max_bytes, self.limits.max_json_parts
+        too_large = f"The body has at most {max_bytes} bytes."
+        if "expect" in request.given and declared is not None and declared > max_bytes:
+            raise HttpError(413, "too_large", too_large)
+        counted = declared is None or declared > max_parts
+        pieces = []
+        size = parts = 0
+        async for piece in request.stream():
+            size += len(piece)
+            self.rates.spend(self.token, "bytes", len(piece))
+            if counted and size <= max_bytes and parts <= max_parts:
+                parts += _count_parts(piece)
+            if size <= max_bytes and parts <= max_parts:
+                pieces.append(piece)
+            else:
+                pieces.clear()
+            if size > _DISCARDED * max_bytes:
+                break
+        if size > max_bytes:
+            raise HttpError(413, "too_large", too_large)
+        if parts > max_parts:
+            msg = f"body: at most {max_parts} of the characters [ {{ ,"
+            raise HttpError(422, "invalid", msg)
+        return b"".join(pieces)
 
-
-async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left, or refuse with 429 a long wait."""
-    wait = sender.rates.wait(sender.token, "bytes")
-    if wait and wait <= seconds:
-        await asyncio.sleep(wait)
-    elif wait:
-        check_rate(sender.rates, sender.token, "bytes")
-
-
-async def _read_in_time(
-    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
-) -> bytes:
-    seconds = rules.limits.body_seconds
-    try:
-        async with asyncio.timeout(seconds):
-            return await _read(request, rules, sender, declared)
-    except TimeoutError:
-        msg = f"The body must be there within {seconds:g} s."
-        raise HttpError(408, "too_slow", msg) from None
-    except ClientDisconnect:
-        raise HttpError(400, "disconnected", "The body has no end.") from None
-
-
-async def _read(
-    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
-) -> bytes:
-    max_bytes = rules.max_bytes
-    if "expect" in request.given and declared is not None and declared > max_bytes:
-        raise _too_large(max_bytes)
-    max_parts = rules.limits.max_json_parts
-    counted = declared is None or declared > max_parts
-    pieces = []
-    size = parts = 0
-    async for piece in request.stream():
-        size += len(piece)
-        sender.rates.spend(sender.token, "bytes", len(piece))
-        if counted and size <= max_bytes and parts <= max_parts:
-            parts += _count_parts(piece)
-        if size <= max_bytes and parts <= max_parts:
-            pieces.append(piece)
-        else:
-            pieces.clear()
-        if size > _DISCARDED * max_bytes:
-            break
-    if size > max_bytes:
-        raise _too_large(max_bytes)
-    if parts > max_parts:
-        msg = f"body: at most {max_parts} of the characters [ {{ ,"
-        raise HttpError(422, "invalid", msg)
-    return b"".join(pieces)
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(
+                body.decode(),
+                parse_constant=_refuse_constant,
+                object_pairs_hook=_object_without_repeats,
+            )
+        except (ValueError, RecursionError):
+            raise HttpError(400, "not_json", "The body is not JSON.") from None
+        self.validator.check(value, self.schema)
+        assert isinstance(value, dict)
+        return value
 
 
 def _count_parts(piece: bytes) -> int:
@@ -497,29 +501,11 @@ def _count_parts(piece: bytes) -> int:
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
-def _too_large(max_bytes: int) -> HttpError:
-    return HttpError(413, "too_large", f"The body has at most {max_bytes} bytes.")
-
-
-def _parse_body(body: bytes, rules: BodyRules) -> dict[str, Any]:
-    try:
-        value = json.loads(
-            body.decode(),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
-        )
-    except (ValueError, RecursionError):
-        raise HttpError(400, "not_json", "The body is not JSON.") from None
-    rules.validator.check(value, rules.schema)
-    assert isinstance(value, dict)
-    return value
-
-
 def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
-def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; refuse duplicate names, which parsers read differently."""
     value = dict(fields)
     if len(value) < len(fields):
