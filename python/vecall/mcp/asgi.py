@@ -114,8 +114,7 @@ class _Application:
         self._metadata_paths = (_METADATA + self.path.rstrip("/"), _METADATA)
         self._rates = RateLimiter(limits)
         self._bodies = BodyPlaces(limits)
-        each = limits.requests_at_once
-        self._working = Places(4 * each, each, limits.request_seconds)
+        self._working = Places.of_work(limits)
         self._servers: OrderedDict[Token, tuple[Answers, Any]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,7 +150,7 @@ class _Application:
         try:
             if not at_path:
                 raise HttpError(404, "not_found", "There is nothing at this path.")
-            await self._pass(HttpRequest(scope, receive), counted)
+            await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
             expected = answer_to(error)
             if expected is None:
@@ -162,7 +161,7 @@ class _Application:
             response.headers["Connection"] = "close"  # the body may be endless
             await response(scope, receive, counted)
 
-    async def _pass(self, request: HttpRequest, send: Send) -> None:
+    async def _check_and_answer(self, request: HttpRequest, send: Send) -> None:
         """Check a request, and let the server of its token answer.
 
         Raises:
@@ -202,8 +201,12 @@ class _Application:
             message = await reader.parsed(body)
             answers, server = self._served(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
-                response = await _answer_call(message, answers)
-                await response(request.scope, request.receive, send)
+                params = message["params"]
+                result = await answers.call_tool(
+                    params["name"], params.get("arguments")
+                )
+                told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+                await json_response(told)(request.scope, request.receive, send)
                 return
             receive = _replaying_receive(body, request.receive)
             # A manager serves one request here: what it starts ends with it.
@@ -229,14 +232,14 @@ class _Application:
         The least recently used are discarded.
         """
         if token not in self._servers:
-            answers = self._answers(token)
+            answers = self._make_answers(token)
             self._servers[token] = answers, server_of(answers)
             if len(self._servers) > _MAX_SERVERS:
                 self._servers.popitem(last=False)
         self._servers.move_to_end(token)
         return self._servers[token]
 
-    def _answers(self, token: Token) -> Answers:
+    def _make_answers(self, token: Token) -> Answers:
         assert token.app is not None
         assert token.user is not None
         claims = {"author": token.author, "source": token.source}
@@ -252,7 +255,8 @@ class _Application:
         @asynccontextmanager
         async def admit(writes: bool) -> AsyncIterator[None]:
             if writes and self._rates.wait(token.id, "write"):
-                raise BusyError(_TOO_MANY)
+                msg = "Too many writes with this token; nothing was written. "
+                raise BusyError(msg + "Try again later.")
             async with self._working.place(token.id):
                 yield
 
@@ -263,9 +267,6 @@ class _Application:
             seconds=self.limits.request_seconds,
             admit=admit,
         )
-
-
-_TOO_MANY = "Too many writes with this token; nothing was written. Try again later."
 
 
 # A call of a tool that nothing sets apart is answered without the SDK, whose streams
@@ -318,12 +319,6 @@ def _is_plain_call(message: dict[str, Any], body: bytes, answers: Answers) -> bo
 
 def _is_exact(value: object) -> bool:
     return type(value) is int and abs(value) < _EXACT
-
-
-async def _answer_call(message: dict[str, Any], answers: Answers) -> Response:
-    params = message["params"]
-    result = await answers.call_tool(params["name"], params.get("arguments"))
-    return json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
 def _replaying_receive(body: bytes, receive: Receive) -> Receive:

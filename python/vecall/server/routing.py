@@ -100,8 +100,7 @@ class ServerState:
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
         self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
-        each = limits.requests_at_once
-        self.working = Places(4 * each, each, limits.request_seconds)
+        self.working = Places.of_work(limits)
         self.bodies = BodyPlaces(limits)
 
     def document_at(self, path: str) -> str:
