@@ -69,20 +69,11 @@ def check_head(
     hosts: Collection[str],
     origins: Collection[str],
 ) -> None:
-    """Refuse what the headers of a request say.
+    """Refuse what the headers of a request say with 400 or 403.
 
     Their size has a limit. A body whose end is ambiguous to proxies would let requests
-    be smuggled. Another host would allow DNS rebinding, and another origin is a foreign
-    web page.
-
-    Args:
-        request: The request.
-        limits: The limits of the server.
-        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
-        origins: Allowed values of Origin in addition to the server's own, likewise.
-
-    Raises:
-        HttpError: 400 or 403.
+    be smuggled. Another host than the loopback ones and `hosts` would allow DNS
+    rebinding. Another origin than the server's own and `origins` is a foreign web page.
     """
     scope, given = request.scope, request.given
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
@@ -113,11 +104,7 @@ def _is_loopback(host: str, scope: Scope) -> bool:
 
 
 def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
-    """Return the client's token; `more` is put at the end of a challenge.
-
-    Raises:
-        HttpError: 401.
-    """
+    """Return the client's token, or refuse with 401 and `more` in the challenge."""
     given = request.given.get("authorization", ())
     shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     token = tokens.find(shaped[1]) if shaped else None
@@ -222,30 +209,18 @@ _BOUNDS: dict[str, tuple[Callable[[Any], float], bool, str]] = {
 
 
 class Validator:
-    """Checks values against schemas that refer to each other.
-
-    Args:
-        shared: The schemas by name.
-    """
+    """Checks values against schemas that refer to each other."""
 
     def __init__(self, shared: dict[str, Schema]) -> None:
-        """Use the shared schemas."""
+        """Use the shared schemas, by name."""
         self._shared = shared
 
     def check(self, value: object, schema: Schema, where: str = "body") -> None:
-        """Check one value.
+        """Refuse a value with 422, the field and its rule.
 
         An invalid item of an array with `EACH_ALONE`, which are turns, is replaced by
         its error, which leaves out that item alone. One that nobody said stays as it
         is: the service leaves it out by its role, whatever fields it has.
-
-        Args:
-            value: The value from the client.
-            schema: The schema of the value.
-            where: The name of the value in messages.
-
-        Raises:
-            HttpError: 422, with the field and its rule.
         """
         schema = self._resolved(schema)
         if "anyOf" in schema:
@@ -358,17 +333,13 @@ _DISCARDED = 4  # times the limit; reading on lets a sending client get the resp
 
 
 class BodyPlaces:
-    """The places of large bodies, shared by all requests.
-
-    Attributes:
-        reading: Limits the bodies that are read for each token. There are enough places
-            that no token waits for another.
-        held: Limits the bytes of bodies in RAM.
-        parsing: Parses one body at a time, because parsing holds the GIL.
-    """
+    """The places of large bodies, shared by all requests."""
 
     def __init__(self, limits: HttpLimits) -> None:
-        """Create the object with all places free."""
+        """Limit the bodies that are read, the bytes in RAM, and parsing.
+
+        No token waits for another to read. Parsing holds the GIL: one at a time.
+        """
         total = max(limits.max_held_bytes, limits.max_body_bytes)
         by_token = max(total // 4, limits.max_body_bytes)
         readers = limits.max_connections * _MAX_CONCURRENT_READS
@@ -379,47 +350,26 @@ class BodyPlaces:
 
 @dataclass(frozen=True, slots=True)
 class BodyReader:
-    """Reads and parses the body of one request.
-
-    Attributes:
-        limits: The limits of the server.
-        max_bytes: The limit on the bytes of the body.
-        schema: The schema of the body.
-        validator: Has the schemas that it refers to.
-        token: The token of the sender.
-        rates: The budget of the token.
-        places: The places of large bodies.
-        held: Frees the place of the body when it is closed.
-    """
+    """Reads and parses the body of one request."""
 
     limits: HttpLimits
     max_bytes: int
     schema: Schema
-    validator: Validator
-    token: str
+    validator: Validator  # has the schemas that it refers to
+    token: str  # of the sender
     rates: RateLimiter
     places: BodyPlaces
-    held: AsyncExitStack
+    held: AsyncExitStack  # frees the place of the body when it is closed
 
     async def parsed(self, body: bytes) -> dict[str, Any]:
-        """Parse a body that fits the schema; a large one on another thread.
-
-        Raises:
-            HttpError: 400 invalid JSON, 422 schema violation, 503 too many large bodies
-                at once.
-        """
+        """Parse a body that fits the schema; a large one on another thread."""
         if len(body) <= _INLINE_PARSE_LIMIT:
             return self._parse(body)
         async with self.places.parsing.place(self.token):
             return await asyncio.to_thread(self._parse, body)
 
     async def read_bytes(self, request: HttpRequest) -> bytes:
-        """Return a body of JSON that is not parsed yet.
-
-        Raises:
-            HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
-                parts, 429 rate limit on bytes, 503 too many large bodies at once.
-        """
+        """Return a body of JSON that is not parsed yet."""
         kinds = request.given.get("content-type", ())
         if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
             msg = "The Content-Type must be application/json."
@@ -493,10 +443,7 @@ class BodyReader:
 
 
 def _count_parts(piece: bytes) -> int:
-    """Return the number of items and fields that begin in a piece of JSON.
-
-    Characters inside strings count too.
-    """
+    """Return how many items and fields begin in JSON, also those inside strings."""
     data = np.frombuffer(piece, np.uint8)
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
@@ -520,11 +467,7 @@ def read_query(
     schemas: dict[str, Schema],
     needs: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the values of a query that fits its schemas.
-
-    Raises:
-        HttpError: 400 not UTF-8, 422 another shape.
-    """
+    """Return the values of a query that fits its schemas."""
     try:
         text = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")

@@ -51,46 +51,27 @@ SessionLoader = Callable[..., Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServerState:
-    """The state of the server, shared by all requests.
-
-    Attributes:
-        memory: The memory service, if configured.
-        limits: The limits on requests.
-        load_session: The session loader, if configured.
-        document: The OpenAPI document, for an app that is not mounted.
-        answered: The number of answered requests, by operation and status.
-        durations: The time that they took.
-        accepting: Returns whether the server is not about to end.
-        readiness: Whether requests are answered.
-        backups: The folder of backups, if configured.
-        exporting: The number of exports of each token that are queued, made or sent.
-            Each export is a file.
-        making: Limits concurrent exports.
-        large: Limits the RAM of concurrent large responses.
-        turns: Limits large writes and long queries: one at a time for each user.
-        working: Limits the threads of the memory service that one token may use.
-        bodies: The places of large bodies.
-        backing_up: Whether a backup is in progress.
-        pauses: The pauses of the interpreter, from the first request of metrics on.
-    """
+    """The state of the server, shared by all requests."""
 
     memory: MemoryService | None
     limits: HttpLimits
     load_session: SessionLoader | None
-    document: dict[str, Any] = field(default_factory=dict)
+    document: dict[str, Any] = field(default_factory=dict)  # of an app not mounted
+    # The number of answered requests, by operation and status, and their durations.
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: Durations = field(default_factory=Durations)
-    accepting: Callable[[], bool] = lambda: True
-    backups: Path | None = None
+    accepting: Callable[[], bool] = lambda: True  # the server is not about to end
+    backups: Path | None = None  # the folder
+    # The exports of each token that are queued, made or sent; each is a file.
     exporting: Counter[str] = field(default_factory=Counter)
     readiness: Readiness = field(init=False)
-    making: Places = field(init=False)
-    large: Places = field(init=False)
-    turns: Places = field(init=False)
-    working: Places = field(init=False)
+    making: Places = field(init=False)  # exports
+    large: Places = field(init=False)  # answers in RAM
+    turns: Places = field(init=False)  # large writes and long queries, one of a user
+    working: Places = field(init=False)  # threads of the memory service, of a token
     bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
-    pauses: Pauses = field(default_factory=Pauses)
+    pauses: Pauses = field(default_factory=Pauses)  # from the first metrics on
     _documents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,34 +111,18 @@ class ServerState:
             self.exporting += Counter()  # drops tokens without exports
 
 
-def in_admin(method: Callable[..., Any]) -> bool:
-    """Whether a method is one of `MemoryService.admin`."""
-    return method.__qualname__.startswith(MemoryAdmin.__name__)
-
-
 @dataclass(frozen=True)
 class RequestContext:
-    """An authorized request.
-
-    Attributes:
-        state: The state of the server.
-        operation: The operation.
-        names: The names in the path.
-        query: The values in the query.
-        body: The body.
-        token: The client's token; None for a public operation.
-        still_admitted: Returns whether the token is still valid.
-        mounted_at: The path at which the app is mounted.
-    """
+    """An authorized request."""
 
     state: ServerState
     operation: Operation
-    names: dict[str, str]
+    names: dict[str, str]  # in the path
     query: dict[str, Any]
     body: dict[str, Any]
-    token: Token | None = None
-    still_admitted: Callable[[], bool] = lambda: True
-    mounted_at: str = ""
+    token: Token | None = None  # None for a public operation
+    still_admitted: Callable[[], bool] = lambda: True  # the token is still valid
+    mounted_at: str = ""  # the path of the app
 
     @property
     def memory(self) -> MemoryService:
@@ -195,7 +160,8 @@ class RequestContext:
         """
         method = self.operation.calls
         assert method is not None, "the operation calls no method"
-        owner = self.memory.admin if in_admin(method) else self.memory
+        is_admin = method.__qualname__.startswith(MemoryAdmin.__name__)
+        owner = self.memory.admin if is_admin else self.memory
         return await getattr(owner, method.__name__)(**{**self.arguments, **more})
 
     @property
@@ -216,61 +182,34 @@ class Operation:
 
     The fields of one that `calls` a method are the arguments of that method: their
     names, types, bounds, defaults and docs are read from it (`vecall.server.schemas`).
-
-    Attributes:
-        id: The operation id of the OpenAPI document.
-        path: The path, with names in braces.
-        answer: The name of the response's schema, or its media type; None: no body.
-        method: The HTTP method.
-        access: The token it needs.
-        handler: The function that runs it.
-        calls: The method that it calls.
-        left_out: The arguments of this method that a request does not have.
-        defaults: The defaults of arguments that differ from those of the method.
-        summary: A sentence that describes it; default: that of the method or handler.
-        status: The status of success.
-        body: The name of the body's schema.
-        body_limit: The limit on the bytes of the body.
-        schema: The schema of the body; None: a shared one.
-        query: The schemas of the query parameters.
-        needs: The required query parameters.
-        arguments: The argument of each field that is one of the method.
-        whole: The fields that are integers, which JSON may write as 5.0.
-        errors: The statuses of its own errors.
-        timed: Whether it has a timeout.
-        repeat: When a client may repeat a request.
     """
 
     id: str
-    path: str
-    answer: str | None = None
+    path: str  # with names in braces
+    answer: str | None = None  # the name of its schema, or a media type; None: no body
     _: KW_ONLY
     method: str
     access: Access
     handler: Callable[[RequestContext], Awaitable[Response]]
     calls: Callable[..., Awaitable[Any]] | None = None
-    left_out: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    summary: str = ""
-    status: int = 200
-    body: str | None = None
+    left_out: tuple[str, ...] = ()  # arguments of the method that a request lacks
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # other than its own
+    summary: str = ""  # default: that of the method or handler
+    status: int = 200  # of success
+    body: str | None = None  # the name of its schema
     body_limit: Literal["small", "text", "batch"] = "small"
-    schema: Schema | None = None
+    schema: Schema | None = None  # of the body; None: a shared one
     query: dict[str, Schema] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    whole: frozenset[str] = frozenset()
-    errors: tuple[int, ...] = ()
-    timed: bool = True
+    needs: tuple[str, ...] = ()  # required query parameters
+    arguments: Mapping[str, str] = field(default_factory=dict)  # by field
+    whole: frozenset[str] = frozenset()  # integers, which JSON may write as 5.0
+    errors: tuple[int, ...] = ()  # the statuses of its own errors
+    timed: bool = True  # has a timeout
     repeat: Repeat = "never"
 
 
 class Router:
-    """Finds operations by path and method.
-
-    Args:
-        operations: All operations.
-    """
+    """Finds operations by path and method."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         """Index the operations by path."""
