@@ -181,17 +181,11 @@ _ADDS = {**_READS, "readOnlyHint": False}
 
 
 class _DeskTool(MemoryTool):
-    """A tool of the server.
+    """A tool of the server."""
 
-    Attributes:
-        title: The title, for people.
-        hints: The annotations of the protocol.
-        answer: The JSON Schema of the answer.
-    """
-
-    title: ClassVar[str]
-    hints: ClassVar[dict[str, bool]] = _READS
-    answer: ClassVar[dict[str, Any]]
+    title: ClassVar[str]  # for people
+    hints: ClassVar[dict[str, bool]] = _READS  # the annotations of the protocol
+    answer: ClassVar[dict[str, Any]]  # its JSON Schema
 
     def __init__(self, desk: Desk) -> None:
         """Bind the tool to one user."""
@@ -437,16 +431,12 @@ class DeleteMemory(_DeskTool):
         return text_digest("".join(f"{len(part)}:{part}" for part in parts)).hex()
 
 
-# The resources of a user: the newest memories, the profile, and each memory.
-
-
 RECENT = "memory://recent"
 PROFILE = "memory://profile"
 ONE = "memory://memories/"
 _COUNT = 50
 _PAGE = 1_000
 _FRAME = 100  # tokens of a block besides its memories
-_NOTHING = "Nothing is remembered of this user."
 _OF_PROFILE = {"kind": ("fact", "preference", "decision", "summary")}
 
 LISTED: list[dict[str, Any]] = [
@@ -523,17 +513,8 @@ class ProtocolError(Exception):
 class Answers:
     """Answers the requests of the clients of one user.
 
-    Args:
-        memory: The memory service.
-        access: The user, and the permissions.
-        max_tokens: The most tokens of an answer, at least 64; None is unlimited.
-        seconds: The timeout of a tool or a resource; None is unlimited.
-        admit: As in `Admit`; None admits every call.
-
-    Raises:
-        InvalidArgumentError: A name or `max_tokens` is invalid.
-        ConfigError: The service lacks a method that a tool needs, or cannot apply the
-            floor on trust.
+    An answer has at most `max_tokens`, and a tool or a resource so many seconds. None
+    is unlimited, and admits every call.
     """
 
     def __init__(
@@ -572,17 +553,16 @@ class Answers:
         return {"resourceTemplates": TEMPLATES}
 
     async def read_resource(self, uri: str, unknown: int) -> Result:
-        """Return the content of a resource; `unknown` is the code of an unknown URI.
+        """Return the content of a resource, or raise ProtocolError.
 
-        Raises:
-            ProtocolError: The URI is unknown, or the memory failed.
+        `unknown` is the code of an unknown URI.
         """
         try:
             found: Result | None = await self._in_time(False, lambda: self._read(uri))
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
         except TimeoutError:
-            raise ProtocolError(INTERNAL_ERROR, self._late_message) from None
+            raise ProtocolError(INTERNAL_ERROR, _LATE.format(self._seconds)) from None
         except Exception as error:
             _log_failure(error)
             raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
@@ -595,11 +575,7 @@ class Answers:
         return {"prompts": [_PROMPT]}
 
     def get_prompt(self, name: str, arguments: Mapping[str, str] | None) -> Result:
-        """Return a prompt: it asks the model to search.
-
-        Raises:
-            ProtocolError: There is no such prompt, or it lacks its argument.
-        """
+        """Return a prompt, which asks the model to search, or raise ProtocolError."""
         topic = (arguments or {}).get("topic", "").strip()
         if name != _PROMPT["name"]:
             raise ProtocolError(INVALID_PARAMS, "There is no such prompt.")
@@ -613,11 +589,7 @@ class Answers:
         }
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None) -> Result:
-        """Return the answer of a tool; an error of the tool has `isError`.
-
-        Raises:
-            ProtocolError: There is no such tool.
-        """
+        """Return the answer of a tool; an error of a tool that exists has `isError`."""
         tool = self._tools.get(name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, "There is no such tool.")
@@ -628,7 +600,7 @@ class Answers:
         except VecallError as error:
             return _error_result(str(error))
         except TimeoutError:
-            return _error_result(self._late_message)
+            return _error_result(_LATE.format(self._seconds))
         except Exception as error:
             _log_failure(error)
             return _error_result(_FAILED)
@@ -671,7 +643,7 @@ class Answers:
     def _render_fitting(self, entries: list[MemoryEntry]) -> str:
         """Return the first memories that fit as one block; long texts are cut."""
         if not entries:
-            return _NOTHING
+            return "Nothing is remembered of this user."
         look = self._desk.look
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
@@ -712,10 +684,6 @@ class Answers:
         async with nullcontext() if self._admit is None else self._admit(writes):
             async with asyncio.timeout(self._seconds):
                 return await work()
-
-    @property
-    def _late_message(self) -> str:
-        return _LATE.format(self._seconds)
 
 
 def _error_result(message: str) -> Result:

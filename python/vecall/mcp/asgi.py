@@ -162,11 +162,7 @@ class _Application:
             await response(scope, receive, counted)
 
     async def _check_and_answer(self, request: HttpRequest, send: Send) -> None:
-        """Check a request, and let the server of its token answer.
-
-        Raises:
-            HttpError: A check failed.
-        """
+        """Check a request, and let the server of its token answer."""
         check_head(request, self.limits, self.hosts, self.origins)
         # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"

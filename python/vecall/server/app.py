@@ -153,7 +153,9 @@ class _Application:
         size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
-            self._admit(token, operation, names)
+            kind = "write" if changes(operation.access) else "read"
+            check_rate(self._rates, token.id, kind)
+            authorize(token, operation.access, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
@@ -243,13 +245,8 @@ class _Application:
             if left:
                 raise HttpError(400, "disconnected", "The client has disconnected.")
             msg = f"There was no answer within {seconds:g} s; a write may come yet."
-            raise HttpError(503, "timeout", msg, {"Retry-After": "1"})
+            raise HttpError(503, "timeout", msg)
         return work.result()
-
-    def _admit(self, token: Token, operation: Operation, names: dict[str, str]) -> None:
-        kind = "write" if changes(operation.access) else "read"
-        check_rate(self._rates, token.id, kind)
-        authorize(token, operation.access, names)
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Count a response."""
@@ -322,10 +319,8 @@ def _begun(
 ) -> Response | asyncio.Future[Response]:
     """Begin work, and go on in a task if it waits; most searches have to wait for none.
 
-    Args:
-        work: A coroutine.
-        at_once: Begin now, in the caller's task; else in the new one. No timeouts or
-            other things of a task may begin before it first waits.
+    What begins `at_once`, in the caller's task, may begin no timeouts or other things
+    of a task before it first waits.
     """
     if not at_once or not isinstance(work, Coroutine):
         return asyncio.ensure_future(work)

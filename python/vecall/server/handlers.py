@@ -402,8 +402,7 @@ async def _load_session(call: RequestContext, field: str, session_id: object) ->
     try:
         session = await call.state.load_session(**call.whose, session_id=session_id)
     except Exception as error:
-        msg = "The session loader failed."
-        raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
+        raise HttpError(503, "session_loader", "The session loader failed.") from error
     # A session of another user is not found, even if the loader returns it.
     owner = [get_field(session, name) for name in ("app_name", "user_id")]
     if session is None or (*owner, session_id_of(session)) != expected:
@@ -500,7 +499,7 @@ async def ready(call: RequestContext) -> Response:
     if await call.state.readiness.is_ready():
         return json_response({"status": "ok"})
     msg = "The server is about to end, or its storage does not answer."
-    raise HttpError(503, "not_ready", msg, {"Retry-After": "1"})
+    raise HttpError(503, "not_ready", msg)
 
 
 async def document(call: RequestContext) -> Response:
@@ -592,7 +591,7 @@ async def backup(call: RequestContext) -> Response:
         await memory.admin.backup(target)
     except ConfigError as error:  # its message contains a path
         msg = "The folder of backups cannot be used."
-        raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
+        raise HttpError(503, "storage", msg) from error
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)

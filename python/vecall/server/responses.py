@@ -69,7 +69,10 @@ CODES: dict[int, tuple[str, ...]] = {
 
 
 class HttpError(Exception):
-    """An error response to a request: status, code, one sentence, further headers."""
+    """An error response to a request: status, code, one sentence, further headers.
+
+    A client may come again after a 503.
+    """
 
     def __init__(
         self,
@@ -85,9 +88,9 @@ class HttpError(Exception):
         self.code = code
         self.message = message
         self.headers = dict(headers or {})
+        if status == 503:
+            self.headers.setdefault("Retry-After", "1")
 
-
-_RETRY = {"Retry-After": "1"}
 
 # Class, status, code and message; the first matching class applies. None: use the
 # error's own message, which names an argument and its rule.
@@ -125,8 +128,7 @@ def answer_to(error: Exception) -> HttpError | None:
         return HttpError(403, error.right, str(error))
     for kind, status, code, message in _OF:
         if isinstance(error, kind):
-            headers = _RETRY if status == 503 else None
-            return HttpError(status, code, message or str(error), headers)
+            return HttpError(status, code, message or str(error))
     return None
 
 
@@ -164,22 +166,14 @@ def as_json(value: object) -> str:
     return _encode(value)
 
 
-# Streams an open file as a response.
-
-
 _CHUNK = 256 * 1024
 
 
 class FileStream(Response):
-    """Sends a file in chunks, which another thread reads.
+    """Sends an open file in chunks, which another thread reads.
 
-    Args:
-        file: The file, at its beginning.
-        media_type: The media type of the file.
-        done: Closed after the file was sent or the client disconnected; it closes the
-            file.
-        allowed: Whether the client may still read the file. Called before each chunk;
-            if False, the connection is closed.
+    `done` closes it after that, or if the client has disconnected. Before each chunk
+    the client must still be `allowed` to read it, or the connection is closed.
     """
 
     def __init__(

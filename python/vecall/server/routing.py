@@ -94,11 +94,7 @@ class ServerState:
 
     @contextmanager
     def export_place(self, token: str, limit: int) -> Iterator[None]:
-        """Hold one of the places for an export until its last byte is sent.
-
-        Raises:
-            HttpError: 503, no place is free, or the token has reached its limit.
-        """
+        """Hold one of the places for an export until its last byte is sent."""
         own = self.exporting[token] >= self.limits.exports_at_once
         if own or self.exporting.total() >= limit:
             msg = "Many exports are under way."
@@ -126,11 +122,7 @@ class RequestContext:
 
     @property
     def memory(self) -> MemoryService:
-        """The memory service, with the rights of the token.
-
-        Raises:
-            HttpError: 400, the server has no memory service.
-        """
+        """The memory service, with the rights of the token."""
         if self.state.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
         if self.token is None:
@@ -152,12 +144,7 @@ class RequestContext:
         }
 
     async def ask(self, **more: Any) -> Any:
-        """Call the operation's method; `more` replaces arguments of the request.
-
-        Raises:
-            HttpError: 400, the server has no memory service.
-            VecallError: The method's.
-        """
+        """Call the operation's method; `more` replaces arguments of the request."""
         method = self.operation.calls
         assert method is not None, "the operation calls no method"
         is_admin = method.__qualname__.startswith(MemoryAdmin.__name__)
@@ -226,9 +213,6 @@ class Router:
         """Return the operation of a request, and the names in its path.
 
         HEAD finds the operation of GET; the server omits the body.
-
-        Raises:
-            HttpError: 400 a name is not UTF-8, 404 no such path, 405 no such method.
         """
         segments = _raw_path(request).split("/")
         method = "GET" if request.method == "HEAD" else request.method
