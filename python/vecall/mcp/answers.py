@@ -15,7 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -24,7 +24,6 @@ from vecall.filters.rights import Rights
 from vecall.limits import Owner
 from vecall.prompts.render import render
 from vecall.service.items import in_pages
-from vecall.text import strip_invisible
 from vecall.tools import for_models
 from vecall.tools.base import (
     DEFAULT_LIMIT,
@@ -36,12 +35,14 @@ from vecall.tools.base import (
 from vecall.tools.output import (
     DEFAULT_MAX_TOKENS,
     FRAME,
+    INLINE_CHARACTERS,
     NOTE,
     Look,
     Piece,
     as_json,
     bounded,
     checked_look,
+    cleaned,
     cost_of,
     from_character,
     marked,
@@ -208,7 +209,6 @@ class _DeskTool(MemoryTool):
 
 
 _WIDEST = 20  # memories of an answer to a query for a list
-_INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
 class SearchMemory(_DeskTool, for_models.SearchTool):
@@ -265,7 +265,7 @@ class GetMemory(_DeskTool):
     ) -> dict[str, Any]:
         begin = given["begin"]
         entry = await self._desk.get(given["id"])
-        if len(entry.text) < _INLINE_CHARACTERS:
+        if len(entry.text) < INLINE_CHARACTERS:
             answer = self._part(entry, begin)
         else:
             answer = await asyncio.to_thread(self._part, entry, begin)
@@ -274,7 +274,7 @@ class GetMemory(_DeskTool):
 
     def _part(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
         look = self._desk.look
-        piece = Piece(replace(entry, content=strip_invisible(entry.text)))
+        piece = Piece(cleaned(entry))
         cost = cost_of(look)
         most = cost(piece) if look.max_tokens is None else look.max_tokens - FRAME
         return as_json(from_character(piece, begin, most, cost), look)
@@ -302,7 +302,7 @@ class ListMemories(_DeskTool):
             check_name(cursor, "after", self._limits)
         try:
             page = await memory.list_memories(
-                **self._desk.owner,
+                **self._owner,
                 state=given["state"],
                 cursor=cursor,
                 limit=given["limit"],
@@ -423,7 +423,7 @@ class DeleteMemory(_DeskTool):
                 "memory": await self._desk.show(entry),
                 "note": NOTE,
             }
-        was_there = await memory.delete_memory(**self._desk.owner, memory_id=entry.id)
+        was_there = await memory.delete_memory(**self._owner, memory_id=entry.id)
         return {"status": "not_found" if was_there is False else "deleted"}
 
     def _deletion_token(self, entry: MemoryEntry) -> str:

@@ -7,7 +7,7 @@ import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -35,8 +35,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.filters.rights import Rights
-from vecall.ingest.parts import is_instruction
-from vecall.limits import Limits, Share, Within
+from vecall.limits import Limits, Owner, Share, Within
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.service.memory_service import MemoryService
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
@@ -400,6 +399,7 @@ class MemoryTool(ABC):
         self._memory = memory
         self.app_name = check_name(app_name, "app_name", self._limits)
         self.user_id = check_name(user_id, "user_id", self._limits)
+        self._owner: Owner = {"app_name": self.app_name, "user_id": self.user_id}
         self._on_missing = on_missing
         if memory is None and on_missing == "empty":
             _log.warning("%s has no memory service and finds nothing", self.name)
@@ -636,28 +636,3 @@ async def search_with_fallback(
 
 Placement = Literal["user", "system"]
 Message = dict[str, Any]
-
-
-def insert_block(
-    messages: Sequence[Message], block: str, placement: Placement
-) -> list[Message]:
-    """Return messages with the block inserted; the arguments are not changed.
-
-    "user" appends it as a separate user message. "system" appends it to the system
-    text, or adds a system message if there is none.
-    """
-    given = list(messages)
-    if not block:
-        return given
-    if placement == "user":
-        return [*given, {"role": "user", "content": block}]
-    for at, message in enumerate(given):
-        if is_instruction(message.get("role")):
-            content = message.get("content")
-            if isinstance(content, list):
-                content = [*content, {"type": "text", "text": block}]
-            else:
-                content = f"{content}\n\n{block}" if content else block
-            given[at] = {**message, "content": content}
-            return given
-    return [{"role": "system", "content": block}, *given]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from vecall.content import as_list
@@ -11,7 +10,6 @@ from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedErro
 from vecall.filters.rights import Rights, may_correct
 from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
-from vecall.text import strip_invisible
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
@@ -33,6 +31,7 @@ from vecall.tools.output import (
     as_json,
     bounded,
     checked_look,
+    cleaned,
     cost_of,
     from_character,
     key_of,
@@ -118,8 +117,7 @@ class SearchTool(MemoryTool):
         asked = max(most, _MOST_OF_LIST) if is_list else most
         found, is_by_words = await search_with_fallback(
             memory,
-            app_name=self.app_name,
-            user_id=self.user_id,
+            **self._owner,
             query=query,
             top_k=min(asked + len(known), self._limits.max_top_k),
             filter=self._filter if condition is None else condition,
@@ -223,8 +221,7 @@ class ExpandSession(MemoryTool):
         id_ = check_name(given["id"], "id", self._limits)
         try:
             found = await memory.expand_session(
-                app_name=self.app_name,
-                user_id=self.user_id,
+                **self._owner,
                 memory_id=id_,
                 turns_before=given["turns_before"],
                 turns_after=given["turns_after"],
@@ -245,9 +242,7 @@ class ExpandSession(MemoryTool):
     ) -> list[Piece]:
         """Return the requested memory, and as many other turns as fit."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
-        pieces = [
-            Piece(replace(each, content=strip_invisible(each.text))) for each in found
-        ]
+        pieces = [Piece(cleaned(each)) for each in found]
         look = self._look
         most = look.max_tokens
         cost = cost_of(look)
@@ -441,8 +436,7 @@ class ForgetMemory(MemoryTool):
 
     async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
         proposal = await memory.propose_forget(
-            app_name=self.app_name,
-            user_id=self.user_id,
+            **self._owner,
             query=query,
             top_k=min(self._max_entries, self._limits.max_top_k),
         )
@@ -471,9 +465,7 @@ class ForgetMemory(MemoryTool):
         except InvalidArgumentError:
             return {"status": "unknown_token"}  # not in the format of a token
         try:
-            count = await memory.confirm_forget(
-                app_name=self.app_name, user_id=self.user_id, token=token, ids=chosen
-            )
+            count = await memory.confirm_forget(**self._owner, token=token, ids=chosen)
         except NotFoundError:
             return {"status": "unknown_token"}
         return {"status": "forgotten", "count": count}
@@ -582,10 +574,7 @@ class Remember(WritingTool):
             more["supersedes"] = older
         try:
             ids = await memory.add_memory(
-                app_name=self.app_name,
-                user_id=self.user_id,
-                memories=[entry],
-                **taken(memory.add_memory, more),
+                **self._owner, memories=[entry], **taken(memory.add_memory, more)
             )
         except WriteRejectedError:
             ids = []
@@ -602,9 +591,7 @@ class Remember(WritingTool):
         for id_ in ids:
             checked = check_name(id_, "supersedes", self._limits)
             try:
-                known = await memory.get_memory(
-                    app_name=self.app_name, user_id=self.user_id, memory_id=checked
-                )
+                known = await memory.get_memory(**self._owner, memory_id=checked)
             except NotFoundError:
                 msg = "supersedes: this user has no such memory"
                 raise InvalidArgumentError(msg) from None
@@ -666,11 +653,8 @@ class UpdateMemory(WritingTool):
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         text = checked_text(given)
-        which = {
-            "app_name": self.app_name,
-            "user_id": self.user_id,
-            "memory_id": check_name(given["id"], "id", self._limits),
-        }
+        id_ = check_name(given["id"], "id", self._limits)
+        which = {**self._owner, "memory_id": id_}
         changes = {"content": text, "author": self._author, "source": self._source}
         if "importance" in given:
             changes["importance"] = given["importance"]
@@ -683,4 +667,4 @@ class UpdateMemory(WritingTool):
             raise InvalidArgumentError(NO_MEMORY) from None
         except WriteRejectedError:
             return dict(_NOT_UPDATED)
-        return {"status": "updated", "id": given["id"]}
+        return {"status": "updated", "id": id_}
