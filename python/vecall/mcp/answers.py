@@ -28,6 +28,7 @@ from vecall.tools import for_models
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
+    Given,
     MemoryTool,
     limits_of,
     restricted,
@@ -225,9 +226,7 @@ class SearchMemory(_DeskTool, for_models.SearchTool):
     _takes = ("query", "limit", "kind", "after", "before")
     _required = ("query",)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         condition = {
             name: given[name] for name in ("kind", "after", "before") if name in given
         }
@@ -260,9 +259,7 @@ class GetMemory(_DeskTool):
     _without_memory: ClassVar[Answer] = {}
     _needs = ("get_memory",)
 
-    async def _answer(
-        self, _memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, _memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         begin = given["begin"]
         entry = await self._desk.get(given["id"])
         if len(entry.text) < INLINE_CHARACTERS:
@@ -294,9 +291,7 @@ class ListMemories(_DeskTool):
     _without_memory: ClassVar[Answer] = {"memories": []}
     _needs = ("list_memories",)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         cursor = given.get("after")
         if cursor is not None:
             check_name(cursor, "after", self._limits)
@@ -342,9 +337,7 @@ class AddMemory(_DeskTool, for_models.Remember):
     )
     _takes = (*for_models.Remember._takes, "timestamp")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         text = for_models.checked_text(given)
         known = self._desk.id_shown_with(text)
         if known is not None and await self._still_says(known, text):
@@ -369,9 +362,7 @@ class UpdateMemory(_DeskTool, for_models.UpdateMemory):
     hints = _ADDS  # the former text stays in the history
     answer = _object("status", status=_status("updated", "not_updated"), id=_TEXT)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         await self._desk.get(given["id"])
         return await super()._answer(memory, given, turn)
 
@@ -408,9 +399,7 @@ class DeleteMemory(_DeskTool):
     _without_memory: ClassVar[Answer] = {"status": "not_found"}
     _needs = ("get_memory", "delete_memory")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         token = given.get("token")
         entry = await self._desk.get(given["id"])
         expected = self._deletion_token(entry)

@@ -335,7 +335,8 @@ ARGUMENTS: dict[str, Argument] = {
 
 
 OnMissing = Literal["error", "empty"]
-Answer = Mapping[str, Any]
+Answer = dict[str, Any]
+Given = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
 
@@ -444,7 +445,7 @@ class MemoryTool(ABC):
         declared = self.declaration()
         return None if declared is None else {"type": "function", "function": declared}
 
-    async def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, /, **arguments: Any) -> Answer:
         """Answer a model's call, as `call` does."""
         return await self.call(arguments)
 
@@ -465,7 +466,7 @@ class MemoryTool(ABC):
             if self._on_missing == "error":
                 msg = f"{self.name}: no memory service is configured"
                 raise MemoryNotConfiguredError(msg)
-            return copy.deepcopy(dict(self._without_memory))
+            return copy.deepcopy(self._without_memory)
         untyped: object = arguments
         if not isinstance(untyped, Mapping):
             return {"error": "arguments: expected an object"}
@@ -535,9 +536,7 @@ class MemoryTool(ABC):
         return "\n".join(lines)
 
     @abstractmethod
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         """Answer a call; `given` has arguments that are as the schema says."""
 
 

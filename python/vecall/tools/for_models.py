@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 from vecall.content import as_list
@@ -13,6 +13,7 @@ from vecall.protocols import MemoryProtocol
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
+    Given,
     MemoryTool,
     OnMissing,
     at_least_one,
@@ -109,7 +110,7 @@ class SearchTool(MemoryTool):
         turn: Hashable,
         condition: Filter | None = None,
         widest: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
@@ -130,7 +131,7 @@ class SearchTool(MemoryTool):
             most = min(alike, max(most, widest or 0))
         memories, left_out = await shown(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
-        answer: dict[str, Any] = {"memories": memories}
+        answer: Answer = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out
         again = sum(key_of(each) in known for each in found.memories[:most])
@@ -215,9 +216,7 @@ class ExpandSession(MemoryTool):
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         id_ = check_name(given["id"], "id", self._limits)
         try:
             found = await memory.expand_session(
@@ -232,7 +231,7 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(NO_MEMORY)
         pieces = self._pieces(found, id_, given["begin"])
         memories = [as_json(piece, self._look) for piece in pieces]
-        answer: dict[str, Any] = {"memories": memories, "note": NOTE}
+        answer: Answer = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
             answer["left_out"] = left_out
         return answer
@@ -310,9 +309,7 @@ class RecallMemory(SearchTool):
         )
         self._max_limit = at_least_one(max_limit, "max_limit")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         asked = given.get("limit", DEFAULT_LIMIT)
         most = int(max(1, min(self._max_limit, asked)))
         widest = None if "limit" in given else self._max_limit
@@ -359,9 +356,7 @@ class LoadMemory(SearchTool):
         )
         self._max_entries = at_least_one(max_entries, "max_entries")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         return await self._found(memory, given.get("query"), self._max_entries, turn)
 
 
@@ -422,9 +417,7 @@ class ForgetMemory(MemoryTool):
         self._look = checked_look(**look)
         self._max_entries = at_least_one(max_entries, "max_entries")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         if ("query" in given) == ("token" in given):
             raise InvalidArgumentError("query, token: expected exactly one of them")
         if "token" in given:
@@ -434,7 +427,7 @@ class ForgetMemory(MemoryTool):
             raise InvalidArgumentError(msg)
         return await self._propose(memory, check_query(given["query"]))
 
-    async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
+    async def _propose(self, memory: Any, query: str) -> Answer:
         proposal = await memory.propose_forget(
             **self._owner,
             query=query,
@@ -446,7 +439,7 @@ class ForgetMemory(MemoryTool):
         if left_out:
             # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
-        answer: dict[str, Any] = {
+        answer: Answer = {
             "status": "confirm",
             "token": proposal.token,
             "memories": [
@@ -458,7 +451,7 @@ class ForgetMemory(MemoryTool):
             answer["choose"] = True
         return answer
 
-    async def _confirm(self, memory: Any, token: str, ids: object) -> dict[str, Any]:
+    async def _confirm(self, memory: Any, token: str, ids: object) -> Answer:
         chosen = None if ids is None else as_list(ids, "ids")
         try:
             check_name(token, "token", self._limits)
@@ -496,7 +489,7 @@ class WritingTool(MemoryTool):
         self._source = check_name(source, "source", self._limits)
 
 
-def checked_text(given: Mapping[str, Any]) -> str:
+def checked_text(given: Given) -> str:
     """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
@@ -548,9 +541,7 @@ class Remember(WritingTool):
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         text, kind = checked_text(given), given.get("kind")
         entry = {
             "text": text,
@@ -570,7 +561,7 @@ class Remember(WritingTool):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
             if not await self._may_replace(memory, older):
-                return dict(self._without_memory)
+                return {**self._without_memory}
             more["supersedes"] = older
         try:
             ids = await memory.add_memory(
@@ -581,7 +572,7 @@ class Remember(WritingTool):
         if ids is None:
             return {"status": "remembered"}  # this service returns no ids
         if not ids or ids[0] is None:
-            return dict(self._without_memory)
+            return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
         similar = await self._similar(getattr(ids, "similar", ()))
         return {**answer, "similar": similar, "note": NOTE} if similar else answer
@@ -611,9 +602,6 @@ class Remember(WritingTool):
             {**memory, "score": round(each.score, 2), "says": each.says}
             for memory, each in zip(memories, offered, strict=False)
         ]
-
-
-_NOT_UPDATED = {"status": "not_updated"}
 
 
 class UpdateMemory(WritingTool):
@@ -646,12 +634,10 @@ class UpdateMemory(WritingTool):
     )
     _takes = ("id", "text", "importance")
     _required = ("id", "text")
-    _without_memory: ClassVar[Answer] = _NOT_UPDATED
+    _without_memory: ClassVar[Answer] = {"status": "not_updated"}
     _needs = ("get_memory", "update_memory")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         text = checked_text(given)
         id_ = check_name(given["id"], "id", self._limits)
         which = {**self._owner, "memory_id": id_}
@@ -661,10 +647,10 @@ class UpdateMemory(WritingTool):
         try:
             known = await memory.get_memory(**which)
             if not may_correct(known.trust, self._trust):
-                return dict(_NOT_UPDATED)
+                return {**self._without_memory}
             await memory.update_memory(**which, **changes)
         except NotFoundError:
             raise InvalidArgumentError(NO_MEMORY) from None
         except WriteRejectedError:
-            return dict(_NOT_UPDATED)
+            return {**self._without_memory}
         return {"status": "updated", "id": id_}

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
@@ -19,6 +19,7 @@ from vecall.prompts.render import counter, render
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import (
     Answer,
+    Given,
     MemoryTool,
     Message,
     Placement,
@@ -329,10 +330,8 @@ class PreloadMemory(MemoryTool):
     def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
-    async def _answer(
-        self, _memory: Any, _given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
-        return dict(self._without_memory)
+    async def _answer(self, _memory: Any, _given: Given, _turn: Hashable, /) -> Answer:
+        return {**self._without_memory}
 
 
 def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:
