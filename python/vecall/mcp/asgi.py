@@ -149,7 +149,7 @@ class _Application:
 
         try:
             if not at_path:
-                raise HttpError(404, "not_found", "There is nothing at this path.")
+                raise HttpError("not_found", "There is nothing at this path.")
             await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
             expected = answer_to(error)
@@ -174,12 +174,11 @@ class _Application:
         more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
         token = authenticate(request, self.tokens, more)
         if token.admin or token.user is None:
-            msg = "This needs a token of an app and a user."
-            raise HttpError(403, "forbidden", msg)
+            raise HttpError("forbidden", "This needs a token of an app and a user.")
         if request.method != "POST":
             # No client needs a stream of the server, and there is no session to end.
             msg = "The method is not allowed here."
-            raise HttpError(405, "method_not_allowed", msg, {"Allow": "POST"})
+            raise HttpError("method_not_allowed", msg, {"Allow": "POST"})
         check_rate(self._rates, token.id, "read")
         async with AsyncExitStack() as held:
             reader = BodyReader(
@@ -216,7 +215,7 @@ class _Application:
         """Return the metadata of the path as a protected resource, without a secret."""
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
-            raise HttpError(405, "method_not_allowed", msg, {"Allow": "GET, HEAD"})
+            raise HttpError("method_not_allowed", msg, {"Allow": "GET, HEAD"})
         fields = {"resource": root + self.path, "resource_name": "vecall"}
         issuers = {"authorization_servers": self.issuers} if self.issuers else {}
         more = {**issuers, "bearer_methods_supported": ["header"]}

@@ -202,7 +202,7 @@ class _Application:
         if operation.body is None:
             if operation.method == "DELETE" and request.has_body:
                 # A client that sends a filter must not delete everything by mistake.
-                raise HttpError(422, "invalid", "body: is not read here; leave it out")
+                raise HttpError("invalid", "body: is not read here; leave it out")
             return {}
         assert token is not None, "a public operation has no body"
         limits = self._state.limits
@@ -243,9 +243,9 @@ class _Application:
             work.add_done_callback(_forget)
             work.cancel()
             if left:
-                raise HttpError(400, "disconnected", "The client has disconnected.")
+                raise HttpError("disconnected", "The client has disconnected.")
             msg = f"There was no answer within {seconds:g} s; a write may come yet."
-            raise HttpError(503, "timeout", msg)
+            raise HttpError("timeout", msg)
         return work.result()
 
     def count(self, operation: str, status: int, seconds: float) -> None:

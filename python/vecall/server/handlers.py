@@ -395,18 +395,18 @@ async def _told(call: RequestContext) -> object:
 async def _load_session(call: RequestContext, field: str, session_id: object) -> object:
     """Return the session of the loader, if it belongs to this user."""
     if call.state.load_session is None:
-        raise HttpError(400, "not_configured", NO_LOADER)
+        raise HttpError("not_configured", NO_LOADER)
     expected = (*call.whose.values(), session_id)
     for name, value in zip(("app", "user", field), expected, strict=True):
         check_name(value, name, call.memory.limits)
     try:
         session = await call.state.load_session(**call.whose, session_id=session_id)
     except Exception as error:
-        raise HttpError(503, "session_loader", "The session loader failed.") from error
+        raise HttpError("session_loader", "The session loader failed.") from error
     # A session of another user is not found, even if the loader returns it.
     owner = [get_field(session, name) for name in ("app_name", "user_id")]
     if session is None or (*owner, session_id_of(session)) != expected:
-        raise HttpError(404, "not_found", NO_SESSION)
+        raise HttpError("not_found", NO_SESSION)
     return session
 
 
@@ -499,7 +499,7 @@ async def ready(call: RequestContext) -> Response:
     if await call.state.readiness.is_ready():
         return json_response({"status": "ok"})
     msg = "The server is about to end, or its storage does not answer."
-    raise HttpError(503, "not_ready", msg)
+    raise HttpError("not_ready", msg)
 
 
 async def document(call: RequestContext) -> Response:
@@ -579,10 +579,9 @@ async def backup(call: RequestContext) -> Response:
     """
     memory, state = call.memory, call.state
     if state.backups is None:
-        raise HttpError(400, "not_configured", NO_FOLDER)
+        raise HttpError("not_configured", NO_FOLDER)
     if state.backing_up:
-        msg = "A backup is being made."
-        raise HttpError(409, "conflict", msg, {"Retry-After": "1"})
+        raise HttpError("conflict", "A backup is being made.", {"Retry-After": "1"})
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"memory-{moment}-{secrets.token_hex(4)}.db"
     target: Path = state.backups / name
@@ -590,8 +589,7 @@ async def backup(call: RequestContext) -> Response:
     try:
         await memory.admin.backup(target)
     except ConfigError as error:  # its message contains a path
-        msg = "The folder of backups cannot be used."
-        raise HttpError(503, "storage", msg) from error
+        raise HttpError("storage", "The folder of backups cannot be used.") from error
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)

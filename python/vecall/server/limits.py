@@ -103,7 +103,7 @@ class Places:
                 granted.cancel()
                 self._grant()  # the requests that it blocked
         if granted.cancelled():
-            raise HttpError(503, "busy", "Too much is under way; come again.")
+            raise HttpError("busy", "Too much is under way; come again.")
 
     def _take(self, token: str, size: int) -> bool:
         if size > self._free or self._taken[token] + size > self._limit:

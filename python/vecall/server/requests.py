@@ -80,18 +80,17 @@ def check_head(
     size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if size > limits.max_header_bytes:
         msg = f"The headers have at most {limits.max_header_bytes} bytes."
-        raise HttpError(400, "headers_too_large", msg)
+        raise HttpError("headers_too_large", msg)
     if "transfer-encoding" in given and "content-length" in given:
-        msg = "A body has a length or is chunked, not both."
-        raise HttpError(400, "bad_request", msg)
+        raise HttpError("bad_request", "A body has a length or is chunked, not both.")
     host, *others = given.get("host", ("", ""))  # none is as bad as two
     host = host.lower()
     if others or not (host in hosts or _is_loopback(host, scope)):
-        raise HttpError(403, "host", "The Host header is not allowed.")
+        raise HttpError("host", "The Host header is not allowed.")
     for origin in given.get("origin", ()):
         own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
         if origin.lower() not in own and origin.lower() not in origins:
-            raise HttpError(403, "origin", "The Origin is not allowed.")
+            raise HttpError("origin", "The Origin is not allowed.")
 
 
 def _is_loopback(host: str, scope: Scope) -> bool:
@@ -110,8 +109,7 @@ def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> T
     token = tokens.find(shaped[1]) if shaped else None
     if token is None:
         challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
-        msg = "A valid bearer token is needed."
-        raise HttpError(401, "unauthorized", msg, challenge)
+        raise HttpError("unauthorized", "A valid bearer token is needed.", challenge)
     return token
 
 
@@ -126,12 +124,11 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
     else:
         allowed = token.opens(names["app"], names["user"])
     if changes(access) and token.read_only:
-        raise HttpError(403, "read_only", "The token may only read.")
+        raise HttpError("read_only", "The token may only read.")
     if not allowed:
-        raise HttpError(403, "forbidden", "The token is not for this.")
+        raise HttpError("forbidden", "The token is not for this.")
     if access == "review" and not token.review:
-        msg = "This needs a token with the right to review."
-        raise HttpError(403, "review", msg)
+        raise HttpError("review", "This needs a token with the right to review.")
 
 
 def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
@@ -140,7 +137,7 @@ def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
     if seconds:
         headers = {"Retry-After": str(int(seconds) + 1)}
         msg = "Too many requests or bytes with this token."
-        raise HttpError(429, "too_many_requests", msg, headers)
+        raise HttpError("too_many_requests", msg, headers)
 
 
 def changes(access: str) -> bool:
@@ -312,7 +309,7 @@ class Validator:
 
 
 def _broken_rule_error(where: str, rule: str) -> HttpError:
-    return HttpError(422, "invalid", f"{where}: {rule}")
+    return HttpError("invalid", f"{where}: {rule}")
 
 
 # Reads the JSON body and the query of a request.
@@ -373,10 +370,10 @@ class BodyReader:
         kinds = request.given.get("content-type", ())
         if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
             msg = "The Content-Type must be application/json."
-            raise HttpError(415, "unsupported_media_type", msg)
+            raise HttpError("unsupported_media_type", msg)
         if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
             msg = "The body must not be compressed."
-            raise HttpError(415, "unsupported_media_type", msg)
+            raise HttpError("unsupported_media_type", msg)
         size = request.declared_size
         if size is not None and size <= _INLINE_PARSE_LIMIT:
             return await self._read_in_time(request, size)
@@ -398,15 +395,15 @@ class BodyReader:
                 return await self._read(request, declared)
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
-            raise HttpError(408, "too_slow", msg) from None
+            raise HttpError("too_slow", msg) from None
         except ClientDisconnect:
-            raise HttpError(400, "disconnected", "The body has no end.") from None
+            raise HttpError("disconnected", "The body has no end.") from None
 
     async def _read(self, request: HttpRequest, declared: int | None) -> bytes:
         max_bytes, max_parts = self.max_bytes, self.limits.max_json_parts
         too_large = f"The body has at most {max_bytes} bytes."
         if "expect" in request.given and declared is not None and declared > max_bytes:
-            raise HttpError(413, "too_large", too_large)
+            raise HttpError("too_large", too_large)
         counted = declared is None or declared > max_parts
         pieces = []
         size = parts = 0
@@ -422,10 +419,10 @@ class BodyReader:
             if size > _DISCARDED * max_bytes:
                 break
         if size > max_bytes:
-            raise HttpError(413, "too_large", too_large)
+            raise HttpError("too_large", too_large)
         if parts > max_parts:
             msg = f"body: at most {max_parts} of the characters [ {{ ,"
-            raise HttpError(422, "invalid", msg)
+            raise HttpError("invalid", msg)
         return b"".join(pieces)
 
     def _parse(self, body: bytes) -> dict[str, Any]:
@@ -436,7 +433,7 @@ class BodyReader:
                 object_pairs_hook=_object_without_repeats,
             )
         except (ValueError, RecursionError):
-            raise HttpError(400, "not_json", "The body is not JSON.") from None
+            raise HttpError("not_json", "The body is not JSON.") from None
         self.validator.check(value, self.schema)
         assert isinstance(value, dict)
         return value
@@ -456,8 +453,7 @@ def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; refuse duplicate names, which parsers read differently."""
     value = dict(fields)
     if len(value) < len(fields):
-        msg = "body: an object has a field twice"
-        raise HttpError(422, "invalid", msg)
+        raise HttpError("invalid", "body: an object has a field twice")
     return value
 
 
@@ -472,18 +468,18 @@ def read_query(
         text = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError:
-        raise HttpError(400, "bad_query", "The query is not valid.") from None
+        raise HttpError("bad_query", "The query is not valid.") from None
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name not in schemas or name in values:
             known = ", ".join(schemas) or "none"
             msg = f"query: has these fields, each at most once: {known}"
-            raise HttpError(422, "invalid", msg)
+            raise HttpError("invalid", msg)
         values[name] = _typed_query_value(value, schemas[name].get("type", "string"))
         validator.check(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:
-            raise HttpError(422, "invalid", f"query.{name}: is missing")
+            raise HttpError("invalid", f"query.{name}: is missing")
     return values
 
 

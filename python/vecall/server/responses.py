@@ -66,57 +66,48 @@ CODES: dict[int, tuple[str, ...]] = {
     }.items()
 }
 """The codes of the error responses, by HTTP status."""
+_STATUS = {code: status for status, codes in CODES.items() for code in codes}
 
 
 class HttpError(Exception):
-    """An error response to a request: status, code, one sentence, further headers.
+    """An error response to a request: a code, one sentence, further headers.
 
-    A client may come again after a 503.
+    The code has a status. A client may come again after a 503.
     """
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        headers: Mapping[str, str] | None = None,
+        self, code: str, message: str, headers: Mapping[str, str] | None = None
     ) -> None:
         """Set the parts of the response."""
-        assert code in CODES[status], "not in the OpenAPI document"
         super().__init__(message)
-        self.status = status
+        self.status = _STATUS[code]
         self.code = code
         self.message = message
         self.headers = dict(headers or {})
-        if status == 503:
+        if self.status == 503:
             self.headers.setdefault("Retry-After", "1")
 
 
-# Class, status, code and message; the first matching class applies. None: use the
+# Class, code and message; the first matching class applies. None: use the
 # error's own message, which names an argument and its rule.
-_OF: list[tuple[type[VecallError], int, str, str | None]] = [
-    (NotFoundError, 404, "not_found", "There is no such memory."),
-    (ConflictError, 409, "conflict", None),
-    (MemoryNotConfiguredError, 400, "not_configured", NO_MEMORY),
-    (InvalidArgumentError, 422, "invalid", None),
-    (ConfigError, 422, "invalid", None),
-    (WriteRejectedError, 422, "rejected", "The write was refused by a rule."),
-    (ReadOnlyError, 403, "read_only", "The memory can only be read."),
-    (ScopeError, 403, "forbidden", "The scope is not allowed."),
-    (BusyError, 503, "busy", "The memory is busy; nothing was written."),
-    (StorageFullError, 507, "storage_full", "The disk is full; nothing was written."),
-    (StorageError, 503, "storage", "The memory cannot be read or written."),
-    (EmbedderError, 503, "embedder", "The embedder failed; nothing was written."),
-    (RerankerError, 503, "reranker", "The reranker failed."),
-    (RewriterError, 503, "rewriter", "The rewriter of queries failed."),
-    (SummaryError, 503, "summarizer", "The summarizer failed; nothing was written."),
-    (
-        WriteHookError,
-        503,
-        "write_hook",
-        "A rule for writes failed; nothing was written.",
-    ),
-    (ClosedError, 503, "closed", "The server is shutting down."),
+_OF: list[tuple[type[VecallError], str, str | None]] = [
+    (NotFoundError, "not_found", "There is no such memory."),
+    (ConflictError, "conflict", None),
+    (MemoryNotConfiguredError, "not_configured", NO_MEMORY),
+    (InvalidArgumentError, "invalid", None),
+    (ConfigError, "invalid", None),
+    (WriteRejectedError, "rejected", "The write was refused by a rule."),
+    (ReadOnlyError, "read_only", "The memory can only be read."),
+    (ScopeError, "forbidden", "The scope is not allowed."),
+    (BusyError, "busy", "The memory is busy; nothing was written."),
+    (StorageFullError, "storage_full", "The disk is full; nothing was written."),
+    (StorageError, "storage", "The memory cannot be read or written."),
+    (EmbedderError, "embedder", "The embedder failed; nothing was written."),
+    (RerankerError, "reranker", "The reranker failed."),
+    (RewriterError, "rewriter", "The rewriter of queries failed."),
+    (SummaryError, "summarizer", "The summarizer failed; nothing was written."),
+    (WriteHookError, "write_hook", "A rule for writes failed; nothing was written."),
+    (ClosedError, "closed", "The server is shutting down."),
 ]
 
 
@@ -125,16 +116,16 @@ def answer_to(error: Exception) -> HttpError | None:
     if isinstance(error, HttpError):
         return error
     if isinstance(error, RightsError):
-        return HttpError(403, error.right, str(error))
-    for kind, status, code, message in _OF:
+        return HttpError(error.right, str(error))
+    for kind, code, message in _OF:
         if isinstance(error, kind):
-            return HttpError(status, code, message or str(error))
+            return HttpError(code, message or str(error))
     return None
 
 
 def internal() -> HttpError:
     """Return the response to an unexpected exception."""
-    return HttpError(500, "internal", "The server failed to answer.")
+    return HttpError("internal", "The server failed to answer.")
 
 
 def as_response(error: HttpError, request_id: str) -> Response:

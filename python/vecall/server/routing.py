@@ -97,8 +97,7 @@ class ServerState:
         """Hold one of the places for an export until its last byte is sent."""
         own = self.exporting[token] >= self.limits.exports_at_once
         if own or self.exporting.total() >= limit:
-            msg = "Many exports are under way."
-            raise HttpError(503, "busy", msg, {"Retry-After": "5"})
+            raise HttpError("busy", "Many exports are under way.", {"Retry-After": "5"})
         self.exporting[token] += 1
         try:
             yield
@@ -124,7 +123,7 @@ class RequestContext:
     def memory(self) -> MemoryService:
         """The memory service, with the rights of the token."""
         if self.state.memory is None:
-            raise HttpError(400, "not_configured", NO_MEMORY)
+            raise HttpError("not_configured", NO_MEMORY)
         if self.token is None:
             return self.state.memory
         return self.state.memory.restricted(self.token.rights)
@@ -229,8 +228,8 @@ class Router:
             allowed |= {"HEAD"} if "GET" in allowed else set()
             msg = "The method is not allowed here."
             headers = {"Allow": ", ".join(sorted(allowed))}
-            raise HttpError(405, "method_not_allowed", msg, headers)
-        raise HttpError(404, "not_found", "There is nothing at this path.")
+            raise HttpError("method_not_allowed", msg, headers)
+        raise HttpError("not_found", "There is nothing at this path.")
 
 
 def _raw_path(request: HttpRequest) -> str:
@@ -257,5 +256,4 @@ def _decoded_path_names(names: dict[str, str]) -> dict[str, str]:
     try:
         return {key: unquote(name, errors="strict") for key, name in names.items()}
     except UnicodeDecodeError:
-        msg = "A name in the path is not UTF-8."
-        raise HttpError(400, "bad_path", msg) from None
+        raise HttpError("bad_path", "A name in the path is not UTF-8.") from None

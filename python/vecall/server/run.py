@@ -210,7 +210,7 @@ class GuardedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer malformed HTTP and too large headers with a JSON error."""
-        error = HttpError(400, "bad_request", "The request is not valid HTTP.")
+        error = HttpError("bad_request", "The request is not valid HTTP.")
         response = as_response(error, "-")
         headers = [*response.raw_headers, (b"connection", b"close")]
         head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
