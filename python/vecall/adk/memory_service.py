@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -79,7 +79,7 @@ def parse_uri(
     if parts.scheme not in SCHEMES or "://" not in uri or parts.fragment:
         raise ConfigError(_EXPECTED)
     if parts.scheme == DATABASE_SCHEME:
-        return _database(uri)
+        return _parse_database_uri(uri)
     # As in SQLAlchemy, the slash after the host is not part of the path.
     host, path = unquote(parts.netloc), unquote(parts.path)
     name = f"{host}{path}" if host else path.removeprefix("/")
@@ -91,7 +91,7 @@ def parse_uri(
     return Path(agents_dir or ".") / name, chosen
 
 
-def _database(uri: str) -> tuple[str, dict[str, Any]]:
+def _parse_database_uri(uri: str) -> tuple[str, dict[str, Any]]:
     address, _, query = uri.removeprefix("vecall+").partition("?")
     parts = [part for part in query.split("&") if part]
     ours = [part for part in parts if part.partition("=")[0] in _FROM_TEXT]
@@ -119,24 +119,17 @@ def with_uri_options(
 ) -> dict[str, Any]:
     """Return the options of a service; those of a URI override them by field."""
     merged = dict(options)
-    fields: dict[str, dict[str, Any]] = {}
     for key, value in from_uri.items():
-        if key in _GROUPED:
-            group, name = _GROUPED[key]
-            fields.setdefault(group, {})[name] = value
-        else:
+        group, name = _GROUPED.get(key, ("", key))
+        if not group:
             merged[key] = value
-    for group, values in fields.items():
+            continue
         given = merged.get(group)
         if given is None:
-            merged[group] = _GROUPS[group](**values)
-        elif is_dataclass(given) and not isinstance(given, type):
-            merged[group] = replace(given, **values)
+            merged[group] = _GROUPS[group](**{name: value})
+        elif isinstance(given, _GROUPS[group]):
+            merged[group] = replace(given, **{name: value})
     return merged
-
-
-def _with_seconds_unit(text: str) -> str:
-    return text if text.endswith("s") else f"{text}s"
 
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
@@ -152,7 +145,7 @@ _GROUPED = {
 }
 """The keys that are fields of a group of options, with group and field."""
 
-_GROUPS: dict[str, Callable[..., Any]] = {
+_GROUPS: dict[str, type[Any]] = {
     "search": SearchOptions,
     "storage": StorageOptions,
     "writes": WritePolicy,
@@ -162,7 +155,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,
     "embedder": str,
-    "history_ttl": _with_seconds_unit,
+    "history_ttl": lambda text: f"{text.removesuffix('s')}s",
     "include": lambda text: tuple(text.split(",")),
     "max_staleness": float,
     "memory_budget": int,
@@ -172,7 +165,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "scores": _SWITCH,
     "top_k": int,
     "trigger": trigger_from_text,
-    "ttl": _with_seconds_unit,
+    "ttl": lambda text: f"{text.removesuffix('s')}s",
 }
 
 
@@ -288,7 +281,7 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        content = await _read(as_list(events, "events"))
+        content = await _read_turns(as_list(events, "events"))
         await self.memory.add_events_to_memory(
             app_name=app_name,
             user_id=user_id,
@@ -357,7 +350,7 @@ class VecallMemoryService(BaseMemoryService):
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        content = await _read(get_list(session, "events", "session.events"))
+        content = await _read_turns(get_list(session, "events", "session.events"))
         whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
         whole |= {"id": session_id_of(session), "events": content.events}
         return whole, content.taken_back
@@ -477,7 +470,7 @@ def _checked_filter(
     return check_filter(condition, known, by_metadata=True)
 
 
-async def _read(events: list[object]) -> SessionContent:
+async def _read_turns(events: list[object]) -> SessionContent:
     """Read few events on the event loop, many on another thread, from a copied list."""
     if len(events) <= _INLINE_EVENTS:
         return read_events(events)

@@ -14,9 +14,10 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from vecall.clock import to_iso
-from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.errors import InvalidArgumentError
 from vecall.lexical import words
 from vecall.lexical.statements import PROPOSED, likeness
+from vecall.limits import check_count
 from vecall.prompts.render import counter, whole_tokens
 from vecall.text import escape, strip_invisible
 from vecall.types import MemoryEntry
@@ -392,8 +393,7 @@ class ShownMemories:
 
     def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:
         """Create the object without turns."""
-        if type(max_turns) is not int or max_turns < 1:
-            raise ConfigError("max_turns: must be an integer of at least 1")
+        check_count(max_turns, "max_turns")
         self._max_turns = max_turns
         self._max_characters = max_characters
         self._size = 0
