@@ -177,9 +177,6 @@ def _unless_cancelled(handler: Any) -> Any:
     return handle
 
 
-# Messages of JSON-RPC as lines of bytes, for versions 1 and 2 of the SDK.
-
-
 def decode_line(line: bytes) -> Any:
     """Return a message of the SDK, or raise ValueError."""
     if IS_FIRST:

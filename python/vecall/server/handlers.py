@@ -29,8 +29,6 @@ from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
-    NO_LOADER,
-    NO_SESSION,
     FileStream,
     HttpError,
     as_json,
@@ -53,8 +51,6 @@ from vecall.types import (
     UserSummary,
 )
 from vecall.validation import check_name
-
-# Limits the trust, source and author that the writes of a token may claim.
 
 
 def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
@@ -395,7 +391,7 @@ async def _told(call: RequestContext) -> object:
 async def _load_session(call: RequestContext, field: str, session_id: object) -> object:
     """Return the session of the loader, if it belongs to this user."""
     if call.state.load_session is None:
-        raise HttpError("not_configured", NO_LOADER)
+        raise HttpError("not_configured", "Session loader is not configured.")
     expected = (*call.whose.values(), session_id)
     for name, value in zip(("app", "user", field), expected, strict=True):
         check_name(value, name, call.memory.limits)
@@ -406,7 +402,7 @@ async def _load_session(call: RequestContext, field: str, session_id: object) ->
     # A session of another user is not found, even if the loader returns it.
     owner = [get_field(session, name) for name in ("app_name", "user_id")]
     if session is None or (*owner, session_id_of(session)) != expected:
-        raise HttpError("not_found", NO_SESSION)
+        raise HttpError("not_found", "Session not found")
     return session
 
 
@@ -507,9 +503,6 @@ async def document(call: RequestContext) -> Response:
     return raw_json(call.state.document_at(call.mounted_at))
 
 
-# Metrics for Prometheus, without names of apps or users and without texts.
-
-
 _BUILD = ",".join(
     f'{name}="{value}"'
     for name, value in {
@@ -527,7 +520,10 @@ def as_text(
     durations: Durations,
     pauses: Pauses,
 ) -> str:
-    """Return counts in Prometheus' text format; `answered` by operation and status."""
+    """Return counts in Prometheus' text format, without names of users and texts.
+
+    `answered` is by operation and status.
+    """
     operations = dict(stats["operations"])
     errors = operations.pop("errors")
     lines = ["# TYPE vecall_build_info gauge", f"vecall_build_info{{{_BUILD}}} 1"]
@@ -556,12 +552,6 @@ def as_text(
     return "\n".join(lines) + "\n"
 
 
-# Handlers of admin operations: maintenance of the file, without its memories.
-
-
-NO_FOLDER = "No folder of backups is configured."
-
-
 async def metrics(call: RequestContext) -> Response:
     """Return metrics in the text format of Prometheus."""
     pauses = call.state.pauses
@@ -579,7 +569,7 @@ async def backup(call: RequestContext) -> Response:
     """
     memory, state = call.memory, call.state
     if state.backups is None:
-        raise HttpError("not_configured", NO_FOLDER)
+        raise HttpError("not_configured", "No folder of backups is configured.")
     if state.backing_up:
         raise HttpError("conflict", "A backup is being made.", {"Retry-After": "1"})
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -595,43 +585,41 @@ async def backup(call: RequestContext) -> Response:
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
 
 
-# Lists of what a token may know: apps and users, and the token itself.
-
-
 _SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
 
 
 async def list_apps(call: RequestContext) -> Response:
     """List the apps that the token may know; of one user, with this user's figures."""
-    token, given = call.by, call.arguments
+    token, app = call.by, call.by.app
     if token.lists_all:
         return await run_operation(call)
-    admin, app = call.memory.admin, token.app
     assert app is not None, "the token is for one app"
     found: list[AppSummary] = []
-    if _is_on_page(app, given):
-        if token.user is None:
-            apps = await admin.list_apps(prefix=app, limit=1)
-            found = [each for each in apps if each.app_name == app]
-        else:
-            users = await admin.list_users(app_name=app, prefix=token.user, limit=1)
-            for user in users:
-                if user.user_id == token.user:
-                    figures = {name: getattr(user, name) for name in _SUMMED}
-                    found = [AppSummary(app, users=1, **figures)]
+    if _is_on_page(app, call.arguments) and token.user is None:
+        apps = await call.ask(prefix=app, after=None, limit=1)
+        found = [each for each in apps if each.app_name == app]
+    elif _is_on_page(app, call.arguments):
+        for user in await _own_user(call, app):
+            figures = {name: getattr(user, name) for name in _SUMMED}
+            found = [AppSummary(app, users=1, **figures)]
     return await writer_of_summaries("apps")(call, Page(found))
 
 
 async def list_users(call: RequestContext) -> Response:
     """List the users of an app that the token may know."""
-    token, given = call.by, call.arguments
-    if token.user is None:
+    user = call.by.user
+    if user is None:
         return await run_operation(call)
-    users: list[UserSummary] = []
-    if _is_on_page(token.user, given):
-        users = await call.ask(prefix=token.user, after=None, limit=1)
-    own = [each for each in users if each.user_id == token.user]
+    is_listed = _is_on_page(user, call.arguments)
+    own = await _own_user(call, call.names["app"]) if is_listed else []
     return await writer_of_summaries("users")(call, Page(own))
+
+
+async def _own_user(call: RequestContext, app: str) -> list[UserSummary]:
+    """Return the figures of the only user of a token, if there are any."""
+    name = call.by.user or ""
+    users = await call.memory.admin.list_users(app_name=app, prefix=name, limit=1)
+    return [each for each in users if each.user_id == name]
 
 
 def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:

@@ -52,9 +52,6 @@ class HttpRequest(Request):
         return declared[0] != "0" or "transfer-encoding" in self.given
 
 
-# Checks of a request before its body is read.
-
-
 _NO_BODY = ["0"]
 _LOOPBACK = re.compile(
     r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?", re.ASCII
@@ -145,9 +142,6 @@ def changes(access: str) -> bool:
     return access.endswith("write") or access == "review"
 
 
-# Parts of which the schemas of the OpenAPI document are made.
-
-
 Schema = dict[str, Any]
 
 EACH_ALONE = "x-each-alone"
@@ -167,12 +161,6 @@ def closed(properties: dict[str, Schema], *required: str) -> Schema:
         "additionalProperties": False,
     }
     return {**schema, "required": list(required)} if required else schema
-
-
-# Checks values against the schemas of the OpenAPI document.
-#
-# Supports the part of JSON Schema that those schemas use. Its messages name a field and
-# a rule, never a value.
 
 
 _PREFIX = "#/components/schemas/"
@@ -206,7 +194,11 @@ _BOUNDS: dict[str, tuple[Callable[[Any], float], bool, str]] = {
 
 
 class Validator:
-    """Checks values against schemas that refer to each other."""
+    """Checks values against the schemas of the OpenAPI document.
+
+    It supports the part of JSON Schema that those use. Its messages name a field and a
+    rule, never a value.
+    """
 
     def __init__(self, shared: dict[str, Schema]) -> None:
         """Use the shared schemas, by name."""
@@ -312,13 +304,6 @@ def _broken_rule_error(where: str, rule: str) -> HttpError:
     return HttpError("invalid", f"{where}: {rule}")
 
 
-# Reads the JSON body and the query of a request.
-#
-# A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
-# server limits the number of concurrent large bodies. It refuses a body with too many
-# items and fields while reading it.
-
-
 _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,2})?")
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
@@ -333,10 +318,7 @@ class BodyPlaces:
     """The places of large bodies, shared by all requests."""
 
     def __init__(self, limits: HttpLimits) -> None:
-        """Limit the bodies that are read, the bytes in RAM, and parsing.
-
-        No token waits for another to read. Parsing holds the GIL: one at a time.
-        """
+        """Limit reads, so that no token waits for another, bytes and parsing."""
         total = max(limits.max_held_bytes, limits.max_body_bytes)
         by_token = max(total // 4, limits.max_body_bytes)
         readers = limits.max_connections * _MAX_CONCURRENT_READS
@@ -347,7 +329,12 @@ class BodyPlaces:
 
 @dataclass(frozen=True, slots=True)
 class BodyReader:
-    """Reads and parses the body of one request."""
+    """Reads and parses the body of one request.
+
+    A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
+    number of concurrent large bodies is limited, and one with too many items and fields
+    is refused while it is read.
+    """
 
     limits: HttpLimits
     max_bytes: int

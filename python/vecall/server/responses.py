@@ -40,9 +40,6 @@ from vecall.errors import (
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 NO_MEMORY = "Memory service is not configured."
-NO_LOADER = "Session loader is not configured."
-NO_SESSION = "Session not found"
-
 
 CODES: dict[int, tuple[str, ...]] = {
     status: tuple(codes.split())

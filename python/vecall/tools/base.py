@@ -173,9 +173,6 @@ def _time_in_seconds(given: object) -> float | None:
     return None
 
 
-# The arguments of all tools. Their schemas, checks, defaults and signatures follow.
-
-
 _LONGEST_NUMBER = 64  # characters
 _MOST_WHOLE = 2**53 - 1  # that every JSON parser reads exactly
 _JSON_TYPES: dict[object, str] = {float: "number", int: "integer", list[str]: "array"}
