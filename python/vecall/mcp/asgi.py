@@ -23,16 +23,7 @@ from vecall.limits import HttpLimits
 from vecall.mcp.answers import Access, Answers
 from vecall.mcp.server import server_of
 from vecall.server.app import handle_lifespan
-from vecall.server.limits import Places, RateLimiter
-from vecall.server.requests import (
-    BodyPlaces,
-    BodyReader,
-    HttpRequest,
-    Validator,
-    authenticate,
-    check_head,
-    check_rate,
-)
+from vecall.server.requests import Gate, HttpRequest, Validator
 from vecall.server.responses import (
     HttpError,
     answer_to,
@@ -48,6 +39,7 @@ _log = logging.getLogger("vecall.mcp")
 _MAX_SERVERS = 1_024
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _JSON = "application/json"
+_OBJECT = {"type": "object"}
 _METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728, section 3.1
 
 
@@ -82,16 +74,9 @@ def asgi_app(
         authorization_servers: The issuers, as URLs, of tokens that `tokens` finds. None
             by default: who runs the server hands tokens out.
     """
+    gate = Gate(tokens, limits, hosts, origins)
     return _Application(
-        memory,
-        tokens,
-        path,
-        beside,
-        limits or HttpLimits(),
-        frozenset(host.lower() for host in hosts),
-        frozenset(origin.lower() for origin in origins),
-        max_tokens,
-        list(authorization_servers),
+        memory, gate, path, beside, max_tokens, list(authorization_servers)
     )
 
 
@@ -100,21 +85,14 @@ class _Application:
     """Checks requests, and passes each to the server of its token."""
 
     memory: Any
-    tokens: TokenSource
+    gate: Gate
     path: str
     beside: ASGIApp | None
-    limits: HttpLimits
-    hosts: Collection[str]
-    origins: Collection[str]
     max_tokens: int | None
     issuers: list[str]
 
     def __post_init__(self) -> None:
-        limits = self.limits
         self._metadata_paths = (_METADATA + self.path.rstrip("/"), _METADATA)
-        self._rates = RateLimiter(limits)
-        self._bodies = BodyPlaces(limits)
-        self._working = Places.of_work(limits)
         self._servers: OrderedDict[Token, tuple[Answers, Any]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -163,7 +141,8 @@ class _Application:
 
     async def _check_and_answer(self, request: HttpRequest, send: Send) -> None:
         """Check a request, and let the server of its token answer."""
-        check_head(request, self.limits, self.hosts, self.origins)
+        gate = self.gate
+        gate.check_head(request)
         # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"
         scheme = "https" if forwarded else request.scope["scheme"]
@@ -172,28 +151,19 @@ class _Application:
             await self._describe(request, root)(request.scope, request.receive, send)
             return
         more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
-        token = authenticate(request, self.tokens, more)
+        token = gate.authenticate(request, more)
         if token.admin or token.user is None:
             raise HttpError("forbidden", "This needs a token of an app and a user.")
         if request.method != "POST":
             # No client needs a stream of the server, and there is no session to end.
             msg = "The method is not allowed here."
             raise HttpError("method_not_allowed", msg, {"Allow": "POST"})
-        check_rate(self._rates, token.id, "read")
+        gate.check_rate(token.id, "read")
         async with AsyncExitStack() as held:
-            reader = BodyReader(
-                self.limits,
-                min(self.limits.max_text_body_bytes, self.limits.max_body_bytes),
-                {"type": "object"},
-                Validator({}),
-                token.id,
-                self._rates,
-                self._bodies,
-                held,
-            )
-            body = await reader.read_bytes(request)
+            most = gate.limits.max_text_body_bytes
+            body = await gate.read_bytes(request, token.id, most, held)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
-            message = await reader.parsed(body)
+            message = await gate.parsed(body, token.id, _OBJECT, Validator({}))
             answers, server = self._served(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
                 params = message["params"]
@@ -249,17 +219,17 @@ class _Application:
 
         @asynccontextmanager
         async def admit(writes: bool) -> AsyncIterator[None]:
-            if writes and self._rates.wait(token.id, "write"):
+            if writes and self.gate.rates.wait(token.id, "write"):
                 msg = "Too many writes with this token; nothing was written. "
                 raise BusyError(msg + "Try again later.")
-            async with self._working.place(token.id):
+            async with self.gate.working.place(token.id):
                 yield
 
         return Answers(
             self.memory,
             access,
             max_tokens=self.max_tokens,
-            seconds=self.limits.request_seconds,
+            seconds=self.gate.limits.request_seconds,
             admit=admit,
         )
 

@@ -21,17 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
 from vecall.server.handlers import run_operation
-from vecall.server.limits import RateLimiter, Turns
+from vecall.server.limits import Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
-    BodyReader,
+    Gate,
     HttpRequest,
     Validator,
-    authenticate,
     authorize,
     changes,
-    check_head,
-    check_rate,
     read_query,
     ref,
 )
@@ -98,35 +95,19 @@ def create_app(
     folder = None if backups is None else Path(backups)
     if folder is not None and not folder.is_dir():
         raise ConfigError("backups: there is no such folder")
-    return _Application(
-        ServerState(
-            memory,
-            limits or HttpLimits(),
-            session_loader,
-            accepting=accepting,
-            backups=folder,
-        ),
-        tokens,
-        frozenset(host.lower() for host in hosts),
-        frozenset(origin.lower() for origin in origins),
+    gate = Gate(tokens, limits, hosts, origins)
+    state = ServerState(
+        memory, gate.limits, session_loader, accepting=accepting, backups=folder
     )
+    return _Application(state, gate)
 
 
 class _Application:
     """Answers requests."""
 
-    def __init__(
-        self,
-        state: ServerState,
-        tokens: TokenSource,
-        hosts: Collection[str],
-        origins: Collection[str],
-    ) -> None:
-        self._state = state
-        self._tokens = tokens
-        self._hosts = hosts
-        self._origins = origins
-        self._rates = RateLimiter(state.limits)
+    def __init__(self, state: ServerState, gate: Gate) -> None:
+        self.state = state
+        self._gate = gate
         self._turns = Turns()
         of_memory = Limits() if state.memory is None else state.memory.limits
         operations = all_operations(state.limits, of_memory)
@@ -143,7 +124,7 @@ class _Application:
 
     async def respond(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
-        request, state = exchange.request, self._state
+        request, gate = exchange.request, self._gate
         try:
             operation, names, token = self._identify(exchange)
         except HttpError:
@@ -154,24 +135,24 @@ class _Application:
         await self._turns.turn(sender, size)
         if token is not None:
             kind = "write" if changes(operation.access) else "read"
-            check_rate(self._rates, token.id, kind)
+            gate.check_rate(token.id, kind)
             authorize(token, operation.access, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
             call = RequestContext(
-                state,
+                self.state,
                 operation,
                 names,
                 query,
                 body,
                 token,
-                partial(self._still_admitted, request),
+                partial(gate.still_admits, request),
                 request.scope.get("root_path", ""),
             )
             if token is None or not operation.timed:
                 return await operation.handler(call)
-            async with state.working.place(token.id):
+            async with gate.working.place(token.id):
                 return await self._in_time(operation, call, request)
 
     def _identify(
@@ -179,18 +160,11 @@ class _Application:
     ) -> tuple[Operation, dict[str, str], Token | None]:
         """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
-        check_head(request, self._state.limits, self._hosts, self._origins)
+        self._gate.check_head(request)
         operation, names = self._router.find(request)
         exchange.operation = operation
-        public = operation.access == "public"
-        return operation, names, None if public else authenticate(request, self._tokens)
-
-    def _still_admitted(self, request: HttpRequest) -> bool:
-        try:
-            authenticate(request, self._tokens)
-        except HttpError:
-            return False
-        return True
+        is_public = operation.access == "public"
+        return operation, names, None if is_public else self._gate.authenticate(request)
 
     async def _body(
         self,
@@ -205,28 +179,20 @@ class _Application:
                 raise HttpError("invalid", "body: is not read here; leave it out")
             return {}
         assert token is not None, "a public operation has no body"
-        limits = self._state.limits
+        limits = self.state.limits
         max_bytes = {
             "small": limits.max_small_body_bytes,
             "text": limits.max_text_body_bytes,
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
-        reader = BodyReader(
-            limits,
-            min(max_bytes, limits.max_body_bytes),
-            ref(operation.body),
-            self._validator,
-            token.id,
-            self._rates,
-            self._state.bodies,
-            held,
-        )
-        return await reader.parsed(await reader.read_bytes(request))
+        body = await self._gate.read_bytes(request, token.id, max_bytes, held)
+        schema = ref(operation.body)
+        return await self._gate.parsed(body, token.id, schema, self._validator)
 
     async def _in_time(
         self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
-        seconds = self._state.limits.request_seconds
+        seconds = self.state.limits.request_seconds
         work = _begun(operation.handler(call), operation.handler is run_operation)
         if isinstance(work, Response):
             return work
@@ -247,11 +213,6 @@ class _Application:
             msg = f"There was no answer within {seconds:g} s; a write may come yet."
             raise HttpError("timeout", msg)
         return work.result()
-
-    def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count a response."""
-        self._state.answered[operation, status] += 1
-        self._state.durations.add(operation, seconds)
 
 
 class _Exchange:
@@ -298,7 +259,8 @@ class _Exchange:
             method, path = self.operation.method, self.operation.path
             name = self.operation.id
         seconds = time.perf_counter() - self._begin
-        self._app.count(name, status, seconds)
+        self._app.state.answered[name, status] += 1
+        self._app.state.durations.add(name, seconds)
         if not _log.isEnabledFor(logging.INFO):
             return
         spent = 1000 * seconds

@@ -72,12 +72,6 @@ class Places:
         # The last turn of each token that has a place or waits.
         self._last_turns: dict[str, int] = {}
 
-    @classmethod
-    def of_work(cls, limits: HttpLimits) -> Places:
-        """Return the places of requests that the memory service works on."""
-        each = limits.requests_at_once
-        return cls(4 * each, each, limits.request_seconds)
-
     def place(self, token: str, size: int = 1) -> AbstractAsyncContextManager[None]:
         """Return a context that holds places, at most those that one token may have."""
         return _Held(self, token, min(size, self._limit))

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -60,36 +59,6 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def check_head(
-    request: HttpRequest,
-    limits: HttpLimits,
-    hosts: Collection[str],
-    origins: Collection[str],
-) -> None:
-    """Refuse what the headers of a request say with 400 or 403.
-
-    Their size has a limit. A body whose end is ambiguous to proxies would let requests
-    be smuggled. Another host than the loopback ones and `hosts` would allow DNS
-    rebinding. Another origin than the server's own and `origins` is a foreign web page.
-    """
-    scope, given = request.scope, request.given
-    size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-    size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-    if size > limits.max_header_bytes:
-        msg = f"The headers have at most {limits.max_header_bytes} bytes."
-        raise HttpError("headers_too_large", msg)
-    if "transfer-encoding" in given and "content-length" in given:
-        raise HttpError("bad_request", "A body has a length or is chunked, not both.")
-    host, *others = given.get("host", ("", ""))  # none is as bad as two
-    host = host.lower()
-    if others or not (host in hosts or _is_loopback(host, scope)):
-        raise HttpError("host", "The Host header is not allowed.")
-    for origin in given.get("origin", ()):
-        own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
-        if origin.lower() not in own and origin.lower() not in origins:
-            raise HttpError("origin", "The Origin is not allowed.")
-
-
 def _is_loopback(host: str, scope: Scope) -> bool:
     """Whether a host is this machine, with the port of the server."""
     local = _LOOPBACK.fullmatch(host)
@@ -97,17 +66,6 @@ def _is_loopback(host: str, scope: Scope) -> bool:
     server = scope.get("server")
     bound = (server[1] if server else None) or default
     return local is not None and int(local[1] or default or 0) == bound
-
-
-def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
-    """Return the client's token, or refuse with 401 and `more` in the challenge."""
-    given = request.given.get("authorization", ())
-    shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
-    token = tokens.find(shaped[1]) if shaped else None
-    if token is None:
-        challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
-        raise HttpError("unauthorized", "A valid bearer token is needed.", challenge)
-    return token
 
 
 def authorize(token: Token, access: str, names: dict[str, str]) -> None:
@@ -126,15 +84,6 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError("forbidden", "The token is not for this.")
     if access == "review" and not token.review:
         raise HttpError("review", "This needs a token with the right to review.")
-
-
-def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
-    """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
-    seconds = rates.wait(token, kind)
-    if seconds:
-        headers = {"Retry-After": str(int(seconds) + 1)}
-        msg = "Too many requests or bytes with this token."
-        raise HttpError("too_many_requests", msg, headers)
 
 
 def changes(access: str) -> bool:
@@ -314,46 +263,96 @@ _PLAIN = ["identity"]
 _DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 
-class BodyPlaces:
-    """The places of large bodies, shared by all requests."""
-
-    def __init__(self, limits: HttpLimits) -> None:
-        """Limit reads, so that no token waits for another, bytes and parsing."""
-        total = max(limits.max_held_bytes, limits.max_body_bytes)
-        by_token = max(total // 4, limits.max_body_bytes)
-        readers = limits.max_connections * _MAX_CONCURRENT_READS
-        self.reading = Places(readers, _MAX_CONCURRENT_READS, limits.request_seconds)
-        self.held = Places(total, by_token, limits.request_seconds)
-        self.parsing = Places(1, 1, limits.request_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class BodyReader:
-    """Reads and parses the body of one request.
+class Gate:
+    """Checks requests at a door: their head, token, rate and body.
 
     A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
     number of concurrent large bodies is limited, and one with too many items and fields
     is refused while it is read.
     """
 
-    limits: HttpLimits
-    max_bytes: int
-    schema: Schema
-    validator: Validator  # has the schemas that it refers to
-    token: str  # of the sender
-    rates: RateLimiter
-    places: BodyPlaces
-    held: AsyncExitStack  # frees the place of the body when it is closed
+    def __init__(
+        self,
+        tokens: TokenSource,
+        limits: HttpLimits | None,
+        hosts: Collection[str],
+        origins: Collection[str],
+    ) -> None:
+        """Create the object with all places free."""
+        self.limits = limits = limits or HttpLimits()
+        self.rates = RateLimiter(limits)
+        self._tokens = tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        seconds, each = limits.request_seconds, limits.requests_at_once
+        self.working = Places(4 * each, each, seconds)  # threads of the memory service
+        # No token waits for another to read.
+        readers = limits.max_connections * _MAX_CONCURRENT_READS
+        self._reading = Places(readers, _MAX_CONCURRENT_READS, seconds)
+        total = max(limits.max_held_bytes, limits.max_body_bytes)
+        by_token = max(total // 4, limits.max_body_bytes)
+        self._bytes = Places(total, by_token, seconds)
+        self._parsing = Places(1, 1, seconds)
 
-    async def parsed(self, body: bytes) -> dict[str, Any]:
-        """Parse a body that fits the schema; a large one on another thread."""
-        if len(body) <= _INLINE_PARSE_LIMIT:
-            return self._parse(body)
-        async with self.places.parsing.place(self.token):
-            return await asyncio.to_thread(self._parse, body)
+    def check_head(self, request: HttpRequest) -> None:
+        """Refuse what the headers of a request say with 400 or 403.
 
-    async def read_bytes(self, request: HttpRequest) -> bytes:
-        """Return a body of JSON that is not parsed yet."""
+        Their size has a limit. A body whose end is ambiguous to proxies would let
+        requests be smuggled. Another host than the loopback ones and those of the door
+        would allow DNS rebinding. Another origin is a foreign web page.
+        """
+        scope, given = request.scope, request.given
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > self.limits.max_header_bytes:
+            msg = f"The headers have at most {self.limits.max_header_bytes} bytes."
+            raise HttpError("headers_too_large", msg)
+        if "transfer-encoding" in given and "content-length" in given:
+            raise HttpError(
+                "bad_request", "A body has a length or is chunked, not both."
+            )
+        host, *others = given.get("host", ("", ""))  # none is as bad as two
+        host = host.lower()
+        if others or not (host in self._hosts or _is_loopback(host, scope)):
+            raise HttpError("host", "The Host header is not allowed.")
+        for origin in given.get("origin", ()):
+            own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
+            if origin.lower() not in own and origin.lower() not in self._origins:
+                raise HttpError("origin", "The Origin is not allowed.")
+
+    def authenticate(self, request: HttpRequest, more: str = "") -> Token:
+        """Return the client's token, or refuse with 401 and `more` in the challenge."""
+        given = request.given.get("authorization", ())
+        shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+        token = self._tokens.find(shaped[1]) if shaped else None
+        if token is None:
+            challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
+            raise HttpError(
+                "unauthorized", "A valid bearer token is needed.", challenge
+            )
+        return token
+
+    def still_admits(self, request: HttpRequest) -> bool:
+        """Whether the token of a request is still valid."""
+        try:
+            self.authenticate(request)
+        except HttpError:
+            return False
+        return True
+
+    def check_rate(self, token: str, kind: str) -> None:
+        """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
+        seconds = self.rates.wait(token, kind)
+        if seconds:
+            headers = {"Retry-After": str(int(seconds) + 1)}
+            msg = "Too many requests or bytes with this token."
+            raise HttpError("too_many_requests", msg, headers)
+
+    async def read_bytes(
+        self, request: HttpRequest, token: str, max_bytes: int, held: AsyncExitStack
+    ) -> bytes:
+        """Return a body of JSON that is not parsed yet; `held` then frees its place."""
+        max_bytes = min(max_bytes, self.limits.max_body_bytes)
         kinds = request.given.get("content-type", ())
         if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
             msg = "The Content-Type must be application/json."
@@ -363,31 +362,33 @@ class BodyReader:
             raise HttpError("unsupported_media_type", msg)
         size = request.declared_size
         if size is not None and size <= _INLINE_PARSE_LIMIT:
-            return await self._read_in_time(request, size)
-        async with self.places.reading.place(self.token):
-            wait = self.rates.wait(self.token, "bytes")
+            return await self._read_in_time(request, token, max_bytes)
+        async with self._reading.place(token):
+            wait = self.rates.wait(token, "bytes")
             if wait and wait <= self.limits.request_seconds:
                 await asyncio.sleep(wait)
             elif wait:
-                check_rate(self.rates, self.token, "bytes")
-            if size is None or size <= self.max_bytes:
-                place = self.places.held.place(self.token, size or self.max_bytes)
-                await self.held.enter_async_context(place)
-            return await self._read_in_time(request, size)
+                self.check_rate(token, "bytes")
+            if size is None or size <= max_bytes:
+                place = self._bytes.place(token, size or max_bytes)
+                await held.enter_async_context(place)
+            return await self._read_in_time(request, token, max_bytes)
 
-    async def _read_in_time(self, request: HttpRequest, declared: int | None) -> bytes:
+    async def _read_in_time(
+        self, request: HttpRequest, token: str, max_bytes: int
+    ) -> bytes:
         seconds = self.limits.body_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await self._read(request, declared)
+                return await self._read(request, token, max_bytes)
         except TimeoutError:
             msg = f"The body must be there within {seconds:g} s."
             raise HttpError("too_slow", msg) from None
         except ClientDisconnect:
             raise HttpError("disconnected", "The body has no end.") from None
 
-    async def _read(self, request: HttpRequest, declared: int | None) -> bytes:
-        max_bytes, max_parts = self.max_bytes, self.limits.max_json_parts
+    async def _read(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
+        declared, max_parts = request.declared_size, self.limits.max_json_parts
         too_large = f"The body has at most {max_bytes} bytes."
         if "expect" in request.given and declared is not None and declared > max_bytes:
             raise HttpError("too_large", too_large)
@@ -396,7 +397,7 @@ class BodyReader:
         size = parts = 0
         async for piece in request.stream():
             size += len(piece)
-            self.rates.spend(self.token, "bytes", len(piece))
+            self.rates.spend(token, "bytes", len(piece))
             if counted and size <= max_bytes and parts <= max_parts:
                 parts += _count_parts(piece)
             if size <= max_bytes and parts <= max_parts:
@@ -412,18 +413,28 @@ class BodyReader:
             raise HttpError("invalid", msg)
         return b"".join(pieces)
 
-    def _parse(self, body: bytes) -> dict[str, Any]:
-        try:
-            value = json.loads(
-                body.decode(),
-                parse_constant=_refuse_constant,
-                object_pairs_hook=_object_without_repeats,
-            )
-        except (ValueError, RecursionError):
-            raise HttpError("not_json", "The body is not JSON.") from None
-        self.validator.check(value, self.schema)
-        assert isinstance(value, dict)
-        return value
+    async def parsed(
+        self, body: bytes, token: str, schema: Schema, validator: Validator
+    ) -> dict[str, Any]:
+        """Parse a body that fits a schema; a large one on another thread."""
+        if len(body) <= _INLINE_PARSE_LIMIT:
+            return _parse_body(body, schema, validator)
+        async with self._parsing.place(token):
+            return await asyncio.to_thread(_parse_body, body, schema, validator)
+
+
+def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, Any]:
+    try:
+        value = json.loads(
+            body.decode(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object_without_repeats,
+        )
+    except (ValueError, RecursionError):
+        raise HttpError("not_json", "The body is not JSON.") from None
+    validator.check(value, schema)
+    assert isinstance(value, dict)
+    return value
 
 
 def _count_parts(piece: bytes) -> int:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from vecall.limits import HttpLimits, Owner
 from vecall.server.limits import Durations, Pauses, Places, Readiness
-from vecall.server.requests import BodyPlaces, HttpRequest, Schema
+from vecall.server.requests import HttpRequest, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.service.admin import MemoryAdmin
@@ -68,8 +68,6 @@ class ServerState:
     making: Places = field(init=False)  # exports
     large: Places = field(init=False)  # answers in RAM
     turns: Places = field(init=False)  # large writes and long queries, one of a user
-    working: Places = field(init=False)  # threads of the memory service, of a token
-    bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
     pauses: Pauses = field(default_factory=Pauses)  # from the first metrics on
     _documents: dict[str, str] = field(default_factory=dict)
@@ -81,8 +79,6 @@ class ServerState:
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
         self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
-        self.working = Places.of_work(limits)
-        self.bodies = BodyPlaces(limits)
 
     def document_at(self, path: str) -> str:
         """Return the OpenAPI document as JSON, for an app mounted at a path."""
