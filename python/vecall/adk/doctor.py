@@ -75,7 +75,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
         findings.append(
             Finding("error" if needs_ours else "warning", "services", message)
         )
-    findings += _address(folder, uri)
+    findings += _uri_findings(folder, uri)
     for agent in _agent_folders(folder):
         findings += _agent_findings(
             agent, is_ours=needs_ours, waits=_waits_for_an_end(uri)
@@ -88,7 +88,7 @@ def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], b
     findings: list[Finding] = []
     known = False
     for name in filter(lambda each: (folder / each).is_file(), _YAML):
-        for finding, registers in _entries(folder, name, scheme):
+        for finding, registers in _yaml_findings(folder, name, scheme):
             findings.append(finding)
             known |= registers
             if finding.level == "error":
@@ -97,13 +97,15 @@ def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], b
     return findings + found, known or registers
 
 
-def _entries(folder: Path, name: str, ours: str) -> Iterator[tuple[Finding, bool]]:
+def _yaml_findings(
+    folder: Path, name: str, ours: str
+) -> Iterator[tuple[Finding, bool]]:
     """Yield findings on a YAML file, and whether each registers the scheme `ours`."""
     try:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
     except Exception as error:
-        message = f"cannot be read ({_line(error)}); google-adk only logs that"
+        message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
         yield Finding("error", name, message), False
         return
     for scheme, path, entry in entries:
@@ -133,7 +135,7 @@ def _service_class_finding(name: str, folder: Path, scheme: str, path: str) -> F
     try:
         found: Any = getattr(import_module(module), class_name)
     except Exception as error:
-        return Finding("error", name, f"class {path}: {_line(error)}")
+        return Finding("error", name, f"class {path}: {_error_line(error)}")
     if not (isinstance(found, type) and issubclass(found, BaseMemoryService)):
         return Finding("error", name, f"class {path}: is no memory service")
     return Finding("ok", name, f"{scheme}:// is {path}")
@@ -151,7 +153,7 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     try:
         names = names_in(path)
     except (SyntaxError, ValueError, OSError) as error:
-        message = f"cannot be read ({_line(error)}); google-adk only logs that"
+        message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
         return [Finding("error", path.name, message)], False
     if names & _REGISTERING:
         return [Finding("ok", path.name, "calls vecall.adk.register")], True
@@ -161,7 +163,7 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     return [Finding("note", path.name, "does not call vecall.adk.register")], False
 
 
-def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
+def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
         message = (
             "none given: without --memory_service_uri google-adk's server has a memory "
@@ -170,7 +172,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("warning", "uri", message)
         return
     if not is_ours(uri):
-        yield _other_address(folder, uri)
+        yield _other_uri_finding(folder, uri)
         return
     # As in google-adk, paths are relative to the folder of the agents.
     holder = folder.parent if _is_agent(folder) else folder
@@ -184,7 +186,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", str(error))
         return
     if uri.startswith(f"{DATABASE_SCHEME}:"):
-        yield from _database(str(path))
+        yield from _database_findings(str(path))
     elif not isinstance(path, Path):
         yield Finding("warning", "uri", "nothing outlives the process")
     elif path.is_file():
@@ -198,7 +200,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("note", "uri", f"{path} will be made at the first start")
 
 
-def _database(url: str) -> Iterator[Finding]:
+def _database_findings(url: str) -> Iterator[Finding]:
     try:
         yield Finding("ok", "uri", public_url(url))
         yield from examine_storage(url)
@@ -206,7 +208,7 @@ def _database(url: str) -> Iterator[Finding]:
         yield Finding("error", "uri", str(error).removeprefix("path: "))
 
 
-def _other_address(folder: Path, uri: str) -> Finding:
+def _other_uri_finding(folder: Path, uri: str) -> Finding:
     """Return how google-adk interprets a URI that is not vecall's."""
     scheme = urlsplit(uri).scheme
     others = any((folder / name).is_file() for name in (*_YAML, "services.py"))
@@ -248,7 +250,9 @@ def _agent_findings(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Fin
         try:
             names |= names_in(path)
         except (SyntaxError, ValueError, OSError) as error:
-            message = f"{path.relative_to(folder)} cannot be read ({_line(error)})"
+            message = (
+                f"{path.relative_to(folder)} cannot be read ({_error_line(error)})"
+            )
             yield Finding("error", folder.name, message)
     names |= _tools_in_yaml(folder / "root_agent.yaml")
     by_name = {name.rpartition(".")[2]: name for name in names}
@@ -296,7 +300,7 @@ def _tools_in_yaml(path: Path) -> set[str]:
         return set()
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 

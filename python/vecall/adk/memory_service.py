@@ -36,7 +36,7 @@ from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id as id_of
 from vecall.tools import ShownMemories, search_with_fallback
-from vecall.tools.base import checked_filter, limits_of, require
+from vecall.tools.base import checked_filter, limits_of, require_methods
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
@@ -253,7 +253,7 @@ class VecallMemoryService(BaseMemoryService):
         """
         whole, taken_back = await self._read_session(session)
         await self.memory.add_session_to_memory(whole)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
 
     async def add_events_to_memory(
         self,
@@ -290,7 +290,7 @@ class VecallMemoryService(BaseMemoryService):
             custom_metadata=to_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
-        await self._forget(scope, content.taken_back)
+        await self._delete_rewound(scope, content.taken_back)
 
     async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
         """Buffer the new turns of a session until the service's trigger fires.
@@ -305,10 +305,10 @@ class VecallMemoryService(BaseMemoryService):
                 buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        require(self.memory, "observe_session", "observe_session")
+        require_methods(self.memory, "observe_session", "observe_session")
         whole, taken_back = await self._read_session(session)
         await self.memory.observe_session(whole)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
 
     async def end_session(
         self,
@@ -337,14 +337,14 @@ class VecallMemoryService(BaseMemoryService):
             SummaryError: The summarizer failed; the turns stay buffered.
             EmbedderError: The embedder failed; the turns stay buffered.
         """
-        require(self.memory, "end_session", "end_session")
+        require_methods(self.memory, "end_session", "end_session")
         if session is None:
             await self.memory.end_session(
                 app_name=app_name, user_id=user_id, session_id=session_id
             )
             return
         whole, taken_back = await self._read_session(session)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
         await self.memory.end_session(whole)
 
     async def _read_session(
@@ -355,7 +355,7 @@ class VecallMemoryService(BaseMemoryService):
         whole |= {"id": session_id_of(session), "events": content.events}
         return whole, content.taken_back
 
-    async def _forget(
+    async def _delete_rewound(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
         """Delete stored turns that a rewind removed."""

@@ -41,13 +41,13 @@ from vecall.tools.output import (
     Look,
     Piece,
     as_json,
-    bounded,
     checked_look,
     cleaned,
     cost_of,
+    cut_to_fit,
     from_character,
     marked,
-    shown,
+    show_memories,
 )
 from vecall.types import MemoryEntry, Page
 from vecall.validation import check_filter, check_name
@@ -127,7 +127,7 @@ class Desk:
 
     async def show(self, entry: MemoryEntry) -> dict[str, Any]:
         """Return a memory as JSON values; its text is cut if it is long."""
-        pieces, _ = await shown([entry], "", self.look)
+        pieces, _ = await show_memories([entry], "", self.look)
         if pieces:
             return pieces[0]
         # Its labels alone are too long.
@@ -232,7 +232,7 @@ class SearchMemory(_DeskTool, for_models.SearchTool):
         }
         checked = check_filter(condition, self._limits) if condition else None
         widest = None if "limit" in given else _WIDEST
-        answer = await self._found(
+        answer = await self._search(
             memory,
             given["query"],
             given.get("limit", DEFAULT_LIMIT),
@@ -263,13 +263,13 @@ class GetMemory(_DeskTool):
         begin = given["begin"]
         entry = await self._desk.get(given["id"])
         if len(entry.text) < INLINE_CHARACTERS:
-            answer = self._part(entry, begin)
+            answer = self._memory_from(entry, begin)
         else:
-            answer = await asyncio.to_thread(self._part, entry, begin)
+            answer = await asyncio.to_thread(self._memory_from, entry, begin)
         self._desk.note_shown(answer)
         return {**answer, "note": NOTE}
 
-    def _part(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
+    def _memory_from(self, entry: MemoryEntry, begin: int) -> dict[str, Any]:
         look = self._desk.look
         piece = Piece(cleaned(entry))
         cost = cost_of(look)
@@ -305,7 +305,7 @@ class ListMemories(_DeskTool):
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"
             raise InvalidArgumentError(msg) from None
-        memories, left_out = await shown(page, "", self._desk.look)
+        memories, left_out = await show_memories(page, "", self._desk.look)
         if left_out and not memories:
             memories = [await self._desk.show(page[0])]
         answer: dict[str, Any] = {"memories": memories}
@@ -547,7 +547,9 @@ class Answers:
         `unknown` is the code of an unknown URI.
         """
         try:
-            found: Result | None = await self._in_time(False, lambda: self._read(uri))
+            found: Result | None = await self._in_time(
+                False, lambda: self._read_content(uri)
+            )
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
         except TimeoutError:
@@ -602,7 +604,7 @@ class Answers:
             "isError": False,
         }
 
-    async def _read(self, uri: str) -> dict[str, Any] | None:
+    async def _read_content(self, uri: str) -> dict[str, Any] | None:
         """Return the content of a resource; None for an unknown URI.
 
         The text is a block of `render`, which declares itself data. Copies of it are
@@ -637,7 +639,7 @@ class Answers:
         if look.max_tokens is None:
             return render(entries, "secure", scores=False)
         cost, left, shown = cost_of(look), look.max_tokens - _FRAME, []
-        for piece in bounded(entries, "", left, cost):
+        for piece in cut_to_fit(entries, "", left, cost):
             left -= cost(piece)
             if left < 0:
                 break

@@ -28,7 +28,7 @@ from vecall.server.responses import (
     HttpError,
     answer_to,
     as_response,
-    internal,
+    internal_error,
     json_response,
 )
 from vecall.server.tokens import Token, TokenSource
@@ -135,7 +135,7 @@ class _Application:
                 _log.error("%s %s", id_, type(error).__name__)
             if started:
                 return
-            response: Response = as_response(expected or internal(), id_)
+            response: Response = as_response(expected or internal_error(), id_)
             response.headers["Connection"] = "close"  # the body may be endless
             await response(scope, receive, counted)
 

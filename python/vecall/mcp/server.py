@@ -296,9 +296,9 @@ class LineReader:
     def _put_line(self, line: Line) -> None:
         self._room.acquire()
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._take, line)
+            self._loop.call_soon_threadsafe(self._queue_line, line)
 
-    def _take(self, line: Line) -> None:
+    def _queue_line(self, line: Line) -> None:
         if not self._ended:
             self._lines.put_nowait(line)
 
@@ -331,10 +331,10 @@ class LineWriter:
                     rest = rest[os.write(self._descriptor, rest) :]
                 except OSError:
                     self._is_broken = True
-                    self._tell(self._broken)
-            self._tell(partial(_finish_future, done))
+                    self._call_on_loop(self._broken)
+            self._call_on_loop(partial(_finish_future, done))
 
-    def _tell(self, what: Callable[[], object]) -> None:
+    def _call_on_loop(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(what)
 
@@ -428,7 +428,7 @@ class _Connection:
                 except ValueError:
                     await self._writer.write(refusal(line))
                     continue
-                self._note(content_of(message))
+                self._note_request(content_of(message))
                 try:
                     await to_server.send(SessionMessage(message))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -446,7 +446,7 @@ class _Connection:
                     self._close_request(answered.id)
         self._sent.set()
 
-    def _note(self, message: Any) -> None:
+    def _note_request(self, message: Any) -> None:
         """Record a request, or that the client cancelled one."""
         method = getattr(message, "method", None)
         if method is None:

@@ -32,7 +32,7 @@ from vecall.server.requests import (
     read_query,
     ref,
 )
-from vecall.server.responses import HttpError, answer_to, as_response, internal
+from vecall.server.responses import HttpError, answer_to, as_response, internal_error
 from vecall.server.routing import (
     Operation,
     RequestContext,
@@ -139,7 +139,7 @@ class _Application:
             authorize(token, operation.access, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
-            body = await self._body(request, operation, token, held)
+            body = await self._read_body(request, operation, token, held)
             call = RequestContext(
                 self.state,
                 operation,
@@ -153,7 +153,7 @@ class _Application:
             if token is None or not operation.timed:
                 return await operation.handler(call)
             async with gate.working.place(token.id):
-                return await self._in_time(operation, call, request)
+                return await self._answer_in_time(operation, call, request)
 
     def _identify(
         self, exchange: _Exchange
@@ -166,7 +166,7 @@ class _Application:
         is_public = operation.access == "public"
         return operation, names, None if is_public else self._gate.authenticate(request)
 
-    async def _body(
+    async def _read_body(
         self,
         request: HttpRequest,
         operation: Operation,
@@ -189,11 +189,11 @@ class _Application:
         schema = ref(operation.body)
         return await self._gate.parsed(body, token.id, schema, self._validator)
 
-    async def _in_time(
+    async def _answer_in_time(
         self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
         seconds = self.state.limits.request_seconds
-        work = _begun(operation.handler(call), operation.handler is run_operation)
+        work = _begin_work(operation.handler(call), operation.handler is run_operation)
         if isinstance(work, Response):
             return work
         quick = min(seconds, _QUICK_S)
@@ -206,7 +206,7 @@ class _Application:
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
         if not work.done():
-            work.add_done_callback(_forget)
+            work.add_done_callback(_retrieve_error)
             work.cancel()
             if left:
                 raise HttpError("disconnected", "The client has disconnected.")
@@ -231,7 +231,7 @@ class _Exchange:
             response = await self._app.respond(self)
             whole = self.operation is not None and self.operation.body is not None
         except Exception as error:
-            response = as_response(self._told(error), self._id)
+            response = as_response(self._expected_error(error), self._id)
             whole = False
         if self.request.has_body and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
@@ -242,7 +242,7 @@ class _Exchange:
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 
-    def _told(self, error: Exception) -> HttpError:
+    def _expected_error(self, error: Exception) -> HttpError:
         expected = answer_to(error)
         if expected is None or expected.status >= 500:
             cause = error.__cause__ or error
@@ -251,7 +251,7 @@ class _Exchange:
             name = type(cause).__name__
             more = {"request": {"request_id": self._id, "error": name, "where": where}}
             _log.error("%s %s at %s", self._id, name, where, extra=more)
-        return expected or internal()
+        return expected or internal_error()
 
     def _log(self, status: int) -> None:
         method, path, name = _NOWHERE, _NOWHERE, _NOWHERE
@@ -276,7 +276,7 @@ class _Exchange:
         _log.info(line, self._id, method, path, status, spent, extra=more)
 
 
-def _begun(
+def _begin_work(
     work: Awaitable[Response], at_once: bool
 ) -> Response | asyncio.Future[Response]:
     """Begin work, and go on in a task if it waits; most searches have to wait for none.
@@ -293,11 +293,11 @@ def _begun(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(_rest_of(work, awaited), context=context)
+    return loop.create_task(_finish_work(work, awaited), context=context)
 
 
 @coroutine
-def _resumed(
+def _resume(
     work: Coroutine[Any, Any, Response], awaited: object
 ) -> Generator[Any, Any, Response]:
     """Go on with a coroutine, which waits for what it has yielded."""
@@ -314,8 +314,10 @@ def _resumed(
         return response
 
 
-async def _rest_of(work: Coroutine[Any, Any, Response], awaited: object) -> Response:
-    return await _resumed(work, awaited)
+async def _finish_work(
+    work: Coroutine[Any, Any, Response], awaited: object
+) -> Response:
+    return await _resume(work, awaited)
 
 
 async def _wait_for_client(
@@ -341,7 +343,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         await asyncio.sleep(_QUICK_S)  # a source that never waits would hold the loop
 
 
-def _forget(work: asyncio.Future[Response]) -> None:
+def _retrieve_error(work: asyncio.Future[Response]) -> None:
     """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()

@@ -89,7 +89,9 @@ _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the l
 
 async def write_memory(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
-    return await _write_response([entry], lambda _: json_response(shown(entry)))
+    return await _write_response(
+        [entry], lambda _: json_response(memory_as_json(entry))
+    )
 
 
 async def run_operation(call: RequestContext) -> Response:
@@ -114,8 +116,8 @@ async def write_found(call: RequestContext, found: SearchMemoryResponse) -> Resp
     entries = found.memories
 
     def write(each: Each) -> Response:
-        texts, count = _fitting(each, entries, shown, call)
-        return _listed("memories", texts, truncated=count < len(entries))
+        texts, count = _texts_that_fit(each, entries, memory_as_json, call)
+        return _list_response("memories", texts, truncated=count < len(entries))
 
     return await _write_response(entries, write)
 
@@ -124,9 +126,9 @@ async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Respon
     """Return memories in order; "next" is the start of the next page, if any."""
 
     def write(each: Each) -> Response:
-        texts, count = _fitting(each, entries, shown, call)
+        texts, count = _texts_that_fit(each, entries, memory_as_json, call)
         after = entries.next if count == len(entries) else entries[count - 1].id
-        return _listed("memories", texts, next=after)
+        return _list_response("memories", texts, next=after)
 
     return await _write_response(entries, write)
 
@@ -136,12 +138,12 @@ async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Re
 
     def write(each: Each) -> Response:
         backwards = (
-            {**_fields_not_none(past), "memory": shown(past.memory)}
+            {**_fields_not_none(past), "memory": memory_as_json(past.memory)}
             for past in each(newest_first)
         )
         texts = _json_texts_that_fit(backwards, call.state.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
-        return _listed("revisions", texts[::-1], truncated=cut)
+        return _list_response("revisions", texts[::-1], truncated=cut)
 
     newest_first = revisions[::-1]
     return await _write_response([past.memory for past in newest_first], write)
@@ -153,7 +155,7 @@ def writer_of_summaries(name: str) -> _Writer:
     async def write(_: RequestContext, found: Page[Any]) -> Response:
         def written(each: Each) -> Response:
             texts = [as_json(_fields_not_none(value)) for value in each(found)]
-            return _listed(name, texts, next=found.next)
+            return _list_response(name, texts, next=found.next)
 
         if len(found) <= MANY:
             return written(iter)
@@ -176,7 +178,7 @@ def _writer_of(*names: str, is_whole: bool = False) -> _Writer:
 
         def written(each: Each) -> Response:
             return json_response(
-                {name: _as_values(fields[name], each) for name in fields}
+                {name: _json_values(fields[name], each) for name in fields}
             )
 
         return await _write_response(list(_memories_in([*fields.values()])), written)
@@ -195,14 +197,14 @@ def _memories_in(value: Any) -> Iterator[MemoryEntry]:
         yield from _memories_in([*_fields_of(value).values()])
 
 
-def _as_values(value: Any, each: Each = iter) -> Any:
+def _json_values(value: Any, each: Each = iter) -> Any:
     """Return memories, records and lists of them as JSON values."""
     if isinstance(value, MemoryEntry):
-        return shown(value)
+        return memory_as_json(value)
     if isinstance(value, list | tuple):
-        return [_as_values(item) for item in each(value)]
+        return [_json_values(item) for item in each(value)]
     if is_dataclass(value):
-        return {name: _as_values(field) for name, field in _fields_of(value).items()}
+        return {name: _json_values(field) for name, field in _fields_of(value).items()}
     return value
 
 
@@ -237,7 +239,7 @@ _LIMITS = {
 """The argument that is the maximum number of memories in a response."""
 
 
-def shown(entry: MemoryEntry) -> dict[str, Any]:
+def memory_as_json(entry: MemoryEntry) -> dict[str, Any]:
     """Return the fields of a memory that are not None."""
     pairs = zip(_MEMORY_FIELDS, _OF_MEMORY(entry), strict=True)
     fields = {name: field for name, field in pairs if field is not None}
@@ -272,7 +274,7 @@ async def _write_response(
     return await asyncio.to_thread(write_and_free)
 
 
-def _fitting(
+def _texts_that_fit(
     each: Each,
     entries: list[MemoryEntry],
     show: Callable[[MemoryEntry], dict[str, Any]],
@@ -301,12 +303,12 @@ def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
     return texts
 
 
-def _listed(name: str, texts: list[str], **more: object) -> Response:
+def _list_response(name: str, texts: list[str], **more: object) -> Response:
     rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
 
 
-async def preload(call: RequestContext) -> Response:
+async def preload_memories(call: RequestContext) -> Response:
     """Return the block of memories that an agent gets with a message."""
     memory, options = call.memory, {**call.body}
     query, floor = options.pop("query"), options.get("min_confidence", UNSET)
@@ -331,10 +333,10 @@ async def preload(call: RequestContext) -> Response:
         return "no_room" if key_of(entry) in sure else "unsure"
 
     def told(entry: MemoryEntry) -> dict[str, Any]:
-        return {"memory": shown(entry), "fate": fate(entry)}
+        return {"memory": memory_as_json(entry), "fate": fate(entry)}
 
     def write(each: Each) -> Response:
-        texts, _ = _fitting(each, entries, told, call)
+        texts, _ = _texts_that_fit(each, entries, told, call)
         floor = {} if least is None else {"floor": least}
         rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
         return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')
@@ -365,7 +367,7 @@ async def ingest_session(call: RequestContext) -> Response:
 async def observe_session(call: RequestContext) -> Response:
     """Buffer new turns until the trigger fires."""
     async with _turn_to_write(call):
-        ids = await call.memory.observe_session(await _told(call))
+        ids = await call.memory.observe_session(await _session_to_write(call))
     return json_response({"ids": ids})
 
 
@@ -373,14 +375,14 @@ async def end_session(call: RequestContext) -> Response:
     """Make memories of the buffered turns of a session."""
     async with _turn_to_write(call):
         if call.body.keys() & _TURNS or call.state.load_session is not None:
-            ids = await call.memory.end_session(await _told(call))
+            ids = await call.memory.end_session(await _session_to_write(call))
         else:
             session_id = call.names["session"]
             ids = await call.memory.end_session(**call.whose, session_id=session_id)
     return json_response({"ids": ids})
 
 
-async def _told(call: RequestContext) -> object:
+async def _session_to_write(call: RequestContext) -> object:
     """Return a session with the turns in the body, or else the loader's session."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
@@ -406,7 +408,7 @@ async def _load_session(call: RequestContext, field: str, session_id: object) ->
     return session
 
 
-async def add(call: RequestContext) -> Response:
+async def store(call: RequestContext) -> Response:
     """Store memories or turns."""
     items = stamped(call.by, call.body)
     async with _turn_to_write(call):
@@ -442,7 +444,7 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
     if ids.left_out:
         document["left_out"] = list(map(_fields_not_none, ids.left_out))
     if any(ids.similar):
-        document["similar"] = _as_values(ids.similar)
+        document["similar"] = _json_values(ids.similar)
     return json_response(document, status if ids.stored else 200)
 
 
@@ -485,12 +487,12 @@ async def _export_to_unnamed_file(call: RequestContext) -> BinaryIO:
     return file
 
 
-async def health(_: RequestContext) -> Response:
+async def report_alive(_: RequestContext) -> Response:
     """Return that the server is alive."""
     return json_response({"status": "ok"})
 
 
-async def ready(call: RequestContext) -> Response:
+async def report_ready(call: RequestContext) -> Response:
     """Return that the storage answers and the server is not about to end."""
     if await call.state.readiness.is_ready():
         return json_response({"status": "ok"})
@@ -498,7 +500,7 @@ async def ready(call: RequestContext) -> Response:
     raise HttpError("not_ready", msg)
 
 
-async def document(call: RequestContext) -> Response:
+async def openapi_document(call: RequestContext) -> Response:
     """Return this document."""
     return raw_json(call.state.document_at(call.mounted_at))
 
@@ -562,7 +564,7 @@ async def metrics(call: RequestContext) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
-async def backup(call: RequestContext) -> Response:
+async def make_backup(call: RequestContext) -> Response:
     """Copy the file to the folder of backups.
 
     The server chooses the name.

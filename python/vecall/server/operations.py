@@ -7,7 +7,7 @@ from functools import partial
 from vecall.limits import HttpLimits, Limits
 from vecall.server import handlers
 from vecall.server.routing import Operation
-from vecall.server.schemas import FLAG, YES, declared
+from vecall.server.schemas import FLAG, YES, with_fields
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 
@@ -23,7 +23,7 @@ _write = partial(_run, method="POST", access="write")
 _delete = partial(_write, method="DELETE")
 _delete_all = partial(_delete, query={"confirm": YES}, needs=("confirm",))
 _store = partial(
-    _write, handler=handlers.add, body_limit="batch", status=201, repeat="with_key"
+    _write, handler=handlers.store, body_limit="batch", status=201, repeat="with_key"
 )
 _take_turns = partial(_write, body="Turns", body_limit="batch", errors=(404,))
 _probe = partial(_get, access="public")
@@ -31,7 +31,7 @@ _probe = partial(_get, access="public")
 
 def all_operations(limits: HttpLimits, of_memory: Limits) -> list[Operation]:
     """Return the operations of a server and of its memory service."""
-    return [declared(each, limits, of_memory) for each in _OPERATIONS]
+    return [with_fields(each, limits, of_memory) for each in _OPERATIONS]
 
 
 _OPERATIONS: list[Operation] = [
@@ -82,7 +82,7 @@ _OPERATIONS: list[Operation] = [
         "preloadMemories",
         f"{_MEMORIES}/preload",
         "Preloaded",
-        handler=handlers.preload,
+        handler=handlers.preload_memories,
         body="Preload",
     ),
     _get(
@@ -275,7 +275,7 @@ _OPERATIONS: list[Operation] = [
         "/admin/backup",
         "Backup",
         access="admin",
-        handler=handlers.backup,
+        handler=handlers.make_backup,
         status=201,
         errors=(409, 507),
         timed=False,
@@ -295,8 +295,8 @@ _OPERATIONS: list[Operation] = [
         access="admin_write",
         calls=MemoryService.delete_user,
     ),
-    _probe("health", "/healthz", "Health", handler=handlers.health),
-    _probe("live", "/livez", "Health", handler=handlers.health),
-    _probe("ready", "/readyz", "Health", handler=handlers.ready, errors=(503,)),
-    _probe("openapi", "/openapi.json", "Document", handler=handlers.document),
+    _probe("health", "/healthz", "Health", handler=handlers.report_alive),
+    _probe("live", "/livez", "Health", handler=handlers.report_alive),
+    _probe("ready", "/readyz", "Health", handler=handlers.report_ready, errors=(503,)),
+    _probe("openapi", "/openapi.json", "Document", handler=handlers.openapi_document),
 ]

@@ -162,7 +162,7 @@ class Validator:
         """
         schema = self._resolved(schema)
         if "anyOf" in schema:
-            self._check_any(value, schema["anyOf"], where)
+            self._check_any_of(value, schema["anyOf"], where)
             return
         if "type" not in schema:
             return  # any value
@@ -186,14 +186,14 @@ class Validator:
             for number, item in enumerate(value):
                 place = f"{where}[{number}]"
                 if alone:
-                    value[number] = self._turn(item, items, place)
+                    value[number] = self._checked_turn(item, items, place)
                 else:
                     self.check(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
-    def _turn(self, item: object, schema: Schema, where: str) -> object:
+    def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
         turn = unwrapped(item)
         try:
             self.check(turn, schema, where)
@@ -207,7 +207,7 @@ class Validator:
             return self._shared[schema["$ref"].removeprefix(_PREFIX)]
         return schema
 
-    def _check_any(self, value: object, schemas: list[Schema], where: str) -> None:
+    def _check_any_of(self, value: object, schemas: list[Schema], where: str) -> None:
         """Check a value against the schemas of its type, or else against all."""
         fitting = [
             schema

@@ -120,7 +120,7 @@ def answer_to(error: Exception) -> HttpError | None:
     return None
 
 
-def internal() -> HttpError:
+def internal_error() -> HttpError:
     """Return the response to an unexpected exception."""
     return HttpError("internal", "The server failed to answer.")
 

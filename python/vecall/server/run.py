@@ -158,7 +158,7 @@ class GuardedProtocol(H11Protocol):
 
     def _find_room(self) -> None:
         """Move the connection to the group of its read phase."""
-        wait = self._wait()
+        wait = self._phase_now()
         if wait is not self._room:
             self._leave_room()
             self._room, self._since = wait, self.loop.time()
@@ -197,7 +197,7 @@ class GuardedProtocol(H11Protocol):
         """Start a timeout for a client that does not read its response."""
         super().pause_writing()
         seconds = self.allowed.request_seconds
-        self._stalled = self.loop.call_later(seconds, self._give_up)
+        self._stalled = self.loop.call_later(seconds, self._abort_untaken)
         self._find_room()
 
     def resume_writing(self) -> None:
@@ -226,7 +226,7 @@ class GuardedProtocol(H11Protocol):
         if head and not self.transport.is_closing():
             self.transport.write(head)
 
-    def _wait(self) -> ReadPhase | None:
+    def _phase_now(self) -> ReadPhase | None:
         """Return what the connection waits for; None if the server must act."""
         cycle: Any = self.cycle  # None before the first request
         answered = cycle is None or cycle.response_complete
@@ -238,7 +238,7 @@ class GuardedProtocol(H11Protocol):
             return ReadPhase.REQUEST
         return None
 
-    def _give_up(self) -> None:
+    def _abort_untaken(self) -> None:
         _log.info("a connection was closed: its answer was not taken")
         self.transport.abort()
 
@@ -403,7 +403,7 @@ def serve(
         ssl_cert_reqs=ssl.CERT_NONE if binding.client_ca is None else ssl.CERT_REQUIRED,
     )
     _load_certificates(config, listener)
-    logging.getLogger("uvicorn.error").addFilter(_without_trace)
+    logging.getLogger("uvicorn.error").addFilter(_drop_exception)
     # A garbage collection visits only what comes from now on, not the modules, which
     # takes 10 ms. A thread that asks for the GIL gets it after 0.5 ms, not 5.
     gc.collect()
@@ -426,7 +426,7 @@ def _load_certificates(config: uvicorn.Config, listener: Listener) -> None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
 
 
-def _without_trace(record: logging.LogRecord) -> bool:
+def _drop_exception(record: logging.LogRecord) -> bool:
     """Log the type of an error, not its message, which may contain user text."""
     record.exc_info = None
     return True

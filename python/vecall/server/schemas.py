@@ -356,7 +356,7 @@ _SHOWN: dict[str, Schema] = {
 def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
-    """Return all schemas by name; the operations are those of `declared`."""
+    """Return all schemas by name; the operations are those of `with_fields`."""
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
     return {
         "Name": {
@@ -383,7 +383,7 @@ def shared_schemas(
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
-        "Turns": closed(turns(limits)),
+        "Turns": closed(turn_fields(limits)),
         **_SHOWN,
     }
 
@@ -417,7 +417,7 @@ _BY_NAME: dict[str, Schema] = {
 }
 
 
-def turns(limits: HttpLimits) -> dict[str, Schema]:
+def turn_fields(limits: HttpLimits) -> dict[str, Schema]:
     """Return the fields of turns; each is checked alone."""
     said = {**_batch_schema(ref("NewEvent"), limits), EACH_ALONE: True}
     return {"events": said, "messages": said}
@@ -432,7 +432,9 @@ def _declared_by(
     return types, inspect.signature(method).parameters
 
 
-def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
+def with_fields(
+    operation: Operation, limits: HttpLimits, of_memory: Limits
+) -> Operation:
     """Return an operation with the fields that the method it calls declares."""
     method = operation.calls
     told = inspect.getdoc(method or operation.handler) or ""
@@ -445,7 +447,7 @@ def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Ope
         "memories": _batch_schema(_any_of(_NEW_TEXT, ref("NewMemory")), limits),
         "vectors": _batch_schema(_or_null(_NUMBERS), limits),
         "filter": ref("Filter"),
-        **turns(limits),
+        **turn_fields(limits),
         **_BY_NAME,
     }
     fields: dict[str, Schema] = {}

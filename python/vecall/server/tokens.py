@@ -303,10 +303,10 @@ class TokenFile:
                 _log.error("tokens: the file cannot be used; all requests are refused")
         token = self._tokens.find(bearer)
         if token is not None:
-            self._note(token.id)
+            self._note_use(token.id)
         return token
 
-    def _note(self, id_: str) -> None:
+    def _note_use(self, id_: str) -> None:
         """Note a use; have it saved together with others, not for every request."""
         now = self._uses[id_] = time.time()
         if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:

@@ -56,7 +56,7 @@ def limits_of(memory: object) -> Limits:
     return limits if isinstance(limits, Limits) else Limits()
 
 
-def can(memory: object, *names: str) -> bool:
+def has_methods(memory: object, *names: str) -> bool:
     """Return whether a service has the named methods and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
@@ -68,9 +68,9 @@ def can(memory: object, *names: str) -> bool:
     return all(callable(getattr(memory, name, None)) for name in names)
 
 
-def require(memory: object, who: str, *names: str) -> None:
+def require_methods(memory: object, who: str, *names: str) -> None:
     """Raise ConfigError if a service lacks methods that a tool or a call needs."""
-    if not can(memory, *names):
+    if not has_methods(memory, *names):
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
         raise ConfigError(msg)
@@ -100,14 +100,14 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
 
     if isinstance(memory, VectorStoreMemoryService):
         scope_of_filter("app", "user", checked, memory.store)
-    elif memory is not None and not takes(
+    elif memory is not None and not takes_argument(
         getattr(memory, "search_memory", None), "filter"
     ):
         raise ConfigError("filter: this memory service's search takes none")
     return checked
 
 
-def takes(method: object, name: str) -> bool:
+def takes_argument(method: object, name: str) -> bool:
     """Return whether a method takes an argument of this name."""
     known = _argument_names(getattr(method, "__func__", method))
     return known is None or name in known
@@ -124,12 +124,14 @@ def _argument_names(function: Any) -> frozenset[str] | None:
     return None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(parameters)
 
 
-def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def taken_by(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a method takes."""
-    return {name: value for name, value in arguments.items() if takes(method, name)}
+    return {
+        name: value for name, value in arguments.items() if takes_argument(method, name)
+    }
 
 
-def found_by(response: object) -> SearchMemoryResponse:
+def as_search_response(response: object) -> SearchMemoryResponse:
     """Return a search result of any service as vecall's own types."""
     if isinstance(response, SearchMemoryResponse):
         return response
@@ -393,7 +395,7 @@ class MemoryTool(ABC):
             raise ConfigError('on_missing: must be "error" or "empty"')
         self._limits = limits_of(memory)
         if memory is not None:
-            require(memory, self.name, *self._needs)
+            require_methods(memory, self.name, *self._needs)
         self._memory = memory
         self.app_name = check_name(app_name, "app_name", self._limits)
         self.user_id = check_name(user_id, "user_id", self._limits)
@@ -405,7 +407,7 @@ class MemoryTool(ABC):
     @classmethod
     def serves(cls, memory: MemoryProtocol | None) -> bool:
         """Return whether a service has the methods that the tool needs."""
-        return memory is None or can(memory, *cls._needs)
+        return memory is None or has_methods(memory, *cls._needs)
 
     @property
     def _arguments(self) -> dict[str, Argument]:
@@ -614,12 +616,12 @@ async def search_with_fallback(
         ConfigError: The service's search does not support a floor or the filter.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    known = taken(memory.search_memory, given)
+    known = taken_by(memory.search_memory, given)
     if missing := given.keys() - known.keys() - {"top_k"}:
         msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
         raise ConfigError(msg)
     try:
-        found = found_by(await memory.search_memory(**known))
+        found = as_search_response(await memory.search_memory(**known))
         return found.with_memories(found.memories[: arguments.get("top_k")]), False
     except EmbedderError as error:
         if not isinstance(memory, MemoryService):

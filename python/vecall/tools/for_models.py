@@ -20,8 +20,8 @@ from vecall.tools.base import (
     checked_filter,
     restricted,
     search_with_fallback,
-    taken,
-    takes,
+    taken_by,
+    takes_argument,
 )
 from vecall.tools.output import (
     DEFAULT_MAX_TOKENS,
@@ -30,13 +30,13 @@ from vecall.tools.output import (
     Piece,
     ShownMemories,
     as_json,
-    bounded,
     checked_look,
     cleaned,
     cost_of,
+    cut_to_fit,
     from_character,
     key_of,
-    shown,
+    show_memories,
 )
 from vecall.types import Filter, FilterLike, MemoryEntry
 from vecall.validation import check_name, check_query
@@ -102,7 +102,7 @@ class SearchTool(MemoryTool):
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
         )
 
-    async def _found(
+    async def _search(
         self,
         memory: Any,
         query: object,
@@ -127,9 +127,9 @@ class SearchTool(MemoryTool):
         alike = most
         if is_list:
             best = found.memories[0].score if found.memories else None
-            alike = max(most, _alike(fresh, best))
+            alike = max(most, _count_alike(fresh, best))
             most = min(alike, max(most, widest or 0))
-        memories, left_out = await shown(fresh[:most], query, self._look)
+        memories, left_out = await show_memories(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
         answer: Answer = {"memories": memories}
         if left_out:
@@ -146,7 +146,7 @@ class SearchTool(MemoryTool):
         return answer
 
 
-def _alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
+def _count_alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
     """Return how many of the memories match at least half as well as the best one."""
     if best is None or best <= 0.0:
         return 0  # another library's score
@@ -229,14 +229,14 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(NO_MEMORY) from None
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(NO_MEMORY)
-        pieces = self._pieces(found, id_, given["begin"])
+        pieces = self._pieces_around(found, id_, given["begin"])
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: Answer = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
             answer["left_out"] = left_out
         return answer
 
-    def _pieces(
+    def _pieces_around(
         self, found: Sequence[MemoryEntry], id_: str, begin: int
     ) -> list[Piece]:
         """Return the requested memory, and as many other turns as fit."""
@@ -251,7 +251,7 @@ class ExpandSession(MemoryTool):
         needed = min(sum(cost(Piece(each)) for each in others), room - share)
         requested = from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = bounded(others, "", left, cost) if others else []
+        beside = cut_to_fit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -313,7 +313,7 @@ class RecallMemory(SearchTool):
         asked = given.get("limit", DEFAULT_LIMIT)
         most = int(max(1, min(self._max_limit, asked)))
         widest = None if "limit" in given else self._max_limit
-        return await self._found(memory, given.get("query"), most, turn, widest=widest)
+        return await self._search(memory, given.get("query"), most, turn, widest=widest)
 
 
 class LoadMemory(SearchTool):
@@ -357,7 +357,7 @@ class LoadMemory(SearchTool):
         self._max_entries = at_least_one(max_entries, "max_entries")
 
     async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
-        return await self._found(memory, given.get("query"), self._max_entries, turn)
+        return await self._search(memory, given.get("query"), self._max_entries, turn)
 
 
 class ForgetMemory(MemoryTool):
@@ -435,7 +435,7 @@ class ForgetMemory(MemoryTool):
         )
         if not proposal.memories:
             return {"status": "nothing_found", "memories": []}
-        memories, left_out = await shown(proposal.memories, query, self._look)
+        memories, left_out = await show_memories(proposal.memories, query, self._look)
         if left_out:
             # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
@@ -557,7 +557,7 @@ class Remember(WritingTool):
         more: dict[str, Any] = {"restore": True, "similar": True}
         if "supersedes" in given:
             older = as_list(given["supersedes"], "supersedes")
-            if older and not takes(memory.add_memory, "supersedes"):
+            if older and not takes_argument(memory.add_memory, "supersedes"):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
             if not await self._may_replace(memory, older):
@@ -565,7 +565,7 @@ class Remember(WritingTool):
             more["supersedes"] = older
         try:
             ids = await memory.add_memory(
-                **self._owner, memories=[entry], **taken(memory.add_memory, more)
+                **self._owner, memories=[entry], **taken_by(memory.add_memory, more)
             )
         except WriteRejectedError:
             ids = []
@@ -574,7 +574,7 @@ class Remember(WritingTool):
         if not ids or ids[0] is None:
             return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
-        similar = await self._similar(getattr(ids, "similar", ()))
+        similar = await self._show_similar(getattr(ids, "similar", ()))
         return {**answer, "similar": similar, "note": NOTE} if similar else answer
 
     async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
@@ -590,14 +590,18 @@ class Remember(WritingTool):
                 return False
         return True
 
-    async def _similar(self, found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    async def _show_similar(
+        self, found: Sequence[Sequence[Any]]
+    ) -> list[dict[str, Any]]:
         """Return the memories that the model may replace, as JSON values."""
         offered = [
             each
             for each in (found[0] if found else ())
             if may_correct(each.memory.trust, self._trust)
         ]
-        memories, _ = await shown([each.memory for each in offered], "", self._look)
+        memories, _ = await show_memories(
+            [each.memory for each in offered], "", self._look
+        )
         return [
             {**memory, "score": round(each.score, 2), "says": each.says}
             for memory, each in zip(memories, offered, strict=False)

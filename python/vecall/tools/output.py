@@ -55,7 +55,7 @@ Cost = Callable[[Piece], int]
 """Returns the tokens of a piece as shown."""
 
 
-def bounded(
+def cut_to_fit(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
     """Cut the longest texts until all memories together fit a number of tokens.
@@ -73,7 +73,7 @@ def bounded(
     ]
     texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
     level = max(_largest_text_size(texts, most - sum(frames)), _MIN_TEXT)
-    terms = _terms(query)
+    terms = _pattern_of_words(query)
     return [
         piece if text <= level else _shortened_piece(piece, terms, frame + level, cost)
         for piece, text, frame in zip(pieces, texts, frames, strict=True)
@@ -115,7 +115,7 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     dated = [
         (moment, at)
         for at, each in enumerate(memories)
-        if each.session_id is None and (moment := _moment(each)) is not None
+        if each.session_id is None and (moment := _time_of(each)) is not None
     ]
     newest_first = sorted(dated[:_MOST_COMPARED], key=lambda one: (-one[0], one[1]))
     for (late, at), (early, other) in combinations(newest_first, 2):
@@ -138,7 +138,7 @@ def pieces_of(memories: Sequence[MemoryEntry]) -> list[Piece]:
     ]
 
 
-def _moment(memory: MemoryEntry) -> float | None:
+def _time_of(memory: MemoryEntry) -> float | None:
     return memory.created_at if memory.timestamp is None else memory.timestamp
 
 
@@ -228,7 +228,7 @@ def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> in
     return max(min(middle - size // 2, length - size), 0)
 
 
-def _terms(query: str) -> re.Pattern[str] | None:
+def _pattern_of_words(query: str) -> re.Pattern[str] | None:
     """Return a pattern that finds the words of a query by their prefixes."""
     stems = []
     for word in list(dict.fromkeys(words(query)))[:_MOST_TERMS]:
@@ -272,7 +272,7 @@ def checked_look(
     return Look(max_tokens, count, bool(scores), bool(neutralise))
 
 
-async def shown(
+async def show_memories(
     memories: Sequence[MemoryEntry], query: str, look: Look
 ) -> tuple[list[dict[str, Any]], int]:
     """Return memories as JSON values within the limit, and how many did not fit."""
@@ -292,10 +292,10 @@ def _shown_memories(
 
     def written(piece: Piece) -> tuple[Piece, dict[str, Any], int]:
         if id(piece) not in known:
-            known[id(piece)] = piece, *_written(piece, look)
+            known[id(piece)] = piece, *_json_and_cost(piece, look)
         return known[id(piece)]
 
-    pieces = bounded(memories, query, most, lambda piece: written(piece)[2])
+    pieces = cut_to_fit(memories, query, most, lambda piece: written(piece)[2])
     fitting: list[dict[str, Any]] = []
     for _, fields, cost in map(written, pieces):
         most -= cost
@@ -307,10 +307,10 @@ def _shown_memories(
 
 def cost_of(look: Look) -> Cost:
     """Return a function that counts the tokens of a piece in the answer."""
-    return lambda piece: _written(piece, look)[1]
+    return lambda piece: _json_and_cost(piece, look)[1]
 
 
-def _written(piece: Piece, look: Look) -> tuple[dict[str, Any], int]:
+def _json_and_cost(piece: Piece, look: Look) -> tuple[dict[str, Any], int]:
     """Return a memory as JSON values, and its tokens in the answer."""
     fields = as_json(piece, look)
     count = look.count_tokens(json.dumps(fields, ensure_ascii=False))
@@ -340,7 +340,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
         shown_fields["version"] = version
     if memory.scope != "user":
         shown_fields["scope"] = memory.scope
-    if (moment := _moment(memory)) is not None:
+    if (moment := _time_of(memory)) is not None:
         shown_fields["timestamp"] = to_iso(moment)
     scores = {"relevance": memory.score, "confidence": memory.confidence}
     for name, score in scores.items() if look.scores else ():

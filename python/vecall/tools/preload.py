@@ -27,14 +27,14 @@ from vecall.tools.base import (
     at_least_one,
     checked_filter,
     search_with_fallback,
-    takes,
+    takes_argument,
 )
 from vecall.tools.output import (
     DEFAULT_MAX_TOKENS,
     INLINE_CHARACTERS,
     ShownBlock,
     ShownMemories,
-    bounded,
+    cut_to_fit,
     key_of,
     marked,
     pieces_of,
@@ -97,7 +97,7 @@ async def search_unasked(
         ConfigError: The service's search does not support the filter.
     """
     is_number = floor is not None and not isinstance(floor, Unset)
-    if is_number and takes(memory.search_memory, "min_confidence"):
+    if is_number and takes_argument(memory.search_memory, "min_confidence"):
         arguments["min_confidence"] = floor
     found, _ = await search_with_fallback(memory, **arguments)
     return worth_telling(memory, arguments["query"], found, floor)
@@ -243,7 +243,7 @@ class PreloadMemory(MemoryTool):
         if turn is not None and (known := self.turns.get(user, turn)):
             return known.block
         query = " ".join(text_parts(text))
-        given = await self._given(memory, query) if query.strip() else ShownBlock()
+        given = await self._recall(memory, query) if query.strip() else ShownBlock()
         self.turns.put(user, turn, given)
         return given.block
 
@@ -276,7 +276,7 @@ class PreloadMemory(MemoryTool):
                 return given
         return [{"role": "system", "content": block}, *given]
 
-    async def _given(self, memory: Any, query: str) -> ShownBlock:
+    async def _recall(self, memory: Any, query: str) -> ShownBlock:
         try:
             found = await search_unasked(
                 memory,
@@ -287,20 +287,20 @@ class PreloadMemory(MemoryTool):
                 filter=self._filter,
             )
             if sum(len(each.text) for each in found) >= INLINE_CHARACTERS:
-                return await asyncio.to_thread(self._shown, found, query)
-            return self._shown(found, query)
+                return await asyncio.to_thread(self._fit_block, found, query)
+            return self._fit_block(found, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
             return ShownBlock()
 
-    def _shown(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
+    def _fit_block(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
         if self._max_tokens is None:
             pieces = pieces_of(given)
         else:
             one = MemoryEntry(".")
             frame = 2 * self._cost(one) - self._cost(one, one)
-            pieces = bounded(
+            pieces = cut_to_fit(
                 given,
                 query,
                 self._max_tokens - frame,
@@ -330,7 +330,7 @@ class PreloadMemory(MemoryTool):
     def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
-    async def _answer(self, _memory: Any, _given: Given, _turn: Hashable, /) -> Answer:
+    async def _answer(self, _memory: Any, _recall: Given, _turn: Hashable, /) -> Answer:
         return {**self._without_memory}
 
 
