@@ -420,6 +420,8 @@ class DeleteMemory(_DeskTool):
         return text_digest("".join(f"{len(part)}:{part}" for part in parts)).hex()
 
 
+Result = dict[str, Any]
+
 RECENT = "memory://recent"
 PROFILE = "memory://profile"
 ONE = "memory://memories/"
@@ -428,32 +430,29 @@ _PAGE = 1_000
 _FRAME = 100  # tokens of a block besides its memories
 _OF_PROFILE = {"kind": ("fact", "preference", "decision", "summary")}
 
-LISTED: list[dict[str, Any]] = [
-    {
-        "uri": RECENT,
-        "name": "recent",
-        "title": "Recent memories",
-        "description": "The newest memories of the user",
-        "mimeType": "text/plain",
-    },
-    {
-        "uri": PROFILE,
-        "name": "profile",
-        "title": "Profile of the user",
-        "description": "The newest facts, preferences, decisions and summaries",
-        "mimeType": "text/plain",
-    },
+
+def _text_resource(name: str, title: str, description: str, **uri: str) -> Result:
+    about = {"name": name, "title": title, "description": description}
+    return {**uri, **about, "mimeType": "text/plain"}
+
+
+LISTED = [
+    _text_resource(
+        "recent", "Recent memories", "The newest memories of the user", uri=RECENT
+    ),
+    _text_resource(
+        "profile",
+        "Profile of the user",
+        "The newest facts, preferences, decisions and summaries",
+        uri=PROFILE,
+    ),
 ]
 """The resources with a fixed URI."""
 
-TEMPLATES: list[dict[str, Any]] = [
-    {
-        "uriTemplate": ONE + "{id}",
-        "name": "memory",
-        "title": "One memory",
-        "description": "A memory by its id",
-        "mimeType": "text/plain",
-    }
+TEMPLATES = [
+    _text_resource(
+        "memory", "One memory", "A memory by its id", uriTemplate=ONE + "{id}"
+    )
 ]
 """The resources with an id in their URI."""
 
@@ -480,7 +479,6 @@ _PROMPT: dict[str, Any] = {
     ],
 }
 
-Result = dict[str, Any]
 Admit = Callable[[bool], AbstractAsyncContextManager[object]]
 """Called before a tool runs, with whether it writes. It returns a context that holds
 while the tool runs. A VecallError that it raises is the answer of the tool."""

@@ -87,6 +87,16 @@ _OF_MEMORY = attrgetter(*_MEMORY_FIELDS)
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
+def memory_as_json(entry: MemoryEntry) -> dict[str, Any]:
+    """Return the fields of a memory that are not None."""
+    pairs = zip(_MEMORY_FIELDS, _OF_MEMORY(entry), strict=True)
+    fields = {name: field for name, field in pairs if field is not None}
+    for name in ("content", "custom_metadata", "explanation"):
+        if fields.get(name) == {}:
+            del fields[name]
+    return fields
+
+
 async def write_memory(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
     return await _write_response(
@@ -111,26 +121,43 @@ async def run_operation(call: RequestContext) -> Response:
             return await write(call, await call.ask())
 
 
+async def _write_memories(
+    call: RequestContext,
+    entries: list[MemoryEntry],
+    rest: Callable[[int], dict[str, object]],
+    show: Callable[[MemoryEntry], dict[str, Any]] = memory_as_json,
+) -> Response:
+    """Return as many memories as fit, and what `rest` tells of their number."""
+    limit = call.state.limits.max_answer_bytes
+
+    def write(each: Each) -> Response:
+        texts, count = [], len(entries)
+        if each is iter:  # few, which are quicker written together
+            texts = [as_json(list(map(show, entries)))[1:-1]]
+        if not texts or len(texts[0]) >= limit:
+            texts = _json_texts_that_fit(map(show, each(entries)), limit)
+            count = len(texts)
+        return _list_response("memories", texts, **rest(count))
+
+    return await _write_response(entries, write)
+
+
 async def write_found(call: RequestContext, found: SearchMemoryResponse) -> Response:
     """Return the best memories; "truncated" if further ones did not fit."""
     entries = found.memories
-
-    def write(each: Each) -> Response:
-        texts, count = _texts_that_fit(each, entries, memory_as_json, call)
-        return _list_response("memories", texts, truncated=count < len(entries))
-
-    return await _write_response(entries, write)
+    return await _write_memories(
+        call, entries, lambda count: {"truncated": count < len(entries) or None}
+    )
 
 
 async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
-    def write(each: Each) -> Response:
-        texts, count = _texts_that_fit(each, entries, memory_as_json, call)
-        after = entries.next if count == len(entries) else entries[count - 1].id
-        return _list_response("memories", texts, next=after)
+    def rest(count: int) -> dict[str, object]:
+        is_whole = count == len(entries)
+        return {"next": entries.next if is_whole else entries[count - 1].id}
 
-    return await _write_response(entries, write)
+    return await _write_memories(call, entries, rest)
 
 
 async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Response:
@@ -143,7 +170,7 @@ async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Re
         )
         texts = _json_texts_that_fit(backwards, call.state.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
-        return _list_response("revisions", texts[::-1], truncated=cut)
+        return _list_response("revisions", texts[::-1], truncated=cut or None)
 
     newest_first = revisions[::-1]
     return await _write_response([past.memory for past in newest_first], write)
@@ -239,16 +266,6 @@ _LIMITS = {
 """The argument that is the maximum number of memories in a response."""
 
 
-def memory_as_json(entry: MemoryEntry) -> dict[str, Any]:
-    """Return the fields of a memory that are not None."""
-    pairs = zip(_MEMORY_FIELDS, _OF_MEMORY(entry), strict=True)
-    fields = {name: field for name, field in pairs if field is not None}
-    for name in ("content", "custom_metadata", "explanation"):
-        if fields.get(name) == {}:
-            del fields[name]
-    return fields
-
-
 def _fields_of(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
@@ -274,22 +291,6 @@ async def _write_response(
     return await asyncio.to_thread(write_and_free)
 
 
-def _texts_that_fit(
-    each: Each,
-    entries: list[MemoryEntry],
-    show: Callable[[MemoryEntry], dict[str, Any]],
-    call: RequestContext,
-) -> tuple[list[str], int]:
-    """Return the first memories as JSON, one or several a text, and their number."""
-    limit = call.state.limits.max_answer_bytes
-    if each is iter:  # few, which are quicker written together
-        together = as_json(list(map(show, entries)))[1:-1]
-        if len(together) < limit:
-            return [together], len(entries)
-    texts = _json_texts_that_fit(map(show, each(entries)), limit)
-    return texts, len(texts)
-
-
 def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
     """Return the first values as JSON: as many as fit, but at least one."""
     texts: list[str] = []
@@ -304,7 +305,8 @@ def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
 
 
 def _list_response(name: str, texts: list[str], **more: object) -> Response:
-    rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
+    known = {key: value for key, value in more.items() if value is not None}
+    rest = "".join(f",{as_json(key)}:{as_json(value)}" for key, value in known.items())
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
 
 
@@ -335,14 +337,9 @@ async def preload_memories(call: RequestContext) -> Response:
     def told(entry: MemoryEntry) -> dict[str, Any]:
         return {"memory": memory_as_json(entry), "fate": fate(entry)}
 
-    def write(each: Each) -> Response:
-        texts, _ = _texts_that_fit(each, entries, told, call)
-        floor = {} if least is None else {"floor": least}
-        rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
-        return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')
-
+    rest = {"block": block, "tokens": estimate_tokens(block), "floor": least}
     async with call.state.large.place(call.by.id):
-        return await _write_response(entries, write)
+        return await _write_memories(call, entries, lambda _: rest, told)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond
