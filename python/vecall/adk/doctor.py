@@ -64,9 +64,13 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
     needs_ours = uri is not None and is_ours(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
-    services, known = _services_file_findings(folder, scheme)
-    findings += services
-    if not known:
+    is_known = False
+    for finding, registers in _service_findings(folder, scheme):
+        findings.append(finding)
+        is_known |= registers
+        if finding.level == "error":
+            break  # later entries do not count
+    if not is_known:
         message = (
             f"no services file in {folder} makes {scheme}:// known; write "
             f'services.yaml with "scheme: {scheme}", "type: memory" and '
@@ -83,18 +87,12 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     return findings
 
 
-def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
-    """Return findings up to the first entry that fails, and whether one registers."""
-    findings: list[Finding] = []
-    known = False
-    for name in filter(lambda each: (folder / each).is_file(), _YAML):
-        for finding, registers in _yaml_findings(folder, name, scheme):
-            findings.append(finding)
-            known |= registers
-            if finding.level == "error":
-                return findings, known
-    found, registers = _services_module(folder / "services.py")
-    return findings + found, known or registers
+def _service_findings(folder: Path, scheme: str) -> Iterator[tuple[Finding, bool]]:
+    """Yield findings on the services files, and whether each registers the scheme."""
+    for name in _YAML:
+        if (folder / name).is_file():
+            yield from _yaml_findings(folder, name, scheme)
+    yield from _services_module_findings(folder / "services.py")
 
 
 def _yaml_findings(
@@ -147,20 +145,22 @@ def _is_there(folder: Path, path: str) -> bool:
     return PathFinder.find_spec(first, [str(folder), *sys.path]) is not None
 
 
-def _services_module(path: Path) -> tuple[list[Finding], bool]:
+def _services_module_findings(path: Path) -> Iterator[tuple[Finding, bool]]:
     if not path.is_file():
-        return [], False
+        return
     try:
         names = names_in(path)
     except (SyntaxError, ValueError, OSError) as error:
         message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
-        return [Finding("error", path.name, message)], False
+        yield Finding("error", path.name, message), False
+        return
     if names & _REGISTERING:
-        return [Finding("ok", path.name, "calls vecall.adk.register")], True
-    if any(name.rpartition(".")[2] == "register_memory_service" for name in names):
+        yield Finding("ok", path.name, "calls vecall.adk.register"), True
+    elif any(name.rpartition(".")[2] == "register_memory_service" for name in names):
         message = "registers memories of its own, which were not looked at"
-        return [Finding("ok", path.name, message)], True
-    return [Finding("note", path.name, "does not call vecall.adk.register")], False
+        yield Finding("ok", path.name, message), True
+    else:
+        yield Finding("note", path.name, "does not call vecall.adk.register"), False
 
 
 def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
