@@ -15,27 +15,7 @@ from typing import BinaryIO
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    EmbedderError,
-    InvalidArgumentError,
-    MemoryNotConfiguredError,
-    NotFoundError,
-    ReadOnlyError,
-    RerankerError,
-    RewriterError,
-    RightsError,
-    ScopeError,
-    StorageError,
-    StorageFullError,
-    SummaryError,
-    VecallError,
-    WriteHookError,
-    WriteRejectedError,
-)
+from vecall import errors
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -87,24 +67,28 @@ class HttpError(Exception):
 
 # Class, code and message; the first matching class applies. None: use the
 # error's own message, which names an argument and its rule.
-_OF: list[tuple[type[VecallError], str, str | None]] = [
-    (NotFoundError, "not_found", "There is no such memory."),
-    (ConflictError, "conflict", None),
-    (MemoryNotConfiguredError, "not_configured", NO_MEMORY),
-    (InvalidArgumentError, "invalid", None),
-    (ConfigError, "invalid", None),
-    (WriteRejectedError, "rejected", "The write was refused by a rule."),
-    (ReadOnlyError, "read_only", "The memory can only be read."),
-    (ScopeError, "forbidden", "The scope is not allowed."),
-    (BusyError, "busy", "The memory is busy; nothing was written."),
-    (StorageFullError, "storage_full", "The disk is full; nothing was written."),
-    (StorageError, "storage", "The memory cannot be read or written."),
-    (EmbedderError, "embedder", "The embedder failed; nothing was written."),
-    (RerankerError, "reranker", "The reranker failed."),
-    (RewriterError, "rewriter", "The rewriter of queries failed."),
-    (SummaryError, "summarizer", "The summarizer failed; nothing was written."),
-    (WriteHookError, "write_hook", "A rule for writes failed; nothing was written."),
-    (ClosedError, "closed", "The server is shutting down."),
+_OF: list[tuple[type[errors.VecallError], str, str | None]] = [
+    (errors.NotFoundError, "not_found", "There is no such memory."),
+    (errors.ConflictError, "conflict", None),
+    (errors.MemoryNotConfiguredError, "not_configured", NO_MEMORY),
+    (errors.InvalidArgumentError, "invalid", None),
+    (errors.ConfigError, "invalid", None),
+    (errors.WriteRejectedError, "rejected", "The write was refused by a rule."),
+    (errors.ReadOnlyError, "read_only", "The memory can only be read."),
+    (errors.ScopeError, "forbidden", "The scope is not allowed."),
+    (errors.BusyError, "busy", "The memory is busy; nothing was written."),
+    (errors.StorageFullError, "storage_full", "The disk is full; nothing was written."),
+    (errors.StorageError, "storage", "The memory cannot be read or written."),
+    (errors.EmbedderError, "embedder", "The embedder failed; nothing was written."),
+    (errors.RerankerError, "reranker", "The reranker failed."),
+    (errors.RewriterError, "rewriter", "The rewriter of queries failed."),
+    (errors.SummaryError, "summarizer", "The summarizer failed; nothing was written."),
+    (
+        errors.WriteHookError,
+        "write_hook",
+        "A rule for writes failed; nothing was written.",
+    ),
+    (errors.ClosedError, "closed", "The server is shutting down."),
 ]
 
 
@@ -112,7 +96,7 @@ def answer_to(error: Exception) -> HttpError | None:
     """Return the error response for an exception; None for an unexpected one."""
     if isinstance(error, HttpError):
         return error
-    if isinstance(error, RightsError):
+    if isinstance(error, errors.RightsError):
         return HttpError(error.right, str(error))
     for kind, code, message in _OF:
         if isinstance(error, kind):

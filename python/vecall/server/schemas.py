@@ -572,15 +572,11 @@ def _operation_document(operation: Operation) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": _NAME}
         for name in path_names(operation)
     ]
-    parameters += [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in operation.needs,
-            "schema": schema,
-        }
-        for name, schema in operation.query.items()
-    ]
+    for name, schema in operation.query.items():
+        is_needed = name in operation.needs
+        parameters.append(
+            {"name": name, "in": "query", "required": is_needed, "schema": schema}
+        )
     document = {
         "operationId": operation.id,
         "summary": operation.summary,
