@@ -13,7 +13,7 @@ import hmac
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -467,8 +467,6 @@ INTERNAL_ERROR = -32603
 _log = logging.getLogger("vecall.mcp")
 _READING: tuple[type[_DeskTool], ...] = (SearchMemory, GetMemory, ListMemories)
 _WRITING: tuple[type[_DeskTool], ...] = (AddMemory, UpdateMemory, DeleteMemory)
-_LATE = "There was no answer within {:g} s; a write may come yet."
-_FAILED = "The memory failed to answer."
 
 _PROMPT: dict[str, Any] = {
     "name": "recall",
@@ -550,11 +548,6 @@ class Answers:
             )
         except VecallError as error:
             raise ProtocolError(INTERNAL_ERROR, str(error)) from None
-        except TimeoutError:
-            raise ProtocolError(INTERNAL_ERROR, _LATE.format(self._seconds)) from None
-        except Exception as error:
-            _log_failure(error)
-            raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
         if found is None:
             raise ProtocolError(unknown, "There is no such resource.", {"uri": uri})
         return found
@@ -588,11 +581,6 @@ class Answers:
             answer = await self._in_time(writes, lambda: tool.call(given))
         except VecallError as error:
             return _error_result(str(error))
-        except TimeoutError:
-            return _error_result(_LATE.format(self._seconds))
-        except Exception as error:
-            _log_failure(error)
-            return _error_result(_FAILED)
         if "error" in answer:
             return _error_result(answer["error"])
         text = json.dumps(answer, ensure_ascii=False)
@@ -608,25 +596,17 @@ class Answers:
         The text is a block of `render`, which declares itself data. Copies of it are
         not stored.
         """
-        if uri == RECENT:
-            return await self._block_content(uri, await self._newest_memories({}))
-        if uri == PROFILE:
-            return await self._block_content(
-                uri, await self._newest_memories(_OF_PROFILE)
-            )
-        if not uri.startswith(ONE):
+        if uri in (RECENT, PROFILE):
+            entries = await self._newest_memories({} if uri == RECENT else _OF_PROFILE)
+        elif uri.startswith(ONE):
+            try:
+                id_ = unquote(uri.removeprefix(ONE), errors="strict")
+                entries = [await self._desk.get(id_)]
+            except (InvalidArgumentError, UnicodeDecodeError):
+                return None
+        else:
             return None
-        try:
-            id_ = unquote(uri.removeprefix(ONE), errors="strict")
-            entry = await self._desk.get(id_)
-        except (InvalidArgumentError, UnicodeDecodeError):
-            return None
-        return await self._block_content(uri, [entry])
-
-    async def _block_content(
-        self, uri: str, entries: Iterable[MemoryEntry]
-    ) -> dict[str, Any]:
-        text = await asyncio.to_thread(self._render_fitting, list(entries))
+        text = await asyncio.to_thread(self._render_fitting, entries)
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _render_fitting(self, entries: list[MemoryEntry]) -> str:
@@ -670,15 +650,22 @@ class Answers:
     async def _in_time(
         self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
-        async with nullcontext() if self._admit is None else self._admit(writes):
-            async with asyncio.timeout(self._seconds):
-                return await work()
+        """Do a work that is admitted, or raise VecallError with what to tell of it."""
+        try:
+            async with nullcontext() if self._admit is None else self._admit(writes):
+                async with asyncio.timeout(self._seconds):
+                    return await work()
+        except VecallError:
+            raise
+        except TimeoutError:
+            msg = (
+                f"There was no answer within {self._seconds:g} s; a write may come yet."
+            )
+            raise VecallError(msg) from None
+        except Exception as error:  # its message may hold texts of memories
+            _log.error("a request failed: %s", type(error).__name__)
+            raise VecallError("The memory failed to answer.") from None
 
 
 def _error_result(message: str) -> Result:
     return {"content": [{"type": "text", "text": message}], "isError": True}
-
-
-def _log_failure(error: Exception) -> None:
-    """Log the type of an unexpected error, not its message, which may hold text."""
-    _log.error("a request failed: %s", type(error).__name__)
