@@ -87,7 +87,7 @@ class Limits(Shown):
         """Check that every limit is a number of at least 1."""
         make_exact(self)
         for field in fields(self):
-            _check_count(getattr(self, field.name), f"limits.{field.name}")
+            check_count(getattr(self, field.name), f"limits.{field.name}")
         if self.max_metadata_depth > _DEEPEST:
             raise ConfigError(f"limits.max_metadata_depth: must be at most {_DEEPEST}")
 
@@ -118,14 +118,15 @@ class Quota(Shown):
         make_exact(self)
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
-                _check_count(value, f"quota.{name}")
+                check_count(value, f"quota.{name}")
         eviction: object = self.eviction
         if type(eviction) is not str or eviction not in get_args(Eviction):
             msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
             raise ConfigError(msg)
 
 
-def _check_count(value: object, name: str) -> None:
+def check_count(value: object, name: str) -> None:
+    """Refuse what is not an integer of at least 1."""
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}: must be an integer of at least 1")
 
@@ -263,6 +264,19 @@ def checked_trigger(given: object) -> Trigger | None:
     except TypeError:
         msg = f"trigger: {name} needs its number, and takes nothing else"
         raise ConfigError(msg) from None
+
+
+def trigger_from_text(text: str) -> str | dict[str, object]:
+    """Return what `checked_trigger` takes, of NAME or NAME:NUMBER."""
+    name, colon, number = text.partition(":")
+    if not colon:
+        return name
+    fields = _BY_NAME[name].__match_args__ if name in _BY_NAME else ()
+    is_number = number.isascii() and number.isdecimal() and len(number) <= 15
+    if not fields or not is_number:
+        msg = "trigger: expected a name, or inactivity:NUMBER or message_count:NUMBER"
+        raise ConfigError(msg)
+    return {"type": name, fields[0]: int(number)}
 
 
 def _check_trigger(value: object, name: str, limit: int) -> None:

@@ -19,8 +19,7 @@ pytest.importorskip("mcp")
 pytest.importorskip("google.adk")
 
 from vecall import adk
-from vecall.mcp.answers import Answers
-from vecall.mcp.tools import Access
+from vecall.mcp.answers import Access, Answers
 
 ADK_TOOLS = (
     adk.ExpandSessionTool,

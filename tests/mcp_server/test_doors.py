@@ -7,8 +7,7 @@ from helpers.door_programs import Door, RememberingPrograms
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 
-from vecall.mcp.answers import Answers
-from vecall.mcp.tools import Access
+from vecall.mcp.answers import Access, Answers
 
 
 class ServerDoor(Door):

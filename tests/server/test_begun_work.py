@@ -8,13 +8,13 @@ from contextvars import ContextVar
 
 import pytest
 from starlette.responses import Response
-from vecall.server.app import _begun
+from vecall.server.app import _begin_work
 
 _NAME: ContextVar[str] = ContextVar("name", default="caller's")
 
 
 async def ended(work: Awaitable[Response], at_once: bool) -> Response:
-    begun = _begun(work, at_once)
+    begun = _begin_work(work, at_once)
     return begun if isinstance(begun, Response) else await begun
 
 
@@ -59,7 +59,7 @@ def test_work_that_is_begun_at_once_ends_as_in_a_task(waits, fails):
 
 def test_work_that_waits_for_nothing_has_its_answer_at_once():
     async def asked() -> bool:
-        return isinstance(_begun(told(0, False, []), True), Response)
+        return isinstance(_begin_work(told(0, False, []), True), Response)
 
     assert asyncio.run(asked())
 
@@ -68,7 +68,7 @@ def test_cancelled_work_that_was_begun_at_once_cleans_up():
     done: list[str] = []
 
     async def asked() -> None:
-        begun = _begun(told(100, False, done), True)
+        begun = _begin_work(told(100, False, done), True)
         assert isinstance(begun, asyncio.Task)
         await asyncio.sleep(0)
         begun.cancel()

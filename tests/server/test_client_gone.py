@@ -21,12 +21,20 @@ DEAR: Any = {  # of 600 rows: a quarter of a second
 }
 
 
-def answered(memory: MemoryService, path: str, body: dict[str, Any]) -> int:
-    """The status of an answer to a client that leaves once it has sent its body."""
+def answered(
+    memory: MemoryService,
+    path: str,
+    body: dict[str, Any],
+    then: str = "http.disconnect",
+) -> int:
+    """The status of an answer to a client that sends a body, and `then` for ever.
+
+    The client fails, as one that has left, if it is asked a thousand times.
+    """
     door, status = door_to(memory), []
     messages = [
         {"type": "http.request", "body": json.dumps(body).encode()},
-        {"type": "http.disconnect"},
+        *[{"type": then}] * 1_000,
     ]
     headers = {
         "host": "127.0.0.1:8765",
@@ -82,3 +90,9 @@ def test_a_deletion_whose_client_is_gone_is_finished(memory):
 
 def test_a_quick_read_is_answered_whether_its_client_is_there_or_not(memory):
     assert answered(memory, f"{ALICE}/memories/count", {}) == 200
+
+
+def test_a_client_that_says_at_once_that_it_is_still_there_is_answered(memory):
+    body = {"filter": {"metadata": DEAR}}
+    path = f"{ALICE}/memories/count"
+    assert answered(memory, path, body, then="http.request") == 200

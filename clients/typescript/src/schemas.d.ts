@@ -522,8 +522,8 @@ export interface Turns {
 }
 
 export interface Memory {
-  id: string;
   content: Content;
+  id: string;
   author?: string;
   timestamp?: number;
   session_id?: string;

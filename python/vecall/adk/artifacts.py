@@ -87,14 +87,14 @@ def pieces(text: str) -> Iterator[str]:
     """Split a text after a paragraph, or else a line, a sentence or a word."""
     at = 0
     while at < len(text):
-        end = _end(text, at)
+        end = _end_of_piece(text, at)
         piece = text[at:end].strip()
         if piece:
             yield piece
         at = end
 
 
-def _end(text: str, at: int) -> int:
+def _end_of_piece(text: str, at: int) -> int:
     if len(text) - at <= PIECE:
         return len(text)
     for marks in _ENDS:
@@ -176,7 +176,6 @@ MOST_TEXT = 250_000
 """The limit on the characters of one artifact; the rest is not stored."""
 
 _OF_THE_USER = "user:"  # the name prefix of artifacts that outlive their session
-_MOST_NAME_BYTES = 255
 _MIME_TYPE = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}")
 
 _log = logging.getLogger("vecall")
@@ -190,9 +189,9 @@ class SavedArtifacts:
         app_name: str,
         user_id: str,
         session_id: str,
-        to_text: ArtifactText = text_of,
+        to_text: ArtifactText | None,
     ) -> None:
-        """Create the object without artifacts."""
+        """Create the object without artifacts; without `to_text` it notes none."""
         self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
         self._session_id = session_id
         self._to_text = to_text
@@ -204,7 +203,7 @@ class SavedArtifacts:
 
     def note(self, events: Iterable[Event]) -> None:
         """Record the artifacts that events saved."""
-        for event in events:
+        for event in events if self._to_text is not None else ():
             for name in get_field(get_field(event, "actions"), "artifact_delta") or ():
                 self._due[name] = event.timestamp
 
@@ -244,6 +243,7 @@ class SavedArtifacts:
         part = await service.load_artifact(**where, version=newest)
         entries: list[dict[str, Any]] = []
         if part is not None and _has_content(part):
+            assert self._to_text is not None, "none is noted"
             text = self._to_text(part, name)
             if inspect.isawaitable(text):
                 text = await text
@@ -258,7 +258,7 @@ class SavedArtifacts:
         session = entries[0]["session_id"] if entries else self._session_of(name)
         # One of the user is looked for in all sessions: its author has the prefix.
         of_this = Filter(
-            session_id=session, author=_artifact_author(name), kind=KIND, source=SOURCE
+            session_id=session, author=f"artifact {name}", kind=KIND, source=SOURCE
         )
         await memory.delete_where(**self._user, filter=of_this)
         await memory.add_memory(**self._user, memories=entries, restore=False)
@@ -290,7 +290,7 @@ class SavedArtifacts:
                 {
                     "content": said,
                     "id": memory_id("artifact", session, name, str(at), said),
-                    "author": _artifact_author(name),
+                    "author": f"artifact {name}",
                     "kind": KIND,
                     "source": SOURCE,
                     "session_id": session,
@@ -304,17 +304,13 @@ class SavedArtifacts:
         return None if name.startswith(_OF_THE_USER) else self._session_id
 
 
-def _artifact_author(name: str) -> str:
-    return f"artifact {name}"
-
-
 def _can_be_shown(name: object) -> bool:
     """Return whether a model can read and repeat a name unchanged."""
     return (
         isinstance(name, str)
         and strip_invisible(name) == name
         and not {"\n", "\t"} & set(name)
-        and 0 < len(name.encode()) <= _MOST_NAME_BYTES
+        and 0 < len(name.encode()) <= 255
     )
 
 

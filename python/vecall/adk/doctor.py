@@ -64,9 +64,13 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
     needs_ours = uri is not None and is_ours(uri)
     scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
-    services, known = _services_file_findings(folder, scheme)
-    findings += services
-    if not known:
+    is_known = False
+    for finding, registers in _service_findings(folder, scheme):
+        findings.append(finding)
+        is_known |= registers
+        if finding.level == "error":
+            break  # later entries do not count
+    if not is_known:
         message = (
             f"no services file in {folder} makes {scheme}:// known; write "
             f'services.yaml with "scheme: {scheme}", "type: memory" and '
@@ -75,7 +79,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
         findings.append(
             Finding("error" if needs_ours else "warning", "services", message)
         )
-    findings += _address(folder, uri)
+    findings += _uri_findings(folder, uri)
     for agent in _agent_folders(folder):
         findings += _agent_findings(
             agent, is_ours=needs_ours, waits=_waits_for_an_end(uri)
@@ -83,27 +87,23 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     return findings
 
 
-def _services_file_findings(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
-    """Return findings up to the first entry that fails, and whether one registers."""
-    findings: list[Finding] = []
-    known = False
-    for name in filter(lambda each: (folder / each).is_file(), _YAML):
-        for finding, registers in _entries(folder, name, scheme):
-            findings.append(finding)
-            known |= registers
-            if finding.level == "error":
-                return findings, known
-    found, registers = _services_module(folder / "services.py")
-    return findings + found, known or registers
+def _service_findings(folder: Path, scheme: str) -> Iterator[tuple[Finding, bool]]:
+    """Yield findings on the services files, and whether each registers the scheme."""
+    for name in _YAML:
+        if (folder / name).is_file():
+            yield from _yaml_findings(folder, name, scheme)
+    yield from _services_module_findings(folder / "services.py")
 
 
-def _entries(folder: Path, name: str, ours: str) -> Iterator[tuple[Finding, bool]]:
+def _yaml_findings(
+    folder: Path, name: str, ours: str
+) -> Iterator[tuple[Finding, bool]]:
     """Yield findings on a YAML file, and whether each registers the scheme `ours`."""
     try:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
     except Exception as error:
-        message = f"cannot be read ({_line(error)}); google-adk only logs that"
+        message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
         yield Finding("error", name, message), False
         return
     for scheme, path, entry in entries:
@@ -133,7 +133,7 @@ def _service_class_finding(name: str, folder: Path, scheme: str, path: str) -> F
     try:
         found: Any = getattr(import_module(module), class_name)
     except Exception as error:
-        return Finding("error", name, f"class {path}: {_line(error)}")
+        return Finding("error", name, f"class {path}: {_error_line(error)}")
     if not (isinstance(found, type) and issubclass(found, BaseMemoryService)):
         return Finding("error", name, f"class {path}: is no memory service")
     return Finding("ok", name, f"{scheme}:// is {path}")
@@ -145,23 +145,25 @@ def _is_there(folder: Path, path: str) -> bool:
     return PathFinder.find_spec(first, [str(folder), *sys.path]) is not None
 
 
-def _services_module(path: Path) -> tuple[list[Finding], bool]:
+def _services_module_findings(path: Path) -> Iterator[tuple[Finding, bool]]:
     if not path.is_file():
-        return [], False
+        return
     try:
         names = names_in(path)
     except (SyntaxError, ValueError, OSError) as error:
-        message = f"cannot be read ({_line(error)}); google-adk only logs that"
-        return [Finding("error", path.name, message)], False
+        message = f"cannot be read ({_error_line(error)}); google-adk only logs that"
+        yield Finding("error", path.name, message), False
+        return
     if names & _REGISTERING:
-        return [Finding("ok", path.name, "calls vecall.adk.register")], True
-    if any(name.rpartition(".")[2] == "register_memory_service" for name in names):
+        yield Finding("ok", path.name, "calls vecall.adk.register"), True
+    elif any(name.rpartition(".")[2] == "register_memory_service" for name in names):
         message = "registers memories of its own, which were not looked at"
-        return [Finding("ok", path.name, message)], True
-    return [Finding("note", path.name, "does not call vecall.adk.register")], False
+        yield Finding("ok", path.name, message), True
+    else:
+        yield Finding("note", path.name, "does not call vecall.adk.register"), False
 
 
-def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
+def _uri_findings(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
         message = (
             "none given: without --memory_service_uri google-adk's server has a memory "
@@ -170,7 +172,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("warning", "uri", message)
         return
     if not is_ours(uri):
-        yield _other_address(folder, uri)
+        yield _other_uri_finding(folder, uri)
         return
     # As in google-adk, paths are relative to the folder of the agents.
     holder = folder.parent if _is_agent(folder) else folder
@@ -184,7 +186,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", str(error))
         return
     if uri.startswith(f"{DATABASE_SCHEME}:"):
-        yield from _database(str(path))
+        yield from _database_findings(str(path))
     elif not isinstance(path, Path):
         yield Finding("warning", "uri", "nothing outlives the process")
     elif path.is_file():
@@ -198,7 +200,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("note", "uri", f"{path} will be made at the first start")
 
 
-def _database(url: str) -> Iterator[Finding]:
+def _database_findings(url: str) -> Iterator[Finding]:
     try:
         yield Finding("ok", "uri", public_url(url))
         yield from examine_storage(url)
@@ -206,7 +208,7 @@ def _database(url: str) -> Iterator[Finding]:
         yield Finding("error", "uri", str(error).removeprefix("path: "))
 
 
-def _other_address(folder: Path, uri: str) -> Finding:
+def _other_uri_finding(folder: Path, uri: str) -> Finding:
     """Return how google-adk interprets a URI that is not vecall's."""
     scheme = urlsplit(uri).scheme
     others = any((folder / name).is_file() for name in (*_YAML, "services.py"))
@@ -248,7 +250,9 @@ def _agent_findings(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Fin
         try:
             names |= names_in(path)
         except (SyntaxError, ValueError, OSError) as error:
-            message = f"{path.relative_to(folder)} cannot be read ({_line(error)})"
+            message = (
+                f"{path.relative_to(folder)} cannot be read ({_error_line(error)})"
+            )
             yield Finding("error", folder.name, message)
     names |= _tools_in_yaml(folder / "root_agent.yaml")
     by_name = {name.rpartition(".")[2]: name for name in names}
@@ -296,7 +300,7 @@ def _tools_in_yaml(path: Path) -> set[str]:
         return set()
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 

@@ -135,7 +135,7 @@ def to_event(event: object) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "partial": get_field(event, "partial"),
         "content": said_in(event),
-        "timestamp": _time(event),
+        "timestamp": _event_time(event),
     }
     for name in ("id", "author"):
         value = get_field(event, name)
@@ -168,7 +168,7 @@ def to_event(event: object) -> dict[str, Any]:
     return fields
 
 
-def _time(event: object) -> Any:
+def _event_time(event: object) -> Any:
     """Return the event's time; None if the attribute holds no number."""
     time = get_field(event, "timestamp")
     if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -29,13 +29,14 @@ from vecall.adk.events import (
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.limits import Limits
+from vecall.ingest.drafts import session_id_of
+from vecall.limits import Limits, trigger_from_text
 from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.searcher import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id as id_of
 from vecall.tools import ShownMemories, search_with_fallback
-from vecall.tools.base import checked_filter, limits_of, require
+from vecall.tools.base import checked_filter, limits_of, require_methods
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
@@ -78,7 +79,7 @@ def parse_uri(
     if parts.scheme not in SCHEMES or "://" not in uri or parts.fragment:
         raise ConfigError(_EXPECTED)
     if parts.scheme == DATABASE_SCHEME:
-        return _database(uri)
+        return _parse_database_uri(uri)
     # As in SQLAlchemy, the slash after the host is not part of the path.
     host, path = unquote(parts.netloc), unquote(parts.path)
     name = f"{host}{path}" if host else path.removeprefix("/")
@@ -90,7 +91,7 @@ def parse_uri(
     return Path(agents_dir or ".") / name, chosen
 
 
-def _database(uri: str) -> tuple[str, dict[str, Any]]:
+def _parse_database_uri(uri: str) -> tuple[str, dict[str, Any]]:
     address, _, query = uri.removeprefix("vecall+").partition("?")
     parts = [part for part in query.split("&") if part]
     ours = [part for part in parts if part.partition("=")[0] in _FROM_TEXT]
@@ -118,33 +119,17 @@ def with_uri_options(
 ) -> dict[str, Any]:
     """Return the options of a service; those of a URI override them by field."""
     merged = dict(options)
-    fields: dict[str, dict[str, Any]] = {}
     for key, value in from_uri.items():
-        if key in _GROUPED:
-            group, name = _GROUPED[key]
-            fields.setdefault(group, {})[name] = value
-        else:
+        group, name = _GROUPED.get(key, ("", key))
+        if not group:
             merged[key] = value
-    for group, values in fields.items():
+            continue
         given = merged.get(group)
         if given is None:
-            merged[group] = _GROUPS[group](**values)
-        elif is_dataclass(given) and not isinstance(given, type):
-            merged[group] = replace(given, **values)
+            merged[group] = _GROUPS[group](**{name: value})
+        elif isinstance(given, _GROUPS[group]):
+            merged[group] = replace(given, **{name: value})
     return merged
-
-
-def _with_seconds_unit(text: str) -> str:
-    return text if text.endswith("s") else f"{text}s"
-
-
-def _trigger_from_text(text: str) -> str | Mapping[str, Any]:
-    """Read "session_end", "message_count:20", "inactivity:60000"."""
-    name, _, number = text.partition(":")
-    if not number:
-        return name
-    counted = {"inactivity": "inactivity_ms", "message_count": "message_count"}
-    return {"type": name, counted[name]: int(number)}
 
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
@@ -160,7 +145,7 @@ _GROUPED = {
 }
 """The keys that are fields of a group of options, with group and field."""
 
-_GROUPS: dict[str, Callable[..., Any]] = {
+_GROUPS: dict[str, type[Any]] = {
     "search": SearchOptions,
     "storage": StorageOptions,
     "writes": WritePolicy,
@@ -170,7 +155,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,
     "embedder": str,
-    "history_ttl": _with_seconds_unit,
+    "history_ttl": lambda text: f"{text.removesuffix('s')}s",
     "include": lambda text: tuple(text.split(",")),
     "max_staleness": float,
     "memory_budget": int,
@@ -179,8 +164,8 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "read_only": _SWITCH,
     "scores": _SWITCH,
     "top_k": int,
-    "trigger": _trigger_from_text,
-    "ttl": _with_seconds_unit,
+    "trigger": trigger_from_text,
+    "ttl": lambda text: f"{text.removesuffix('s')}s",
 }
 
 
@@ -268,7 +253,7 @@ class VecallMemoryService(BaseMemoryService):
         """
         whole, taken_back = await self._read_session(session)
         await self.memory.add_session_to_memory(whole)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
 
     async def add_events_to_memory(
         self,
@@ -296,7 +281,7 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        content = await _read(as_list(events, "events"))
+        content = await _read_turns(as_list(events, "events"))
         await self.memory.add_events_to_memory(
             app_name=app_name,
             user_id=user_id,
@@ -305,7 +290,7 @@ class VecallMemoryService(BaseMemoryService):
             custom_metadata=to_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
-        await self._forget(scope, content.taken_back)
+        await self._delete_rewound(scope, content.taken_back)
 
     async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
         """Buffer the new turns of a session until the service's trigger fires.
@@ -320,10 +305,10 @@ class VecallMemoryService(BaseMemoryService):
                 buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        require(self.memory, "observe_session", "observe_session")
+        require_methods(self.memory, "observe_session", "observe_session")
         whole, taken_back = await self._read_session(session)
         await self.memory.observe_session(whole)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
 
     async def end_session(
         self,
@@ -352,27 +337,25 @@ class VecallMemoryService(BaseMemoryService):
             SummaryError: The summarizer failed; the turns stay buffered.
             EmbedderError: The embedder failed; the turns stay buffered.
         """
-        require(self.memory, "end_session", "end_session")
+        require_methods(self.memory, "end_session", "end_session")
         if session is None:
             await self.memory.end_session(
                 app_name=app_name, user_id=user_id, session_id=session_id
             )
             return
         whole, taken_back = await self._read_session(session)
-        await self._forget(whole, taken_back)
+        await self._delete_rewound(whole, taken_back)
         await self.memory.end_session(whole)
 
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        session_id = get_field(session, "id")
-        if session_id is None:
-            session_id = get_field(session, "session_id")
-        content = await _read(get_list(session, "events", "session.events"))
+        content = await _read_turns(get_list(session, "events", "session.events"))
         whole = {name: get_field(session, name) for name in ("app_name", "user_id")}
-        return {**whole, "id": session_id, "events": content.events}, content.taken_back
+        whole |= {"id": session_id_of(session), "events": content.events}
+        return whole, content.taken_back
 
-    async def _forget(
+    async def _delete_rewound(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
         """Delete stored turns that a rewind removed."""
@@ -487,7 +470,7 @@ def _checked_filter(
     return check_filter(condition, known, by_metadata=True)
 
 
-async def _read(events: list[object]) -> SessionContent:
+async def _read_turns(events: list[object]) -> SessionContent:
     """Read few events on the event loop, many on another thread, from a copied list."""
     if len(events) <= _INLINE_EVENTS:
         return read_events(events)

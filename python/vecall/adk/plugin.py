@@ -22,7 +22,7 @@ from vecall.adk.artifacts import ArtifactText, SavedArtifacts, text_of
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.ingest.drafts import rewinds_to
-from vecall.limits import SessionEnd
+from vecall.limits import SessionEnd, check_count
 
 _log = logging.getLogger("vecall")
 
@@ -46,7 +46,7 @@ class SessionTracker:
         self.service = service
         self.session = session
         self.artifact_service: BaseArtifactService | None = None
-        self._saved = None if to_text is None else SavedArtifacts(*key, to_text)
+        self.artifacts = SavedArtifacts(*key, to_text)
         self._copies: list[Session] = []
         self._last: str | None = None
 
@@ -59,11 +59,7 @@ class SessionTracker:
         """Return whether there are events or artifacts to store."""
         events = self.session.events
         more = bool(events) and events[-1].id != self._last
-        return more or bool(self._copies) or bool(self.artifacts())
-
-    def artifacts(self) -> list[str]:
-        """Return the names of artifacts to store."""
-        return [] if self._saved is None else self._saved.due()
+        return more or bool(self._copies) or bool(self.artifacts.due())
 
     async def hand_over(self, ingest: Ingest | None) -> None:
         """Store new events, skip what never can be; note the artifacts they saved."""
@@ -81,17 +77,16 @@ class SessionTracker:
                         len(new),
                         error,
                     )
-                if self._saved is not None:
-                    self._saved.note(new)
+                self.artifacts.note(new)
                 self._last = events[-1].id
             if copies:
                 del self._copies[0]
 
     async def index(self, name: str) -> None:
         """Store the text of an artifact; a failure is retried later."""
-        if self._saved is not None and self.artifact_service is not None:
+        if self.artifact_service is not None:
             memory = self.service.memory
-            await self._saved.index(name, self.artifact_service, memory)
+            await self.artifacts.index(name, self.artifact_service, memory)
 
     def _copies_not_covered(self, copies: list[Session]) -> list[Session]:
         """Return the copies with new events that no later copy has."""
@@ -202,8 +197,7 @@ class VecallMemoryPlugin(BasePlugin):
         to_text: object = index_artifacts
         if not isinstance(to_text, bool) and not callable(to_text):
             raise ConfigError("index_artifacts: expected True, False or a function")
-        if type(sessions) is not int or sessions < 1:
-            raise ConfigError("sessions: must be an integer of at least 1")
+        check_count(sessions, "sessions")
         self._ingest = ingest
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions
@@ -231,7 +225,7 @@ class VecallMemoryPlugin(BasePlugin):
             run = id(invocation_context)
             with self._lock:
                 self._running[run] = invocation_context
-            task.add_done_callback(lambda _: self._end(run))
+            task.add_done_callback(lambda _: self._record_end(run))
         if self._warned:
             return
         if not isinstance(service, VecallMemoryService):
@@ -265,16 +259,16 @@ class VecallMemoryPlugin(BasePlugin):
         if isinstance(service, VecallMemoryService):
             with self._lock:
                 self._running.pop(id(invocation_context), None)
-            self._submit(self._note(service, invocation_context))
+            self._submit(self._follow(service, invocation_context))
 
-    def _end(self, run: int) -> None:
+    def _record_end(self, run: int) -> None:
         """Record a run that has ended without a word, if it has."""
         with self._lock:
             context = self._running.pop(run, None)
         if context is not None:
             service = context.memory_service
             assert isinstance(service, VecallMemoryService)
-            self._submit(self._note(service, context))
+            self._submit(self._follow(service, context))
 
     async def on_run_error_callback(
         self,
@@ -320,7 +314,7 @@ class VecallMemoryPlugin(BasePlugin):
         """Flush. The plugin can be used again."""
         await self.flush()
 
-    def _note(
+    def _follow(
         self, service: VecallMemoryService, context: InvocationContext
     ) -> SessionTracker:
         session = context.session
@@ -351,9 +345,9 @@ class VecallMemoryPlugin(BasePlugin):
             is_queued = place in self._waiting
             self._waiting[place] = followed
         if not is_queued:
-            self._worker.submit(self._remember_artifacts, place)
+            self._worker.submit(self._hand_over, place)
 
-    def _remember_artifacts(self, place: _Place) -> None:
+    def _hand_over(self, place: _Place) -> None:
         with self._lock:
             followed = self._waiting.pop(place)
         try:
@@ -364,5 +358,5 @@ class VecallMemoryPlugin(BasePlugin):
                 type(error).__name__,
             )
         # One artifact at a time, so that a new turn waits for at most one of them.
-        for name in followed.artifacts():
+        for name in followed.artifacts.due():
             self._worker.submit(lambda each: asyncio.run(followed.index(each)), name)

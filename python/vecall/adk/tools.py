@@ -32,21 +32,14 @@ from vecall.tools import (
 )
 from vecall.types import UNSET, Filter, FilterLike
 
-# A placeholder for a memory service, to check the options of a tool.
+# A placeholder for a memory service, to check the options of a tool; `dict` takes all
+# arguments.
 _METHODS = (
     "add_memory add_session_to_memory confirm_forget expand_session get_memory "
     "propose_forget search_memory update_memory"
 ).split()
+_UNBOUND: Any = SimpleNamespace(limits=Limits(), **dict.fromkeys(_METHODS, dict))
 _log = logging.getLogger("vecall")
-
-
-def _takes_anything(**_: object) -> None:
-    """A placeholder method."""
-
-
-_UNBOUND: Any = SimpleNamespace(
-    limits=Limits(), **dict.fromkeys(_METHODS, _takes_anything)
-)
 
 
 # Memories shown in recent turns, by memory service of another class than vecall's.
@@ -65,8 +58,7 @@ class ToolCaller(NamedTuple):
 
     memory: Any  # the `vecall.MemoryService`, or one of another class
     turns: ShownMemories  # the memories shown in recent turns
-    app_name: str
-    user_id: str
+    user: tuple[str, str]  # app and user id
     turn: Hashable  # unique among the turns of the user
     agent: str  # only its requests contain its blocks
     said: types.Content | None  # the user's message
@@ -113,8 +105,7 @@ class VecallTool(BaseTool):
         return ToolCaller(
             memory,
             turns,
-            invocation.app_name,
-            invocation.user_id,
+            (invocation.app_name, invocation.user_id),
             (invocation.session.id, invocation.invocation_id),
             context.agent_name,
             invocation.user_content,
@@ -135,9 +126,7 @@ class VecallTool(BaseTool):
         if asking.memory is None:
             msg = f"{self.name}: the Runner has no memory_service"
             raise MemoryNotConfiguredError(msg)
-        return self._make(
-            asking.memory, asking.app_name, asking.user_id, **self._options, **more
-        )
+        return self._make(asking.memory, *asking.user, **{**self._options, **more})
 
     def _get_declaration(self) -> types.FunctionDeclaration | None:
         if self._declared is None:
@@ -154,7 +143,16 @@ class VecallTool(BaseTool):
         return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))
 
 
-class PreloadMemoryTool(VecallTool):
+class _RecallingTool(VecallTool):
+    """Shows a memory once in an invocation; the service has a filter by default."""
+
+    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
+        if self._options.get("filter") is None:
+            more["filter"] = asking.filter
+        return super().bound(asking, turns=asking.turns, **more)
+
+
+class PreloadMemoryTool(_RecallingTool):
     """Recalls memories for every turn of a user, without a tool call by the model.
 
     The tool searches once for each invocation. All requests of the invocation contain
@@ -213,7 +211,6 @@ class PreloadMemoryTool(VecallTool):
         }
         super().__init__(tools.PreloadMemory, memory, options, "empty")
         self._placement = placement
-        self._filter = filter
 
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
@@ -222,24 +219,16 @@ class PreloadMemoryTool(VecallTool):
         asking = self.asking(tool_context)
         if self.without_memory(asking) is not None:
             return
-        wanted = asking.filter if self._filter is None else self._filter
-        preload = tools.PreloadMemory(
-            asking.memory,
-            asking.app_name,
-            asking.user_id,
-            turns=asking.turns,
-            **{**self._options, "filter": wanted},
-        )
+        preload = self.bound(asking)
+        assert isinstance(preload, tools.PreloadMemory)
         # Agents with this tool share its block. Only agents whose requests contain the
         # block have seen its memories.
-        turns, user = asking.turns, (asking.app_name, asking.user_id)
-        shared = (asking.turn, self)
+        turns, user, shared = asking.turns, asking.user, (asking.turn, self)
         block = await preload.block(asking.said, turn=shared)
         if not block:
             return
-        turns.add(
-            user, (asking.turn, asking.agent), turns.already_recalled(user, shared)
-        )
+        seen = turns.already_recalled(user, shared)
+        turns.add(user, (asking.turn, asking.agent), seen)
         if self._placement == "system":
             llm_request.append_instructions([block])
             return
@@ -259,16 +248,7 @@ class PreloadMemoryTool(VecallTool):
 preload_memory = PreloadMemoryTool()
 
 
-class _SearchTool(VecallTool):
-    """Omits memories that were preloaded in the same invocation."""
-
-    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
-        if self._options.get("filter") is None:
-            more["filter"] = asking.filter
-        return super().bound(asking, turns=asking.turns, **more)
-
-
-class LoadMemoryTool(_SearchTool):
+class LoadMemoryTool(_RecallingTool):
     """The tool `load_memory(query)`; see `vecall.tools.LoadMemory`.
 
     Args:
@@ -298,7 +278,7 @@ class LoadMemoryTool(_SearchTool):
         super().__init__(tools.LoadMemory, memory, options, on_missing)
 
 
-class RecallMemoryTool(_SearchTool):
+class RecallMemoryTool(_RecallingTool):
     """The tool `recall_memory(query, limit)`; see `vecall.tools.RecallMemory`.
 
     Args:
@@ -455,7 +435,7 @@ class ForgetMemoryTool(VecallTool):
         answer = await bound.call(args)
         # A block of this turn must not show a deleted memory again.
         if answer.get("status") == "forgotten":
-            asking.turns.drop((asking.app_name, asking.user_id))
+            asking.turns.drop(asking.user)
         return answer
 
 

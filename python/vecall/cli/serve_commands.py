@@ -7,12 +7,11 @@ import asyncio
 import json
 import logging
 import os
-import re
 import signal
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
@@ -43,7 +42,7 @@ from vecall.coding_agents.options import (
     prepared,
 )
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.limits import Eviction, HttpLimits, Quota
+from vecall.limits import Eviction, HttpLimits, Quota, trigger_from_text
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 from vecall.system import shell_words
@@ -163,9 +162,6 @@ def _token_expiry(text: str | None) -> float | None:
         return time.time() + ttl_seconds(text, "expires")
     except InvalidArgumentError:
         return to_seconds(text, "expires")
-
-
-_COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 
 
 _LIMITS = "\n".join(
@@ -311,7 +307,7 @@ def _open_served_memory(options: argparse.Namespace) -> MemoryService:
         prepared(options.path),
         embedder=cli.parse_embedder(options.embedder),
         read_only=options.read_only,
-        trigger=trigger(options.trigger),
+        trigger=options.trigger and trigger_from_text(options.trigger),
         ttl=options.ttl,
         writes=WritePolicy(
             on_write=cli.import_function(options.on_write, "on-write"),
@@ -323,19 +319,6 @@ def _open_served_memory(options: argparse.Namespace) -> MemoryService:
             ),
         ),
     )
-
-
-def trigger(text: str | None) -> Mapping[str, object] | None:
-    """Return the trigger of NAME or NAME:NUMBER, for the memory service."""
-    if text is None:
-        return None
-    name, colon, number = text.partition(":")
-    if not colon:
-        return {"type": name}
-    if name not in _COUNTED or not re.fullmatch("[0-9]{1,15}", number, re.ASCII):
-        msg = "trigger: expected a name, or inactivity:NUMBER or message_count:NUMBER"
-        raise ConfigError(msg)
-    return {"type": name, _COUNTED[name]: int(number)}
 
 
 def _exit_process(*_: object) -> NoReturn:

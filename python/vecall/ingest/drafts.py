@@ -181,11 +181,14 @@ def session_head(session: object, limits: Limits) -> SessionHead:
     session = by_name(session, SESSION, "session")
     app = check_name(get_field(session, "app_name"), "session.app_name", limits)
     user = check_name(get_field(session, "user_id"), "session.user_id", limits)
-    id_ = get_field(session, "id")
-    if id_ is None:
-        id_ = get_field(session, "session_id")
-    session_id = check_name(id_, "session.id", limits)
+    session_id = check_name(session_id_of(session), "session.id", limits)
     return SessionHead(app, user, session_id, get_list(session, "events", "events"))
+
+
+def session_id_of(session: object) -> Any:
+    """Return the id of a session, under either of its names."""
+    id_ = get_field(session, "id")
+    return get_field(session, "session_id") if id_ is None else id_
 
 
 class GivenTurns(NamedTuple):

@@ -20,28 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vecall.errors import BusyError
 from vecall.limits import HttpLimits
-from vecall.mcp.answers import Answers
+from vecall.mcp.answers import Access, Answers
 from vecall.mcp.server import server_of
-from vecall.mcp.tools import Access
 from vecall.server.app import handle_lifespan
-from vecall.server.limits import Places, RateLimiter
-from vecall.server.requests import (
-    BodyPlaces,
-    BodyRules,
-    HttpRequest,
-    Sender,
-    Validator,
-    authenticate,
-    check_head,
-    check_rate,
-    parsed,
-    read_bytes,
-)
+from vecall.server.requests import Gate, HttpRequest, Validator
 from vecall.server.responses import (
     HttpError,
     answer_to,
     as_response,
-    internal,
+    internal_error,
     json_response,
 )
 from vecall.server.tokens import Token, TokenSource
@@ -52,6 +39,7 @@ _log = logging.getLogger("vecall.mcp")
 _MAX_SERVERS = 1_024
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _JSON = "application/json"
+_OBJECT = {"type": "object"}
 _METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728, section 3.1
 
 
@@ -86,16 +74,9 @@ def asgi_app(
         authorization_servers: The issuers, as URLs, of tokens that `tokens` finds. None
             by default: who runs the server hands tokens out.
     """
+    gate = Gate(tokens, limits, hosts, origins)
     return _Application(
-        memory,
-        tokens,
-        path,
-        beside,
-        limits or HttpLimits(),
-        frozenset(host.lower() for host in hosts),
-        frozenset(origin.lower() for origin in origins),
-        max_tokens,
-        list(authorization_servers),
+        memory, gate, path, beside, max_tokens, list(authorization_servers)
     )
 
 
@@ -104,24 +85,14 @@ class _Application:
     """Checks requests, and passes each to the server of its token."""
 
     memory: Any
-    tokens: TokenSource
+    gate: Gate
     path: str
     beside: ASGIApp | None
-    limits: HttpLimits
-    hosts: Collection[str]
-    origins: Collection[str]
     max_tokens: int | None
     issuers: list[str]
 
     def __post_init__(self) -> None:
-        limits = self.limits
         self._metadata_paths = (_METADATA + self.path.rstrip("/"), _METADATA)
-        self._rates = RateLimiter(limits)
-        self._bodies = BodyPlaces(limits)
-        each = limits.requests_at_once
-        self._working = Places(4 * each, each, limits.request_seconds)
-        size = min(limits.max_text_body_bytes, limits.max_body_bytes)
-        self._rules = BodyRules(limits, size, {"type": "object"}, Validator({}))
         self._servers: OrderedDict[Token, tuple[Answers, Any]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -156,25 +127,22 @@ class _Application:
 
         try:
             if not at_path:
-                raise HttpError(404, "not_found", "There is nothing at this path.")
-            await self._pass(HttpRequest(scope, receive), counted)
+                raise HttpError("not_found", "There is nothing at this path.")
+            await self._check_and_answer(HttpRequest(scope, receive), counted)
         except Exception as error:
             expected = answer_to(error)
             if expected is None:
                 _log.error("%s %s", id_, type(error).__name__)
             if started:
                 return
-            response: Response = as_response(expected or internal(), id_)
+            response: Response = as_response(expected or internal_error(), id_)
             response.headers["Connection"] = "close"  # the body may be endless
             await response(scope, receive, counted)
 
-    async def _pass(self, request: HttpRequest, send: Send) -> None:
-        """Check a request, and let the server of its token answer.
-
-        Raises:
-            HttpError: A check failed.
-        """
-        check_head(request, self.limits, self.hosts, self.origins)
+    async def _check_and_answer(self, request: HttpRequest, send: Send) -> None:
+        """Check a request, and let the server of its token answer."""
+        gate = self.gate
+        gate.check_head(request)
         # What a proxy, or the client, says of TLS changes this answer alone.
         forwarded = request.headers.get("x-forwarded-proto") == "https"
         scheme = "https" if forwarded else request.scope["scheme"]
@@ -183,24 +151,27 @@ class _Application:
             await self._describe(request, root)(request.scope, request.receive, send)
             return
         more = f', resource_metadata="{root}{self._metadata_paths[0]}"'
-        token = authenticate(request, self.tokens, more)
+        token = gate.authenticate(request, more)
         if token.admin or token.user is None:
-            msg = "This needs a token of an app and a user."
-            raise HttpError(403, "forbidden", msg)
+            raise HttpError("forbidden", "This needs a token of an app and a user.")
         if request.method != "POST":
             # No client needs a stream of the server, and there is no session to end.
             msg = "The method is not allowed here."
-            raise HttpError(405, "method_not_allowed", msg, {"Allow": "POST"})
-        check_rate(self._rates, token.id, "read")
+            raise HttpError("method_not_allowed", msg, {"Allow": "POST"})
+        gate.check_rate(token.id, "read")
         async with AsyncExitStack() as held:
-            sender = Sender(token.id, self._rates, self._bodies, held)
-            body = await read_bytes(request, self._rules, sender)
+            most = gate.limits.max_text_body_bytes
+            body = await gate.read_bytes(request, token.id, most, held)
             # The SDK parses it again, but fails on JSON that is nested too deeply.
-            message = await parsed(body, self._rules, sender)
+            message = await gate.parsed(body, token.id, _OBJECT, Validator({}))
             answers, server = self._served(token)
             if _is_plain_request(request) and _is_plain_call(message, body, answers):
-                response = await _answer_call(message, answers)
-                await response(request.scope, request.receive, send)
+                params = message["params"]
+                result = await answers.call_tool(
+                    params["name"], params.get("arguments")
+                )
+                told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+                await json_response(told)(request.scope, request.receive, send)
                 return
             receive = _replaying_receive(body, request.receive)
             # A manager serves one request here: what it starts ends with it.
@@ -214,7 +185,7 @@ class _Application:
         """Return the metadata of the path as a protected resource, without a secret."""
         if request.method not in ("GET", "HEAD"):
             msg = "The method is not allowed here."
-            raise HttpError(405, "method_not_allowed", msg, {"Allow": "GET, HEAD"})
+            raise HttpError("method_not_allowed", msg, {"Allow": "GET, HEAD"})
         fields = {"resource": root + self.path, "resource_name": "vecall"}
         issuers = {"authorization_servers": self.issuers} if self.issuers else {}
         more = {**issuers, "bearer_methods_supported": ["header"]}
@@ -226,14 +197,14 @@ class _Application:
         The least recently used are discarded.
         """
         if token not in self._servers:
-            answers = self._answers(token)
+            answers = self._make_answers(token)
             self._servers[token] = answers, server_of(answers)
             if len(self._servers) > _MAX_SERVERS:
                 self._servers.popitem(last=False)
         self._servers.move_to_end(token)
         return self._servers[token]
 
-    def _answers(self, token: Token) -> Answers:
+    def _make_answers(self, token: Token) -> Answers:
         assert token.app is not None
         assert token.user is not None
         claims = {"author": token.author, "source": token.source}
@@ -248,21 +219,19 @@ class _Application:
 
         @asynccontextmanager
         async def admit(writes: bool) -> AsyncIterator[None]:
-            if writes and self._rates.wait(token.id, "write"):
-                raise BusyError(_TOO_MANY)
-            async with self._working.place(token.id):
+            if writes and self.gate.rates.wait(token.id, "write"):
+                msg = "Too many writes with this token; nothing was written. "
+                raise BusyError(msg + "Try again later.")
+            async with self.gate.working.place(token.id):
                 yield
 
         return Answers(
             self.memory,
             access,
             max_tokens=self.max_tokens,
-            seconds=self.limits.request_seconds,
+            seconds=self.gate.limits.request_seconds,
             admit=admit,
         )
-
-
-_TOO_MANY = "Too many writes with this token; nothing was written. Try again later."
 
 
 # A call of a tool that nothing sets apart is answered without the SDK, whose streams
@@ -315,12 +284,6 @@ def _is_plain_call(message: dict[str, Any], body: bytes, answers: Answers) -> bo
 
 def _is_exact(value: object) -> bool:
     return type(value) is int and abs(value) < _EXACT
-
-
-async def _answer_call(message: dict[str, Any], answers: Answers) -> Response:
-    params = message["params"]
-    result = await answers.call_tool(params["name"], params.get("arguments"))
-    return json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
 def _replaying_receive(body: bytes, receive: Receive) -> Receive:

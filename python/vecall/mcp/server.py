@@ -22,8 +22,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 import vecall
-from vecall.mcp.answers import INVALID_PARAMS, Answers, ProtocolError
-from vecall.mcp.tools import Access
+from vecall.mcp.answers import INVALID_PARAMS, Access, Answers, ProtocolError
 from vecall.system import on_signals
 from vecall.tools.output import DEFAULT_MAX_TOKENS
 
@@ -88,7 +87,7 @@ Give = Callable[[Any, int], Any]
 of `Answers`, or a coroutine of one."""
 
 
-def _gives(answers: Answers) -> dict[str, Give]:
+def _answers_by_request(answers: Answers) -> dict[str, Give]:
     """Return how each request is answered, by its name in the SDK."""
     return {
         "ListTools": lambda _, __: answers.list_tools(),
@@ -124,7 +123,7 @@ def _server_of_second_sdk(answers: Answers, instructions: str) -> Any:
 
     handlers = {
         "on" + re.sub("([A-Z])", r"_\1", name).lower(): handler(name, give)
-        for name, give in _gives(answers).items()
+        for name, give in _answers_by_request(answers).items()
     }
     private = CacheHint(ttl_ms=0, scope="private")
     return Server(
@@ -157,7 +156,7 @@ def _server_of_first_sdk(answers: Answers, instructions: str) -> Any:
         return _unless_cancelled(handle)
 
     server = Server("vecall", version=vecall.__version__, instructions=instructions)
-    for name, give in _gives(answers).items():
+    for name, give in _answers_by_request(answers).items():
         server.request_handlers[getattr(types, f"{name}Request")] = handler(name, give)
     return server
 
@@ -178,19 +177,8 @@ def _unless_cancelled(handler: Any) -> Any:
     return handle
 
 
-# Messages of JSON-RPC as lines of bytes, for versions 1 and 2 of the SDK.
-
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-
-
-def decoded(line: bytes) -> Any:
-    """Return a message of the SDK.
-
-    Raises:
-        ValueError: The line is not a message.
-    """
+def decode_line(line: bytes) -> Any:
+    """Return a message of the SDK, or raise ValueError."""
     if IS_FIRST:
         from mcp.types import JSONRPCMessage
 
@@ -200,7 +188,7 @@ def decoded(line: bytes) -> Any:
     return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
-def encoded(message: Any) -> bytes:
+def encode_message(message: Any) -> bytes:
     """Return the line of a message of the SDK."""
     text: str
     if IS_FIRST:
@@ -210,7 +198,7 @@ def encoded(message: Any) -> bytes:
     return text.encode() + b"\n"
 
 
-def parts(message: Any) -> Any:
+def content_of(message: Any) -> Any:
     """Return the request, response or notification in a message of the SDK."""
     return message.root if IS_FIRST else message
 
@@ -224,10 +212,10 @@ def refusal(line: bytes) -> bytes:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return _wire_error(None, PARSE_ERROR, "Parse error")
+        return _wire_error(None, -32700, "Parse error")
     id_ = value.get("id") if isinstance(value, Mapping) else None
     is_id = isinstance(id_, str | int) and not isinstance(id_, bool)
-    return _wire_error(id_ if is_id else None, INVALID_REQUEST, "Invalid request")
+    return _wire_error(id_ if is_id else None, -32600, "Invalid request")
 
 
 def _wire_error(id_: str | int | None, code: int, message: str) -> bytes:
@@ -249,8 +237,7 @@ class TooLong:
     """Stands for a line above the limit, which is discarded."""
 
 
-Line = bytes | TooLong | None
-"""A line; `TooLong`; or None at the end of the input."""
+Line = bytes | TooLong | None  # None at the end of the input
 
 
 class LineReader:
@@ -309,9 +296,9 @@ class LineReader:
     def _put_line(self, line: Line) -> None:
         self._room.acquire()
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._take, line)
+            self._loop.call_soon_threadsafe(self._queue_line, line)
 
-    def _take(self, line: Line) -> None:
+    def _queue_line(self, line: Line) -> None:
         if not self._ended:
             self._lines.put_nowait(line)
 
@@ -344,10 +331,10 @@ class LineWriter:
                     rest = rest[os.write(self._descriptor, rest) :]
                 except OSError:
                     self._is_broken = True
-                    self._tell(self._broken)
-            self._tell(partial(_finish_future, done))
+                    self._call_on_loop(self._broken)
+            self._call_on_loop(partial(_finish_future, done))
 
-    def _tell(self, what: Callable[[], object]) -> None:
+    def _call_on_loop(self, what: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(what)
 
@@ -437,11 +424,11 @@ class _Connection:
                     await self._writer.write(refusal(b""))
                     continue
                 try:
-                    message = decoded(line)
+                    message = decode_line(line)
                 except ValueError:
                     await self._writer.write(refusal(line))
                     continue
-                self._note(parts(message))
+                self._note_request(content_of(message))
                 try:
                     await to_server.send(SessionMessage(message))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -453,13 +440,13 @@ class _Connection:
         async with from_server:
             async for session_message in from_server:
                 message = session_message.message
-                await self._writer.write(encoded(message))
-                answered = parts(message)
+                await self._writer.write(encode_message(message))
+                answered = content_of(message)
                 if not hasattr(answered, "method"):
                     self._close_request(answered.id)
         self._sent.set()
 
-    def _note(self, message: Any) -> None:
+    def _note_request(self, message: Any) -> None:
         """Record a request, or that the client cancelled one."""
         method = getattr(message, "method", None)
         if method is None:

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
+from types import coroutine
 from typing import Any
 
 from starlette.responses import Response
@@ -20,24 +21,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from vecall.errors import ConfigError
 from vecall.limits import HttpLimits, Limits
 from vecall.server.handlers import run_operation
-from vecall.server.limits import RateLimiter, Turns
+from vecall.server.limits import Turns
 from vecall.server.operations import all_operations
 from vecall.server.requests import (
-    BodyRules,
+    Gate,
     HttpRequest,
-    Sender,
     Validator,
-    authenticate,
     authorize,
     changes,
-    check_head,
-    check_rate,
-    parsed,
-    read_bytes,
     read_query,
     ref,
 )
-from vecall.server.responses import HttpError, answer_to, as_response, internal
+from vecall.server.responses import HttpError, answer_to, as_response, internal_error
 from vecall.server.routing import (
     Operation,
     RequestContext,
@@ -100,35 +95,19 @@ def create_app(
     folder = None if backups is None else Path(backups)
     if folder is not None and not folder.is_dir():
         raise ConfigError("backups: there is no such folder")
-    return _Application(
-        ServerState(
-            memory,
-            limits or HttpLimits(),
-            session_loader,
-            accepting=accepting,
-            backups=folder,
-        ),
-        tokens,
-        frozenset(host.lower() for host in hosts),
-        frozenset(origin.lower() for origin in origins),
+    gate = Gate(tokens, limits, hosts, origins)
+    state = ServerState(
+        memory, gate.limits, session_loader, accepting=accepting, backups=folder
     )
+    return _Application(state, gate)
 
 
 class _Application:
     """Answers requests."""
 
-    def __init__(
-        self,
-        state: ServerState,
-        tokens: TokenSource,
-        hosts: Collection[str],
-        origins: Collection[str],
-    ) -> None:
-        self._state = state
-        self._tokens = tokens
-        self._hosts = hosts
-        self._origins = origins
-        self._rates = RateLimiter(state.limits)
+    def __init__(self, state: ServerState, gate: Gate) -> None:
+        self.state = state
+        self._gate = gate
         self._turns = Turns()
         of_memory = Limits() if state.memory is None else state.memory.limits
         operations = all_operations(state.limits, of_memory)
@@ -145,7 +124,7 @@ class _Application:
 
     async def respond(self, exchange: _Exchange) -> Response:
         """Check a request and run its operation."""
-        request, state = exchange.request, self._state
+        request, gate = exchange.request, self._gate
         try:
             operation, names, token = self._identify(exchange)
         except HttpError:
@@ -155,44 +134,39 @@ class _Application:
         size = request.declared_size if request.has_body else 0
         await self._turns.turn(sender, size)
         if token is not None:
-            self._admit(token, operation, names)
+            kind = "write" if changes(operation.access) else "read"
+            gate.check_rate(token.id, kind)
+            authorize(token, operation.access, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
-            body = await self._body(request, operation, token, held)
+            body = await self._read_body(request, operation, token, held)
             call = RequestContext(
-                state,
+                self.state,
                 operation,
                 names,
                 query,
                 body,
                 token,
-                partial(self._still_admitted, request),
+                partial(gate.still_admits, request),
                 request.scope.get("root_path", ""),
             )
             if token is None or not operation.timed:
                 return await operation.handler(call)
-            async with state.working.place(token.id):
-                return await self._in_time(operation, call, request)
+            async with gate.working.place(token.id):
+                return await self._answer_in_time(operation, call, request)
 
     def _identify(
         self, exchange: _Exchange
     ) -> tuple[Operation, dict[str, str], Token | None]:
         """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
-        check_head(request, self._state.limits, self._hosts, self._origins)
+        self._gate.check_head(request)
         operation, names = self._router.find(request)
         exchange.operation = operation
-        public = operation.access == "public"
-        return operation, names, None if public else authenticate(request, self._tokens)
+        is_public = operation.access == "public"
+        return operation, names, None if is_public else self._gate.authenticate(request)
 
-    def _still_admitted(self, request: HttpRequest) -> bool:
-        try:
-            authenticate(request, self._tokens)
-        except HttpError:
-            return False
-        return True
-
-    async def _body(
+    async def _read_body(
         self,
         request: HttpRequest,
         operation: Operation,
@@ -202,25 +176,24 @@ class _Application:
         if operation.body is None:
             if operation.method == "DELETE" and request.has_body:
                 # A client that sends a filter must not delete everything by mistake.
-                raise HttpError(422, "invalid", "body: is not read here; leave it out")
+                raise HttpError("invalid", "body: is not read here; leave it out")
             return {}
         assert token is not None, "a public operation has no body"
-        limits = self._state.limits
+        limits = self.state.limits
         max_bytes = {
             "small": limits.max_small_body_bytes,
             "text": limits.max_text_body_bytes,
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
-        max_bytes = min(max_bytes, limits.max_body_bytes)
-        sender = Sender(token.id, self._rates, self._state.bodies, held)
-        rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
-        return await parsed(await read_bytes(request, rules, sender), rules, sender)
+        body = await self._gate.read_bytes(request, token.id, max_bytes, held)
+        schema = ref(operation.body)
+        return await self._gate.parsed(body, token.id, schema, self._validator)
 
-    async def _in_time(
+    async def _answer_in_time(
         self, operation: Operation, call: RequestContext, request: HttpRequest
     ) -> Response:
-        seconds = self._state.limits.request_seconds
-        work = _begun(operation.handler(call), operation.handler is run_operation)
+        seconds = self.state.limits.request_seconds
+        work = _begin_work(operation.handler(call), operation.handler is run_operation)
         if isinstance(work, Response):
             return work
         quick = min(seconds, _QUICK_S)
@@ -233,23 +206,13 @@ class _Application:
             else:
                 await asyncio.wait([work], timeout=seconds - quick)
         if not work.done():
-            work.add_done_callback(_forget)
+            work.add_done_callback(_retrieve_error)
             work.cancel()
             if left:
-                raise HttpError(400, "disconnected", "The client has disconnected.")
+                raise HttpError("disconnected", "The client has disconnected.")
             msg = f"There was no answer within {seconds:g} s; a write may come yet."
-            raise HttpError(503, "timeout", msg, {"Retry-After": "1"})
+            raise HttpError("timeout", msg)
         return work.result()
-
-    def _admit(self, token: Token, operation: Operation, names: dict[str, str]) -> None:
-        kind = "write" if changes(operation.access) else "read"
-        check_rate(self._rates, token.id, kind)
-        authorize(token, operation.access, names)
-
-    def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count a response."""
-        self._state.answered[operation, status] += 1
-        self._state.durations.add(operation, seconds)
 
 
 class _Exchange:
@@ -268,7 +231,7 @@ class _Exchange:
             response = await self._app.respond(self)
             whole = self.operation is not None and self.operation.body is not None
         except Exception as error:
-            response = as_response(self._told(error), self._id)
+            response = as_response(self._expected_error(error), self._id)
             whole = False
         if self.request.has_body and not whole:
             response.headers["Connection"] = "close"  # the body may be endless
@@ -279,7 +242,7 @@ class _Exchange:
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
 
-    def _told(self, error: Exception) -> HttpError:
+    def _expected_error(self, error: Exception) -> HttpError:
         expected = answer_to(error)
         if expected is None or expected.status >= 500:
             cause = error.__cause__ or error
@@ -288,7 +251,7 @@ class _Exchange:
             name = type(cause).__name__
             more = {"request": {"request_id": self._id, "error": name, "where": where}}
             _log.error("%s %s at %s", self._id, name, where, extra=more)
-        return expected or internal()
+        return expected or internal_error()
 
     def _log(self, status: int) -> None:
         method, path, name = _NOWHERE, _NOWHERE, _NOWHERE
@@ -296,7 +259,8 @@ class _Exchange:
             method, path = self.operation.method, self.operation.path
             name = self.operation.id
         seconds = time.perf_counter() - self._begin
-        self._app.count(name, status, seconds)
+        self._app.state.answered[name, status] += 1
+        self._app.state.durations.add(name, seconds)
         if not _log.isEnabledFor(logging.INFO):
             return
         spent = 1000 * seconds
@@ -312,15 +276,13 @@ class _Exchange:
         _log.info(line, self._id, method, path, status, spent, extra=more)
 
 
-def _begun(
+def _begin_work(
     work: Awaitable[Response], at_once: bool
 ) -> Response | asyncio.Future[Response]:
     """Begin work, and go on in a task if it waits; most searches have to wait for none.
 
-    Args:
-        work: A coroutine.
-        at_once: Begin now, in the caller's task; else in the new one. No timeouts or
-            other things of a task may begin before it first waits.
+    What begins `at_once`, in the caller's task, may begin no timeouts or other things
+    of a task before it first waits.
     """
     if not at_once or not isinstance(work, Coroutine):
         return asyncio.ensure_future(work)
@@ -331,33 +293,31 @@ def _begun(
         response: Response = done.value
         return response
     loop = asyncio.get_running_loop()
-    return loop.create_task(_rest_of(_Begun(work, awaited)), context=context)
+    return loop.create_task(_finish_work(work, awaited), context=context)
 
 
-class _Begun:
-    """A coroutine that waits for what it has yielded."""
-
-    def __init__(self, work: Coroutine[Any, Any, Response], awaited: object) -> None:
-        self._work = work
-        self._awaited = awaited
-
-    def __await__(self) -> Generator[Any, Any, Response]:
-        awaited = self._awaited
-        try:
-            while True:
-                try:
-                    value = yield awaited
-                except BaseException as error:
-                    awaited = self._work.throw(error)
-                else:
-                    awaited = self._work.send(value)
-        except StopIteration as done:
-            response: Response = done.value
-            return response
+@coroutine
+def _resume(
+    work: Coroutine[Any, Any, Response], awaited: object
+) -> Generator[Any, Any, Response]:
+    """Go on with a coroutine, which waits for what it has yielded."""
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as done:
+        response: Response = done.value
+        return response
 
 
-async def _rest_of(work: _Begun) -> Response:
-    return await work
+async def _finish_work(
+    work: Coroutine[Any, Any, Response], awaited: object
+) -> Response:
+    return await _resume(work, awaited)
 
 
 async def _wait_for_client(
@@ -376,11 +336,14 @@ async def _wait_for_client(
 
 async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client of a request whose body was read disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        await asyncio.sleep(_QUICK_S)  # a source that never waits would hold the loop
 
 
-def _forget(work: asyncio.Future[Response]) -> None:
+def _retrieve_error(work: asyncio.Future[Response]) -> None:
     """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
-from dataclasses import asdict
+from dataclasses import is_dataclass
 from functools import partial
 from io import TextIOWrapper
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -25,12 +24,11 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.rights import Claims
+from vecall.ingest.drafts import session_id_of
 from vecall.prompts.render import estimate_tokens
 from vecall.server.limits import BUCKETS_S, Durations, Pauses
 from vecall.server.requests import changes
 from vecall.server.responses import (
-    NO_LOADER,
-    NO_SESSION,
     FileStream,
     HttpError,
     as_json,
@@ -46,18 +44,13 @@ from vecall.types import (
     UNSET,
     AddedIds,
     AppSummary,
-    Conflict,
-    Consolidation,
     MemoryEntry,
     Page,
     Revision,
     SearchMemoryResponse,
-    SimilarMemory,
     UserSummary,
 )
 from vecall.validation import check_name
-
-# Limits the trust, source and author that the writes of a token may claim.
 
 
 def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
@@ -89,17 +82,26 @@ Each = Callable[[Iterable[Any]], Iterable[Any]]
 """Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
 
 MANY = 32  # memories: larger responses need a place and are written on a thread
-_NAMES = {
-    kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (MemoryEntry, Revision, Conflict, SimilarMemory)
-}
-_OF_MEMORY = attrgetter(*_NAMES[MemoryEntry])
+_MEMORY_FIELDS = tuple(MemoryEntry.__dataclass_fields__)
+_OF_MEMORY = attrgetter(*_MEMORY_FIELDS)
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
+
+
+def memory_as_json(entry: MemoryEntry) -> dict[str, Any]:
+    """Return the fields of a memory that are not None."""
+    pairs = zip(_MEMORY_FIELDS, _OF_MEMORY(entry), strict=True)
+    fields = {name: field for name, field in pairs if field is not None}
+    for name in ("content", "custom_metadata", "explanation"):
+        if fields.get(name) == {}:
+            del fields[name]
+    return fields
 
 
 async def write_memory(_: RequestContext, entry: MemoryEntry) -> Response:
     """Return one memory."""
-    return await _write_response([entry], lambda _: json_response(shown(entry)))
+    return await _write_response(
+        [entry], lambda _: json_response(memory_as_json(entry))
+    )
 
 
 async def run_operation(call: RequestContext) -> Response:
@@ -119,26 +121,43 @@ async def run_operation(call: RequestContext) -> Response:
             return await write(call, await call.ask())
 
 
+async def _write_memories(
+    call: RequestContext,
+    entries: list[MemoryEntry],
+    rest: Callable[[int], dict[str, object]],
+    show: Callable[[MemoryEntry], dict[str, Any]] = memory_as_json,
+) -> Response:
+    """Return as many memories as fit, and what `rest` tells of their number."""
+    limit = call.state.limits.max_answer_bytes
+
+    def write(each: Each) -> Response:
+        texts, count = [], len(entries)
+        if each is iter:  # few, which are quicker written together
+            texts = [as_json(list(map(show, entries)))[1:-1]]
+        if not texts or len(texts[0]) >= limit:
+            texts = _json_texts_that_fit(map(show, each(entries)), limit)
+            count = len(texts)
+        return _list_response("memories", texts, **rest(count))
+
+    return await _write_response(entries, write)
+
+
 async def write_found(call: RequestContext, found: SearchMemoryResponse) -> Response:
     """Return the best memories; "truncated" if further ones did not fit."""
     entries = found.memories
-
-    def write(each: Each) -> Response:
-        texts, count = _fitting(each, entries, shown, call)
-        return _listed("memories", texts, truncated=count < len(entries))
-
-    return await _write_response(entries, write)
+    return await _write_memories(
+        call, entries, lambda count: {"truncated": count < len(entries) or None}
+    )
 
 
 async def write_page(call: RequestContext, entries: Page[MemoryEntry]) -> Response:
     """Return memories in order; "next" is the start of the next page, if any."""
 
-    def write(each: Each) -> Response:
-        texts, count = _fitting(each, entries, shown, call)
-        after = entries.next if count == len(entries) else entries[count - 1].id
-        return _listed("memories", texts, next=after)
+    def rest(count: int) -> dict[str, object]:
+        is_whole = count == len(entries)
+        return {"next": entries.next if is_whole else entries[count - 1].id}
 
-    return await _write_response(entries, write)
+    return await _write_memories(call, entries, rest)
 
 
 async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Response:
@@ -146,12 +165,12 @@ async def write_revisions(call: RequestContext, revisions: list[Revision]) -> Re
 
     def write(each: Each) -> Response:
         backwards = (
-            {**_fields_not_none(past), "memory": shown(past.memory)}
+            {**_fields_not_none(past), "memory": memory_as_json(past.memory)}
             for past in each(newest_first)
         )
         texts = _json_texts_that_fit(backwards, call.state.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
-        return _listed("revisions", texts[::-1], truncated=cut)
+        return _list_response("revisions", texts[::-1], truncated=cut or None)
 
     newest_first = revisions[::-1]
     return await _write_response([past.memory for past in newest_first], write)
@@ -163,7 +182,7 @@ def writer_of_summaries(name: str) -> _Writer:
     async def write(_: RequestContext, found: Page[Any]) -> Response:
         def written(each: Each) -> Response:
             texts = [as_json(_fields_not_none(value)) for value in each(found)]
-            return _listed(name, texts, next=found.next)
+            return _list_response(name, texts, next=found.next)
 
         if len(found) <= MANY:
             return written(iter)
@@ -172,54 +191,52 @@ def writer_of_summaries(name: str) -> _Writer:
     return write
 
 
-async def _write_record(_: RequestContext, value: Any) -> Response:
-    """Return the fields of a value, which may be memories, that are not None."""
-    fields = _fields_not_none(value)
-    values = [each if isinstance(each, list) else [each] for each in fields.values()]
-    entries = [each for each in chain(*values) if isinstance(each, MemoryEntry)]
+def _writer_of(*names: str, is_whole: bool = False) -> _Writer:
+    """Return a writer of a value under a name, or else of the fields of a record.
 
-    def write(each: Each) -> Response:
-        for name, field in fields.items():
-            if isinstance(field, MemoryEntry):
-                fields[name] = shown(field)
-            elif isinstance(field, list):
-                fields[name] = [shown(entry) for entry in each(field)]
-        return json_response(fields)
+    A record that is not whole is written without the fields that are None.
+    """
 
-    return await _write_response(entries, write)
+    async def write(_: RequestContext, value: Any) -> Response:
+        if names:
+            fields = dict.fromkeys(names, value)
+        else:
+            fields = _fields_of(value) if is_whole else _fields_not_none(value)
 
+        def written(each: Each) -> Response:
+            return json_response(
+                {name: _json_values(fields[name], each) for name in fields}
+            )
 
-async def _write_consolidation(_: RequestContext, done: Consolidation) -> Response:
-    document = {**asdict(done), "conflicts": list(map(_dict_of, done.conflicts))}
-    return json_response(document)
+        return await _write_response(list(_memories_in([*fields.values()])), written)
 
-
-async def _write_conflicts(_: RequestContext, found: list[Conflict]) -> Response:
-    def write(each: Each) -> Response:
-        return json_response({"conflicts": list(map(_dict_of, each(found)))})
-
-    entries = [entry for pair in found for entry in (pair.earlier, pair.later)]
-    return await _write_response(entries, write)
+    return write
 
 
-def _dict_of(value: Conflict | SimilarMemory) -> dict[str, Any]:
-    """Return the fields of a value that holds memories."""
-    named = {name: getattr(value, name) for name in _NAMES[type(value)]}
-    return {
-        name: shown(field) if isinstance(field, MemoryEntry) else field
-        for name, field in named.items()
-    }
+def _memories_in(value: Any) -> Iterator[MemoryEntry]:
+    """Yield the memories of records and lists."""
+    if isinstance(value, MemoryEntry):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _memories_in(item)
+    elif is_dataclass(value):
+        yield from _memories_in([*_fields_of(value).values()])
+
+
+def _json_values(value: Any, each: Each = iter) -> Any:
+    """Return memories, records and lists of them as JSON values."""
+    if isinstance(value, MemoryEntry):
+        return memory_as_json(value)
+    if isinstance(value, list | tuple):
+        return [_json_values(item) for item in each(value)]
+    if is_dataclass(value):
+        return {name: _json_values(field) for name, field in _fields_of(value).items()}
+    return value
 
 
 async def _write_nothing(_: RequestContext, __: object) -> Response:
     return Response(status_code=204)
-
-
-def _writer_of_value(name: str) -> _Writer:
-    async def write(_: RequestContext, value: object) -> Response:
-        return json_response({name: value})
-
-    return write
 
 
 _Writer = Callable[[RequestContext, Any], Awaitable[Response]]
@@ -232,14 +249,14 @@ _WRITERS: dict[str | None, _Writer] = {
     "Users": writer_of_summaries("users"),
     "Sessions": writer_of_summaries("sessions"),
     "History": write_revisions,
-    "Consolidation": _write_consolidation,
-    "Conflicts": _write_conflicts,
-    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _write_record),
-    "Ids": _writer_of_value("ids"),
-    "Counted": _writer_of_value("count"),
-    "Touched": _writer_of_value("touched"),
-    "Marked": _writer_of_value("marked"),
-    "Deleted": _writer_of_value("deleted"),
+    "Consolidation": _writer_of(is_whole=True),
+    **dict.fromkeys(("Proposal", "Explanation", "Figures"), _writer_of()),
+    "Conflicts": _writer_of("conflicts"),
+    "Ids": _writer_of("ids"),
+    "Counted": _writer_of("count"),
+    "Touched": _writer_of("touched"),
+    "Marked": _writer_of("marked"),
+    "Deleted": _writer_of("deleted"),
 }
 _LIMITS = {
     "Found": "top_k",
@@ -249,21 +266,13 @@ _LIMITS = {
 """The argument that is the maximum number of memories in a response."""
 
 
-def shown(entry: MemoryEntry) -> dict[str, Any]:
-    """Return the fields of a memory that are not None."""
-    pairs = zip(_NAMES[MemoryEntry], _OF_MEMORY(entry), strict=True)
-    fields = {name: field for name, field in pairs if field is not None}
-    for name in ("content", "custom_metadata", "explanation"):
-        if fields.get(name) == {}:
-            del fields[name]
-    return fields
+def _fields_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def _fields_not_none(value: Any) -> dict[str, Any]:
-    names = _NAMES.get(type(value)) or [each.name for each in dataclasses.fields(value)]
-    return {
-        name: field for name in names if (field := getattr(value, name)) is not None
-    }
+    fields = _fields_of(value)
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 async def _write_response(
@@ -282,22 +291,6 @@ async def _write_response(
     return await asyncio.to_thread(write_and_free)
 
 
-def _fitting(
-    each: Each,
-    entries: list[MemoryEntry],
-    show: Callable[[MemoryEntry], dict[str, Any]],
-    call: RequestContext,
-) -> tuple[list[str], int]:
-    """Return the first memories as JSON, one or several a text, and their number."""
-    limit = call.state.limits.max_answer_bytes
-    if each is iter:  # few, which are quicker written together
-        together = as_json(list(map(show, entries)))[1:-1]
-        if len(together) < limit:
-            return [together], len(entries)
-    texts = _json_texts_that_fit(map(show, each(entries)), limit)
-    return texts, len(texts)
-
-
 def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
     """Return the first values as JSON: as many as fit, but at least one."""
     texts: list[str] = []
@@ -311,13 +304,14 @@ def _json_texts_that_fit(values: Iterable[object], limit: int) -> list[str]:
     return texts
 
 
-def _listed(name: str, texts: list[str], **more: object) -> Response:
-    rest = "".join(f",{as_json(key)}:{as_json(more[key])}" for key in more if more[key])
+def _list_response(name: str, texts: list[str], **more: object) -> Response:
+    known = {key: value for key, value in more.items() if value is not None}
+    rest = "".join(f",{as_json(key)}:{as_json(value)}" for key, value in known.items())
     return raw_json(f"{{{as_json(name)}:[{','.join(texts)}]{rest}}}")
 
 
-async def preload(call: RequestContext) -> Response:
-    """Return the block of memories of a message, and what became of the best ones."""
+async def preload_memories(call: RequestContext) -> Response:
+    """Return the block of memories that an agent gets with a message."""
     memory, options = call.memory, {**call.body}
     query, floor = options.pop("query"), options.get("min_confidence", UNSET)
     for name in ("max_entries", "max_tokens"):
@@ -341,16 +335,11 @@ async def preload(call: RequestContext) -> Response:
         return "no_room" if key_of(entry) in sure else "unsure"
 
     def told(entry: MemoryEntry) -> dict[str, Any]:
-        return {"memory": shown(entry), "fate": fate(entry)}
+        return {"memory": memory_as_json(entry), "fate": fate(entry)}
 
-    def write(each: Each) -> Response:
-        texts, _ = _fitting(each, entries, told, call)
-        floor = {} if least is None else {"floor": least}
-        rest = as_json({"block": block, "tokens": estimate_tokens(block), **floor})
-        return raw_json(f'{{"memories":[{",".join(texts)}],{rest[1:]}')
-
+    rest = {"block": block, "tokens": estimate_tokens(block), "floor": least}
     async with call.state.large.place(call.by.id):
-        return await _write_response(entries, write)
+        return await _write_memories(call, entries, lambda _: rest, told)
 
 
 _LONG_QUERY = 4096  # characters, which take a millisecond
@@ -364,7 +353,7 @@ _MAX_EXPORTS = 16  # at the same time; more would fill the disk
 
 
 async def ingest_session(call: RequestContext) -> Response:
-    """Store the turns of the session that the loader returns."""
+    """Store the turns of a session that the session loader returns."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
     async with _turn_to_write(call):
@@ -373,9 +362,9 @@ async def ingest_session(call: RequestContext) -> Response:
 
 
 async def observe_session(call: RequestContext) -> Response:
-    """Buffer the new turns of a session until the trigger fires."""
+    """Buffer new turns until the trigger fires."""
     async with _turn_to_write(call):
-        ids = await call.memory.observe_session(await _told(call))
+        ids = await call.memory.observe_session(await _session_to_write(call))
     return json_response({"ids": ids})
 
 
@@ -383,14 +372,14 @@ async def end_session(call: RequestContext) -> Response:
     """Make memories of the buffered turns of a session."""
     async with _turn_to_write(call):
         if call.body.keys() & _TURNS or call.state.load_session is not None:
-            ids = await call.memory.end_session(await _told(call))
+            ids = await call.memory.end_session(await _session_to_write(call))
         else:
             session_id = call.names["session"]
             ids = await call.memory.end_session(**call.whose, session_id=session_id)
     return json_response({"ids": ids})
 
 
-async def _told(call: RequestContext) -> object:
+async def _session_to_write(call: RequestContext) -> object:
     """Return a session with the turns in the body, or else the loader's session."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
@@ -401,29 +390,22 @@ async def _told(call: RequestContext) -> object:
 async def _load_session(call: RequestContext, field: str, session_id: object) -> object:
     """Return the session of the loader, if it belongs to this user."""
     if call.state.load_session is None:
-        raise HttpError(400, "not_configured", NO_LOADER)
+        raise HttpError("not_configured", "Session loader is not configured.")
     expected = (*call.whose.values(), session_id)
     for name, value in zip(("app", "user", field), expected, strict=True):
         check_name(value, name, call.memory.limits)
     try:
         session = await call.state.load_session(**call.whose, session_id=session_id)
     except Exception as error:
-        msg = "The session loader failed."
-        raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
+        raise HttpError("session_loader", "The session loader failed.") from error
     # A session of another user is not found, even if the loader returns it.
-    if session is None or _session_owner_and_id(session) != expected:
-        raise HttpError(404, "not_found", NO_SESSION)
+    owner = [get_field(session, name) for name in ("app_name", "user_id")]
+    if session is None or (*owner, session_id_of(session)) != expected:
+        raise HttpError("not_found", "Session not found")
     return session
 
 
-def _session_owner_and_id(session: object) -> tuple[object, object, object]:
-    id_ = get_field(session, "id")
-    if id_ is None:
-        id_ = get_field(session, "session_id")
-    return get_field(session, "app_name"), get_field(session, "user_id"), id_
-
-
-async def add(call: RequestContext) -> Response:
+async def store(call: RequestContext) -> Response:
     """Store memories or turns."""
     items = stamped(call.by, call.body)
     async with _turn_to_write(call):
@@ -457,12 +439,9 @@ def _added_ids_response(ids: AddedIds, status: int) -> Response:
     """Return the ids, and reasons for omitted items; 200 if nothing was stored."""
     document: dict[str, object] = {"ids": ids}
     if ids.left_out:
-        document["left_out"] = [
-            {name: value for name, value in asdict(each).items() if value is not None}
-            for each in ids.left_out
-        ]
+        document["left_out"] = list(map(_fields_not_none, ids.left_out))
     if any(ids.similar):
-        document["similar"] = [list(map(_dict_of, each)) for each in ids.similar]
+        document["similar"] = _json_values(ids.similar)
     return json_response(document, status if ids.stored else 200)
 
 
@@ -473,7 +452,10 @@ async def update_memory(call: RequestContext) -> Response:
 
 
 async def export_user(call: RequestContext) -> Response:
-    """Stream a user's memories as JSON lines, from one snapshot of the file."""
+    """Stream all memories of a user as JSON lines.
+
+    They are one snapshot of the file.
+    """
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:
@@ -502,25 +484,22 @@ async def _export_to_unnamed_file(call: RequestContext) -> BinaryIO:
     return file
 
 
-async def health(_: RequestContext) -> Response:
+async def report_alive(_: RequestContext) -> Response:
     """Return that the server is alive."""
     return json_response({"status": "ok"})
 
 
-async def ready(call: RequestContext) -> Response:
-    """Return that requests are answered; 503 before the end, or without storage."""
+async def report_ready(call: RequestContext) -> Response:
+    """Return that the storage answers and the server is not about to end."""
     if await call.state.readiness.is_ready():
         return json_response({"status": "ok"})
     msg = "The server is about to end, or its storage does not answer."
-    raise HttpError(503, "not_ready", msg, {"Retry-After": "1"})
+    raise HttpError("not_ready", msg)
 
 
-async def document(call: RequestContext) -> Response:
-    """Return the OpenAPI document."""
+async def openapi_document(call: RequestContext) -> Response:
+    """Return this document."""
     return raw_json(call.state.document_at(call.mounted_at))
-
-
-# Metrics for Prometheus, without names of apps or users and without texts.
 
 
 _BUILD = ",".join(
@@ -540,7 +519,10 @@ def as_text(
     durations: Durations,
     pauses: Pauses,
 ) -> str:
-    """Return counts in Prometheus' text format; `answered` by operation and status."""
+    """Return counts in Prometheus' text format, without names of users and texts.
+
+    `answered` is by operation and status.
+    """
     operations = dict(stats["operations"])
     errors = operations.pop("errors")
     lines = ["# TYPE vecall_build_info gauge", f"vecall_build_info{{{_BUILD}}} 1"]
@@ -569,14 +551,8 @@ def as_text(
     return "\n".join(lines) + "\n"
 
 
-# Handlers of admin operations: maintenance of the file, without its memories.
-
-
-NO_FOLDER = "No folder of backups is configured."
-
-
 async def metrics(call: RequestContext) -> Response:
-    """Return the metrics in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus."""
     pauses = call.state.pauses
     pauses.begin()
     state = call.state
@@ -585,14 +561,16 @@ async def metrics(call: RequestContext) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
-async def backup(call: RequestContext) -> Response:
-    """Copy the file to the folder of backups, under a name that the server chooses."""
+async def make_backup(call: RequestContext) -> Response:
+    """Copy the file to the folder of backups.
+
+    The server chooses the name.
+    """
     memory, state = call.memory, call.state
     if state.backups is None:
-        raise HttpError(400, "not_configured", NO_FOLDER)
+        raise HttpError("not_configured", "No folder of backups is configured.")
     if state.backing_up:
-        msg = "A backup is being made."
-        raise HttpError(409, "conflict", msg, {"Retry-After": "1"})
+        raise HttpError("conflict", "A backup is being made.", {"Retry-After": "1"})
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"memory-{moment}-{secrets.token_hex(4)}.db"
     target: Path = state.backups / name
@@ -600,14 +578,10 @@ async def backup(call: RequestContext) -> Response:
     try:
         await memory.admin.backup(target)
     except ConfigError as error:  # its message contains a path
-        msg = "The folder of backups cannot be used."
-        raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
+        raise HttpError("storage", "The folder of backups cannot be used.") from error
     finally:
         state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
-
-
-# Lists of what a token may know: apps and users, and the token itself.
 
 
 _SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
@@ -615,35 +589,36 @@ _SUMMED = ("memories", "text_bytes", "items", "created_at", "updated_at")
 
 async def list_apps(call: RequestContext) -> Response:
     """List the apps that the token may know; of one user, with this user's figures."""
-    token, given = call.by, call.arguments
+    token, app = call.by, call.by.app
     if token.lists_all:
         return await run_operation(call)
-    admin, app = call.memory.admin, token.app
     assert app is not None, "the token is for one app"
     found: list[AppSummary] = []
-    if _is_on_page(app, given):
-        if token.user is None:
-            apps = await admin.list_apps(prefix=app, limit=1)
-            found = [each for each in apps if each.app_name == app]
-        else:
-            users = await admin.list_users(app_name=app, prefix=token.user, limit=1)
-            for user in users:
-                if user.user_id == token.user:
-                    figures = {name: getattr(user, name) for name in _SUMMED}
-                    found = [AppSummary(app, users=1, **figures)]
+    if _is_on_page(app, call.arguments) and token.user is None:
+        apps = await call.ask(prefix=app, after=None, limit=1)
+        found = [each for each in apps if each.app_name == app]
+    elif _is_on_page(app, call.arguments):
+        for user in await _own_user(call, app):
+            figures = {name: getattr(user, name) for name in _SUMMED}
+            found = [AppSummary(app, users=1, **figures)]
     return await writer_of_summaries("apps")(call, Page(found))
 
 
 async def list_users(call: RequestContext) -> Response:
     """List the users of an app that the token may know."""
-    token, given = call.by, call.arguments
-    if token.user is None:
+    user = call.by.user
+    if user is None:
         return await run_operation(call)
-    users: list[UserSummary] = []
-    if _is_on_page(token.user, given):
-        users = await call.ask(prefix=token.user, after=None, limit=1)
-    own = [each for each in users if each.user_id == token.user]
+    is_listed = _is_on_page(user, call.arguments)
+    own = await _own_user(call, call.names["app"]) if is_listed else []
     return await writer_of_summaries("users")(call, Page(own))
+
+
+async def _own_user(call: RequestContext, app: str) -> list[UserSummary]:
+    """Return the figures of the only user of a token, if there are any."""
+    name = call.by.user or ""
+    users = await call.memory.admin.list_users(app_name=app, prefix=name, limit=1)
+    return [each for each in users if each.user_id == name]
 
 
 def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
@@ -652,7 +627,7 @@ def _is_on_page(name: str, given: Mapping[str, Any]) -> bool:
 
 
 async def show_token(call: RequestContext) -> Response:
-    """Return what the client's token permits."""
+    """Return what the token permits."""
     fields = to_json(call.by)
     del fields["sha256"]
     return json_response(fields)

@@ -54,23 +54,15 @@ class RateLimiter:
         return min(rate, left + (now - then) * rate), now
 
 
-# Limits concurrent work; grants places round robin by token.
-
-
 class Places:
     """A fair semaphore with a limit by token. For one event loop.
 
     Waiting requests get places round robin by token, so a token with many requests
-    delays another token by at most one of them.
-
-    Args:
-        total: The number of places. A request may take several.
-        limit: The number of places that one token may have.
-        seconds: The timeout of a waiting request.
+    delays another token by at most one of them. A request may take several.
     """
 
     def __init__(self, total: int, limit: int, seconds: float) -> None:
-        """Create the object with all places free."""
+        """Create free places, some of one token, and a timeout of waiting requests."""
         self._free = total
         self._limit = min(total, limit)
         self._seconds = seconds
@@ -81,11 +73,7 @@ class Places:
         self._last_turns: dict[str, int] = {}
 
     def place(self, token: str, size: int = 1) -> AbstractAsyncContextManager[None]:
-        """Return a context that holds places, at most those that one token may have.
-
-        Raises:
-            HttpError: On entry: 503, not enough places were free before the timeout.
-        """
+        """Return a context that holds places, at most those that one token may have."""
         return _Held(self, token, min(size, self._limit))
 
     async def take(self, token: str, size: int) -> None:
@@ -109,8 +97,7 @@ class Places:
                 granted.cancel()
                 self._grant()  # the requests that it blocked
         if granted.cancelled():
-            msg = "Too much is under way; come again."
-            raise HttpError(503, "busy", msg, {"Retry-After": "1"})
+            raise HttpError("busy", "Too much is under way; come again.")
 
     def _take(self, token: str, size: int) -> bool:
         if size > self._free or self._taken[token] + size > self._limit:
@@ -171,18 +158,16 @@ class _Held(AbstractAsyncContextManager[None]):
         self._places.give_back(self._token, self._size)
 
 
-# Schedules requests round robin by token, a few in each turn of the event loop.
-#
-# Requests that arrive together are ready in the same turn of the event loop. Without
-# this schedule a request would wait for all earlier requests, a millisecond for each.
-
-
 _REQUESTS_PER_ROUND = 4  # small requests of one token in a round
 _SMALL = 1024  # bytes of a body; a larger one may take milliseconds to check
 
 
 class Turns:
-    """Admits a few requests of each token in each turn of their event loop."""
+    """Admits a few requests of each token in each turn of their event loop.
+
+    Requests that arrive together are ready in the same turn. Otherwise a request would
+    wait for all earlier ones, a millisecond for each.
+    """
 
     def __init__(self) -> None:
         """Create the object without requests."""
@@ -239,13 +224,6 @@ class _Rounds:
                 del self._waiting[token]
 
 
-# Measures how long no Python code of the process could run.
-#
-# One thread at a time runs Python code. A function that does not let others run for
-# long, such as a regular expression over a long text, holds up every request of the
-# server.
-
-
 _TICK_S = 0.02  # a tick costs some 30 us
 _WINDOW_S = 60.0
 
@@ -253,16 +231,14 @@ _WINDOW_S = 60.0
 class Pauses:
     """The longest pauses of the interpreter. Thread-safe.
 
-    A thread sleeps 20 ms at a time; how much later it wakes is the pause. The thread
-    ends with this object.
-
-    Attributes:
-        longest: The longest pause since the first call of `begin`, in seconds.
+    In a pause one function, such as a regular expression over a long text, holds up
+    every request. A thread sleeps 20 ms at a time; how much later it wakes is the
+    pause. The thread ends with this object.
     """
 
     def __init__(self) -> None:
         """Create the object; `begin` starts its thread."""
-        self.longest = 0.0
+        self.longest = 0.0  # since then, in seconds
         self._now = self._before = 0.0  # in this window, and in the last one
         self._window = time.monotonic()
         self._lock = threading.Lock()
@@ -306,9 +282,6 @@ def _measure_pauses(of: weakref.ref[Pauses]) -> None:
         del pauses
 
 
-# Measures how long answers take.
-
-
 BUCKETS_S = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0, 30.0,
@@ -316,16 +289,11 @@ BUCKETS_S = (
 
 
 class Durations:
-    """A histogram of the durations of each operation, in seconds.
-
-    Attributes:
-        counts: How many durations are in each of `BUCKETS_S` and above.
-        sums: Their sums.
-    """
+    """A histogram of the durations of each operation, in seconds."""
 
     def __init__(self) -> None:
         """Create the object without durations."""
-        self.counts: dict[str, list[int]] = {}
+        self.counts: dict[str, list[int]] = {}  # in each of BUCKETS_S, and above
         self.sums: dict[str, float] = {}
 
     def add(self, operation: str, seconds: float) -> None:
@@ -338,25 +306,17 @@ class Durations:
         self.sums[operation] += seconds
 
 
-# Finds out whether the storage answers.
-
-
 _STALE_S = 1.0
 _PATIENCE_S = 2.0
 
 
 class Readiness:
-    """Whether the service answers: it is asked at most once a second.
-
-    Args:
-        memory: The service; None is ready.
-        accepting: Whether the server is not about to end.
-    """
+    """Whether the service answers: it is asked at most once a second."""
 
     def __init__(
         self, memory: MemoryService | None, accepting: Callable[[], bool]
     ) -> None:
-        """Create the object; nothing is asked yet."""
+        """Ask nothing yet; None is ready while the server is not about to end."""
         self._memory = memory
         self._accepting = accepting
         self._asked: asyncio.Task[bool] | None = None

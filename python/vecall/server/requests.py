@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -52,55 +51,12 @@ class HttpRequest(Request):
         return declared[0] != "0" or "transfer-encoding" in self.given
 
 
-# Checks of a request before its body is read.
-
-
 _NO_BODY = ["0"]
 _LOOPBACK = re.compile(
     r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]{1,5}))?", re.ASCII
 )
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def check_head(
-    request: HttpRequest,
-    limits: HttpLimits,
-    hosts: Collection[str],
-    origins: Collection[str],
-) -> None:
-    """Refuse what the headers of a request say.
-
-    Their size has a limit. A body whose end is ambiguous to proxies would let requests
-    be smuggled. Another host would allow DNS rebinding, and another origin is a foreign
-    web page.
-
-    Args:
-        request: The request.
-        limits: The limits of the server.
-        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
-        origins: Allowed values of Origin in addition to the server's own, likewise.
-
-    Raises:
-        HttpError: 400 or 403.
-    """
-    scope, given = request.scope, request.given
-    size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-    size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-    if size > limits.max_header_bytes:
-        msg = f"The headers have at most {limits.max_header_bytes} bytes."
-        raise HttpError(400, "headers_too_large", msg)
-    if "transfer-encoding" in given and "content-length" in given:
-        msg = "A body has a length or is chunked, not both."
-        raise HttpError(400, "bad_request", msg)
-    host, *others = given.get("host", ("", ""))  # none is as bad as two
-    host = host.lower()
-    if others or not (host in hosts or _is_loopback(host, scope)):
-        raise HttpError(403, "host", "The Host header is not allowed.")
-    for origin in given.get("origin", ()):
-        own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
-        if origin.lower() not in own and origin.lower() not in origins:
-            raise HttpError(403, "origin", "The Origin is not allowed.")
 
 
 def _is_loopback(host: str, scope: Scope) -> bool:
@@ -110,22 +66,6 @@ def _is_loopback(host: str, scope: Scope) -> bool:
     server = scope.get("server")
     bound = (server[1] if server else None) or default
     return local is not None and int(local[1] or default or 0) == bound
-
-
-def authenticate(request: HttpRequest, tokens: TokenSource, more: str = "") -> Token:
-    """Return the client's token; `more` is put at the end of a challenge.
-
-    Raises:
-        HttpError: 401.
-    """
-    given = request.given.get("authorization", ())
-    shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
-    token = tokens.find(shaped[1]) if shaped else None
-    if token is None:
-        challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
-        msg = "A valid bearer token is needed."
-        raise HttpError(401, "unauthorized", msg, challenge)
-    return token
 
 
 def authorize(token: Token, access: str, names: dict[str, str]) -> None:
@@ -139,29 +79,16 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
     else:
         allowed = token.opens(names["app"], names["user"])
     if changes(access) and token.read_only:
-        raise HttpError(403, "read_only", "The token may only read.")
+        raise HttpError("read_only", "The token may only read.")
     if not allowed:
-        raise HttpError(403, "forbidden", "The token is not for this.")
+        raise HttpError("forbidden", "The token is not for this.")
     if access == "review" and not token.review:
-        msg = "This needs a token with the right to review."
-        raise HttpError(403, "review", msg)
-
-
-def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
-    """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
-    seconds = rates.wait(token, kind)
-    if seconds:
-        headers = {"Retry-After": str(int(seconds) + 1)}
-        msg = "Too many requests or bytes with this token."
-        raise HttpError(429, "too_many_requests", msg, headers)
+        raise HttpError("review", "This needs a token with the right to review.")
 
 
 def changes(access: str) -> bool:
     """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
-
-
-# Parts of which the schemas of the OpenAPI document are made.
 
 
 Schema = dict[str, Any]
@@ -183,12 +110,6 @@ def closed(properties: dict[str, Schema], *required: str) -> Schema:
         "additionalProperties": False,
     }
     return {**schema, "required": list(required)} if required else schema
-
-
-# Checks values against the schemas of the OpenAPI document.
-#
-# Supports the part of JSON Schema that those schemas use. Its messages name a field and
-# a rule, never a value.
 
 
 _PREFIX = "#/components/schemas/"
@@ -222,34 +143,26 @@ _BOUNDS: dict[str, tuple[Callable[[Any], float], bool, str]] = {
 
 
 class Validator:
-    """Checks values against schemas that refer to each other.
+    """Checks values against the schemas of the OpenAPI document.
 
-    Args:
-        shared: The schemas by name.
+    It supports the part of JSON Schema that those use. Its messages name a field and a
+    rule, never a value.
     """
 
     def __init__(self, shared: dict[str, Schema]) -> None:
-        """Use the shared schemas."""
+        """Use the shared schemas, by name."""
         self._shared = shared
 
     def check(self, value: object, schema: Schema, where: str = "body") -> None:
-        """Check one value.
+        """Refuse a value with 422, the field and its rule.
 
         An invalid item of an array with `EACH_ALONE`, which are turns, is replaced by
         its error, which leaves out that item alone. One that nobody said stays as it
         is: the service leaves it out by its role, whatever fields it has.
-
-        Args:
-            value: The value from the client.
-            schema: The schema of the value.
-            where: The name of the value in messages.
-
-        Raises:
-            HttpError: 422, with the field and its rule.
         """
         schema = self._resolved(schema)
         if "anyOf" in schema:
-            self._check_any(value, schema["anyOf"], where)
+            self._check_any_of(value, schema["anyOf"], where)
             return
         if "type" not in schema:
             return  # any value
@@ -273,14 +186,14 @@ class Validator:
             for number, item in enumerate(value):
                 place = f"{where}[{number}]"
                 if alone:
-                    value[number] = self._turn(item, items, place)
+                    value[number] = self._checked_turn(item, items, place)
                 else:
                     self.check(item, items, place)
         elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
-    def _turn(self, item: object, schema: Schema, where: str) -> object:
+    def _checked_turn(self, item: object, schema: Schema, where: str) -> object:
         turn = unwrapped(item)
         try:
             self.check(turn, schema, where)
@@ -294,7 +207,7 @@ class Validator:
             return self._shared[schema["$ref"].removeprefix(_PREFIX)]
         return schema
 
-    def _check_any(self, value: object, schemas: list[Schema], where: str) -> None:
+    def _check_any_of(self, value: object, schemas: list[Schema], where: str) -> None:
         """Check a value against the schemas of its type, or else against all."""
         fitting = [
             schema
@@ -337,14 +250,7 @@ class Validator:
 
 
 def _broken_rule_error(where: str, rule: str) -> HttpError:
-    return HttpError(422, "invalid", f"{where}: {rule}")
-
-
-# Reads the JSON body and the query of a request.
-#
-# A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
-# server limits the number of concurrent large bodies. It refuses a body with too many
-# items and fields while reading it.
+    return HttpError("invalid", f"{where}: {rule}")
 
 
 _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.ASCII)
@@ -357,174 +263,195 @@ _PLAIN = ["identity"]
 _DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 
-class BodyPlaces:
-    """The places of large bodies, shared by all requests.
+class Gate:
+    """Checks requests at a door: their head, token, rate and body.
 
-    Attributes:
-        reading: Limits the bodies that are read for each token. There are enough places
-            that no token waits for another.
-        held: Limits the bytes of bodies in RAM.
-        parsing: Parses one body at a time, because parsing holds the GIL.
+    A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
+    number of concurrent large bodies is limited, and one with too many items and fields
+    is refused while it is read.
     """
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(
+        self,
+        tokens: TokenSource,
+        limits: HttpLimits | None,
+        hosts: Collection[str],
+        origins: Collection[str],
+    ) -> None:
         """Create the object with all places free."""
+        self.limits = limits = limits or HttpLimits()
+        self.rates = RateLimiter(limits)
+        self._tokens = tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        seconds, each = limits.request_seconds, limits.requests_at_once
+        self.working = Places(4 * each, each, seconds)  # threads of the memory service
+        # No token waits for another to read.
+        readers = limits.max_connections * _MAX_CONCURRENT_READS
+        self._reading = Places(readers, _MAX_CONCURRENT_READS, seconds)
         total = max(limits.max_held_bytes, limits.max_body_bytes)
         by_token = max(total // 4, limits.max_body_bytes)
-        readers = limits.max_connections * _MAX_CONCURRENT_READS
-        self.reading = Places(readers, _MAX_CONCURRENT_READS, limits.request_seconds)
-        self.held = Places(total, by_token, limits.request_seconds)
-        self.parsing = Places(1, 1, limits.request_seconds)
+        self._bytes = Places(total, by_token, seconds)
+        self._parsing = Places(1, 1, seconds)
+
+    def check_head(self, request: HttpRequest) -> None:
+        """Refuse what the headers of a request say with 400 or 403.
+
+        Their size has a limit. A body whose end is ambiguous to proxies would let
+        requests be smuggled. Another host than the loopback ones and those of the door
+        would allow DNS rebinding. Another origin is a foreign web page.
+        """
+        scope, given = request.scope, request.given
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > self.limits.max_header_bytes:
+            msg = f"The headers have at most {self.limits.max_header_bytes} bytes."
+            raise HttpError("headers_too_large", msg)
+        if "transfer-encoding" in given and "content-length" in given:
+            raise HttpError(
+                "bad_request", "A body has a length or is chunked, not both."
+            )
+        host, *others = given.get("host", ("", ""))  # none is as bad as two
+        host = host.lower()
+        if others or not (host in self._hosts or _is_loopback(host, scope)):
+            raise HttpError("host", "The Host header is not allowed.")
+        for origin in given.get("origin", ()):
+            own = [f"{scheme}://{host}" for scheme in _DEFAULT_PORTS]
+            if origin.lower() not in own and origin.lower() not in self._origins:
+                raise HttpError("origin", "The Origin is not allowed.")
+
+    def authenticate(self, request: HttpRequest, more: str = "") -> Token:
+        """Return the client's token, or refuse with 401 and `more` in the challenge."""
+        given = request.given.get("authorization", ())
+        shaped = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+        token = self._tokens.find(shaped[1]) if shaped else None
+        if token is None:
+            challenge = {"WWW-Authenticate": f'Bearer realm="vecall"{more}'}
+            raise HttpError(
+                "unauthorized", "A valid bearer token is needed.", challenge
+            )
+        return token
+
+    def still_admits(self, request: HttpRequest) -> bool:
+        """Whether the token of a request is still valid."""
+        try:
+            self.authenticate(request)
+        except HttpError:
+            return False
+        return True
+
+    def check_rate(self, token: str, kind: str) -> None:
+        """Refuse with 429 a request above the rate limit, as in `RateLimiter.wait`."""
+        seconds = self.rates.wait(token, kind)
+        if seconds:
+            headers = {"Retry-After": str(int(seconds) + 1)}
+            msg = "Too many requests or bytes with this token."
+            raise HttpError("too_many_requests", msg, headers)
+
+    async def read_bytes(
+        self, request: HttpRequest, token: str, max_bytes: int, held: AsyncExitStack
+    ) -> bytes:
+        """Return a body of JSON that is not parsed yet; `held` then frees its place."""
+        max_bytes = min(max_bytes, self.limits.max_body_bytes)
+        kinds = request.given.get("content-type", ())
+        if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
+            msg = "The Content-Type must be application/json."
+            raise HttpError("unsupported_media_type", msg)
+        if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
+            msg = "The body must not be compressed."
+            raise HttpError("unsupported_media_type", msg)
+        size = request.declared_size
+        if size is not None and size <= _INLINE_PARSE_LIMIT:
+            return await self._read_in_time(request, token, max_bytes)
+        async with self._reading.place(token):
+            wait = self.rates.wait(token, "bytes")
+            if wait and wait <= self.limits.request_seconds:
+                await asyncio.sleep(wait)
+            elif wait:
+                self.check_rate(token, "bytes")
+            if size is None or size <= max_bytes:
+                place = self._bytes.place(token, size or max_bytes)
+                await held.enter_async_context(place)
+            return await self._read_in_time(request, token, max_bytes)
+
+    async def _read_in_time(
+        self, request: HttpRequest, token: str, max_bytes: int
+    ) -> bytes:
+        seconds = self.limits.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._read(request, token, max_bytes)
+        except TimeoutError:
+            msg = f"The body must be there within {seconds:g} s."
+            raise HttpError("too_slow", msg) from None
+        except ClientDisconnect:
+            raise HttpError("disconnected", "The body has no end.") from None
+
+    async def _read(self, request: HttpRequest, token: str, max_bytes: int) -> bytes:
+        declared, max_parts = request.declared_size, self.limits.max_json_parts
+        too_large = f"The body has at most {max_bytes} bytes."
+        if "expect" in request.given and declared is not None and declared > max_bytes:
+            raise HttpError("too_large", too_large)
+        counted = declared is None or declared > max_parts
+        pieces = []
+        size = parts = 0
+        async for piece in request.stream():
+            size += len(piece)
+            self.rates.spend(token, "bytes", len(piece))
+            if counted and size <= max_bytes and parts <= max_parts:
+                parts += _count_parts(piece)
+            if size <= max_bytes and parts <= max_parts:
+                pieces.append(piece)
+            else:
+                pieces.clear()
+            if size > _DISCARDED * max_bytes:
+                break
+        if size > max_bytes:
+            raise HttpError("too_large", too_large)
+        if parts > max_parts:
+            msg = f"body: at most {max_parts} of the characters [ {{ ,"
+            raise HttpError("invalid", msg)
+        return b"".join(pieces)
+
+    async def parsed(
+        self, body: bytes, token: str, schema: Schema, validator: Validator
+    ) -> dict[str, Any]:
+        """Parse a body that fits a schema; a large one on another thread."""
+        if len(body) <= _INLINE_PARSE_LIMIT:
+            return _parse_body(body, schema, validator)
+        async with self._parsing.place(token):
+            return await asyncio.to_thread(_parse_body, body, schema, validator)
 
 
-@dataclass(frozen=True, slots=True)
-class BodyRules:
-    """The rules for a body: its limits, and a schema with those it refers to."""
-
-    limits: HttpLimits
-    max_bytes: int
-    schema: Schema
-    validator: Validator
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """The token of a sender, and its budget; closing `held` frees its place."""
-
-    token: str
-    rates: RateLimiter
-    places: BodyPlaces
-    held: AsyncExitStack
-
-
-async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any]:
-    """Parse a body that fits a schema; a large one on another thread.
-
-    Raises:
-        HttpError: 400 invalid JSON, 422 schema violation, 503 too many large bodies at
-            once.
-    """
-    if len(body) <= _INLINE_PARSE_LIMIT:
-        return _parse_body(body, rules)
-    async with sender.places.parsing.place(sender.token):
-        return await asyncio.to_thread(_parse_body, body, rules)
-
-
-async def read_bytes(request: HttpRequest, rules: BodyRules, sender: Sender) -> bytes:
-    """Return a body of JSON that is not parsed yet.
-
-    Raises:
-        HttpError: 408 timeout, 413 too large, 415 wrong content type, 422 too many
-            parts, 429 rate limit on bytes, 503 too many large bodies at once.
-    """
-    limits = rules.limits
-    kinds = request.given.get("content-type", ())
-    if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
-        msg = "The Content-Type must be application/json."
-        raise HttpError(415, "unsupported_media_type", msg)
-    if request.given.get("content-encoding", _PLAIN)[0].lower() != _PLAIN[0]:
-        msg = "The body must not be compressed."
-        raise HttpError(415, "unsupported_media_type", msg)
-    size = request.declared_size
-    if size is not None and size <= _INLINE_PARSE_LIMIT:
-        return await _read_in_time(request, rules, sender, size)
-    async with sender.places.reading.place(sender.token):
-        await _within_budget(sender, limits.request_seconds)
-        if size is None or size <= rules.max_bytes:
-            place = sender.places.held.place(sender.token, size or rules.max_bytes)
-            await sender.held.enter_async_context(place)
-        return await _read_in_time(request, rules, sender, size)
-
-
-async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left, or refuse with 429 a long wait."""
-    wait = sender.rates.wait(sender.token, "bytes")
-    if wait and wait <= seconds:
-        await asyncio.sleep(wait)
-    elif wait:
-        check_rate(sender.rates, sender.token, "bytes")
-
-
-async def _read_in_time(
-    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
-) -> bytes:
-    seconds = rules.limits.body_seconds
-    try:
-        async with asyncio.timeout(seconds):
-            return await _read(request, rules, sender, declared)
-    except TimeoutError:
-        msg = f"The body must be there within {seconds:g} s."
-        raise HttpError(408, "too_slow", msg) from None
-    except ClientDisconnect:
-        raise HttpError(400, "disconnected", "The body has no end.") from None
-
-
-async def _read(
-    request: HttpRequest, rules: BodyRules, sender: Sender, declared: int | None
-) -> bytes:
-    max_bytes = rules.max_bytes
-    if "expect" in request.given and declared is not None and declared > max_bytes:
-        raise _too_large(max_bytes)
-    max_parts = rules.limits.max_json_parts
-    counted = declared is None or declared > max_parts
-    pieces = []
-    size = parts = 0
-    async for piece in request.stream():
-        size += len(piece)
-        sender.rates.spend(sender.token, "bytes", len(piece))
-        if counted and size <= max_bytes and parts <= max_parts:
-            parts += _count_parts(piece)
-        if size <= max_bytes and parts <= max_parts:
-            pieces.append(piece)
-        else:
-            pieces.clear()
-        if size > _DISCARDED * max_bytes:
-            break
-    if size > max_bytes:
-        raise _too_large(max_bytes)
-    if parts > max_parts:
-        msg = f"body: at most {max_parts} of the characters [ {{ ,"
-        raise HttpError(422, "invalid", msg)
-    return b"".join(pieces)
-
-
-def _count_parts(piece: bytes) -> int:
-    """Return the number of items and fields that begin in a piece of JSON.
-
-    Characters inside strings count too.
-    """
-    data = np.frombuffer(piece, np.uint8)
-    return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
-
-
-def _too_large(max_bytes: int) -> HttpError:
-    return HttpError(413, "too_large", f"The body has at most {max_bytes} bytes.")
-
-
-def _parse_body(body: bytes, rules: BodyRules) -> dict[str, Any]:
+def _parse_body(body: bytes, schema: Schema, validator: Validator) -> dict[str, Any]:
     try:
         value = json.loads(
             body.decode(),
             parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
+            object_pairs_hook=_object_without_repeats,
         )
     except (ValueError, RecursionError):
-        raise HttpError(400, "not_json", "The body is not JSON.") from None
-    rules.validator.check(value, rules.schema)
+        raise HttpError("not_json", "The body is not JSON.") from None
+    validator.check(value, schema)
     assert isinstance(value, dict)
     return value
+
+
+def _count_parts(piece: bytes) -> int:
+    """Return how many items and fields begin in JSON, also those inside strings."""
+    data = np.frombuffer(piece, np.uint8)
+    return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
 def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
-def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; refuse duplicate names, which parsers read differently."""
     value = dict(fields)
     if len(value) < len(fields):
-        msg = "body: an object has a field twice"
-        raise HttpError(422, "invalid", msg)
+        raise HttpError("invalid", "body: an object has a field twice")
     return value
 
 
@@ -534,27 +461,23 @@ def read_query(
     schemas: dict[str, Schema],
     needs: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the values of a query that fits its schemas.
-
-    Raises:
-        HttpError: 400 not UTF-8, 422 another shape.
-    """
+    """Return the values of a query that fits its schemas."""
     try:
         text = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError:
-        raise HttpError(400, "bad_query", "The query is not valid.") from None
+        raise HttpError("bad_query", "The query is not valid.") from None
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name not in schemas or name in values:
             known = ", ".join(schemas) or "none"
             msg = f"query: has these fields, each at most once: {known}"
-            raise HttpError(422, "invalid", msg)
+            raise HttpError("invalid", msg)
         values[name] = _typed_query_value(value, schemas[name].get("type", "string"))
         validator.check(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:
-            raise HttpError(422, "invalid", f"query.{name}: is missing")
+            raise HttpError("invalid", f"query.{name}: is missing")
     return values
 
 

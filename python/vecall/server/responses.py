@@ -15,34 +15,11 @@ from typing import BinaryIO
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from vecall.errors import (
-    BusyError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    EmbedderError,
-    InvalidArgumentError,
-    MemoryNotConfiguredError,
-    NotFoundError,
-    ReadOnlyError,
-    RerankerError,
-    RewriterError,
-    RightsError,
-    ScopeError,
-    StorageError,
-    StorageFullError,
-    SummaryError,
-    VecallError,
-    WriteHookError,
-    WriteRejectedError,
-)
+from vecall import errors
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 NO_MEMORY = "Memory service is not configured."
-NO_LOADER = "Session loader is not configured."
-NO_SESSION = "Session not found"
-
 
 CODES: dict[int, tuple[str, ...]] = {
     status: tuple(codes.split())
@@ -66,54 +43,52 @@ CODES: dict[int, tuple[str, ...]] = {
     }.items()
 }
 """The codes of the error responses, by HTTP status."""
+_STATUS = {code: status for status, codes in CODES.items() for code in codes}
 
 
 class HttpError(Exception):
-    """An error response to a request: status, code, one sentence, further headers."""
+    """An error response to a request: a code, one sentence, further headers.
+
+    The code has a status. A client may come again after a 503.
+    """
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        headers: Mapping[str, str] | None = None,
+        self, code: str, message: str, headers: Mapping[str, str] | None = None
     ) -> None:
         """Set the parts of the response."""
-        assert code in CODES[status], "not in the OpenAPI document"
         super().__init__(message)
-        self.status = status
+        self.status = _STATUS[code]
         self.code = code
         self.message = message
         self.headers = dict(headers or {})
+        if self.status == 503:
+            self.headers.setdefault("Retry-After", "1")
 
 
-_RETRY = {"Retry-After": "1"}
-
-# Class, status, code and message; the first matching class applies. None: use the
+# Class, code and message; the first matching class applies. None: use the
 # error's own message, which names an argument and its rule.
-_OF: list[tuple[type[VecallError], int, str, str | None]] = [
-    (NotFoundError, 404, "not_found", "There is no such memory."),
-    (ConflictError, 409, "conflict", None),
-    (MemoryNotConfiguredError, 400, "not_configured", NO_MEMORY),
-    (InvalidArgumentError, 422, "invalid", None),
-    (ConfigError, 422, "invalid", None),
-    (WriteRejectedError, 422, "rejected", "The write was refused by a rule."),
-    (ReadOnlyError, 403, "read_only", "The memory can only be read."),
-    (ScopeError, 403, "forbidden", "The scope is not allowed."),
-    (BusyError, 503, "busy", "The memory is busy; nothing was written."),
-    (StorageFullError, 507, "storage_full", "The disk is full; nothing was written."),
-    (StorageError, 503, "storage", "The memory cannot be read or written."),
-    (EmbedderError, 503, "embedder", "The embedder failed; nothing was written."),
-    (RerankerError, 503, "reranker", "The reranker failed."),
-    (RewriterError, 503, "rewriter", "The rewriter of queries failed."),
-    (SummaryError, 503, "summarizer", "The summarizer failed; nothing was written."),
+_OF: list[tuple[type[errors.VecallError], str, str | None]] = [
+    (errors.NotFoundError, "not_found", "There is no such memory."),
+    (errors.ConflictError, "conflict", None),
+    (errors.MemoryNotConfiguredError, "not_configured", NO_MEMORY),
+    (errors.InvalidArgumentError, "invalid", None),
+    (errors.ConfigError, "invalid", None),
+    (errors.WriteRejectedError, "rejected", "The write was refused by a rule."),
+    (errors.ReadOnlyError, "read_only", "The memory can only be read."),
+    (errors.ScopeError, "forbidden", "The scope is not allowed."),
+    (errors.BusyError, "busy", "The memory is busy; nothing was written."),
+    (errors.StorageFullError, "storage_full", "The disk is full; nothing was written."),
+    (errors.StorageError, "storage", "The memory cannot be read or written."),
+    (errors.EmbedderError, "embedder", "The embedder failed; nothing was written."),
+    (errors.RerankerError, "reranker", "The reranker failed."),
+    (errors.RewriterError, "rewriter", "The rewriter of queries failed."),
+    (errors.SummaryError, "summarizer", "The summarizer failed; nothing was written."),
     (
-        WriteHookError,
-        503,
+        errors.WriteHookError,
         "write_hook",
         "A rule for writes failed; nothing was written.",
     ),
-    (ClosedError, 503, "closed", "The server is shutting down."),
+    (errors.ClosedError, "closed", "The server is shutting down."),
 ]
 
 
@@ -121,18 +96,17 @@ def answer_to(error: Exception) -> HttpError | None:
     """Return the error response for an exception; None for an unexpected one."""
     if isinstance(error, HttpError):
         return error
-    if isinstance(error, RightsError):
-        return HttpError(403, error.right, str(error))
-    for kind, status, code, message in _OF:
+    if isinstance(error, errors.RightsError):
+        return HttpError(error.right, str(error))
+    for kind, code, message in _OF:
         if isinstance(error, kind):
-            headers = _RETRY if status == 503 else None
-            return HttpError(status, code, message or str(error), headers)
+            return HttpError(code, message or str(error))
     return None
 
 
-def internal() -> HttpError:
+def internal_error() -> HttpError:
     """Return the response to an unexpected exception."""
-    return HttpError(500, "internal", "The server failed to answer.")
+    return HttpError("internal", "The server failed to answer.")
 
 
 def as_response(error: HttpError, request_id: str) -> Response:
@@ -164,22 +138,14 @@ def as_json(value: object) -> str:
     return _encode(value)
 
 
-# Streams an open file as a response.
-
-
 _CHUNK = 256 * 1024
 
 
 class FileStream(Response):
-    """Sends a file in chunks, which another thread reads.
+    """Sends an open file in chunks, which another thread reads.
 
-    Args:
-        file: The file, at its beginning.
-        media_type: The media type of the file.
-        done: Closed after the file was sent or the client disconnected; it closes the
-            file.
-        allowed: Whether the client may still read the file. Called before each chunk;
-            if False, the connection is closed.
+    `done` closes it after that, or if the client has disconnected. Before each chunk
+    the client must still be `allowed` to read it, or the connection is closed.
     """
 
     def __init__(

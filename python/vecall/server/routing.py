@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from vecall.limits import HttpLimits, Owner
 from vecall.server.limits import Durations, Pauses, Places, Readiness
-from vecall.server.requests import BodyPlaces, HttpRequest, Schema
+from vecall.server.requests import HttpRequest, Schema
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.service.admin import MemoryAdmin
@@ -51,46 +51,25 @@ SessionLoader = Callable[..., Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServerState:
-    """The state of the server, shared by all requests.
-
-    Attributes:
-        memory: The memory service, if configured.
-        limits: The limits on requests.
-        load_session: The session loader, if configured.
-        document: The OpenAPI document, for an app that is not mounted.
-        answered: The number of answered requests, by operation and status.
-        durations: The time that they took.
-        accepting: Returns whether the server is not about to end.
-        readiness: Whether requests are answered.
-        backups: The folder of backups, if configured.
-        exporting: The number of exports of each token that are queued, made or sent.
-            Each export is a file.
-        making: Limits concurrent exports.
-        large: Limits the RAM of concurrent large responses.
-        turns: Limits large writes and long queries: one at a time for each user.
-        working: Limits the threads of the memory service that one token may use.
-        bodies: The places of large bodies.
-        backing_up: Whether a backup is in progress.
-        pauses: The pauses of the interpreter, from the first request of metrics on.
-    """
+    """The state of the server, shared by all requests."""
 
     memory: MemoryService | None
     limits: HttpLimits
     load_session: SessionLoader | None
-    document: dict[str, Any] = field(default_factory=dict)
+    document: dict[str, Any] = field(default_factory=dict)  # of an app not mounted
+    # The number of answered requests, by operation and status, and their durations.
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: Durations = field(default_factory=Durations)
-    accepting: Callable[[], bool] = lambda: True
-    backups: Path | None = None
+    accepting: Callable[[], bool] = lambda: True  # the server is not about to end
+    backups: Path | None = None  # the folder
+    # The exports of each token that are queued, made or sent; each is a file.
     exporting: Counter[str] = field(default_factory=Counter)
     readiness: Readiness = field(init=False)
-    making: Places = field(init=False)
-    large: Places = field(init=False)
-    turns: Places = field(init=False)
-    working: Places = field(init=False)
-    bodies: BodyPlaces = field(init=False)
+    making: Places = field(init=False)  # exports
+    large: Places = field(init=False)  # answers in RAM
+    turns: Places = field(init=False)  # large writes and long queries, one of a user
     backing_up: bool = False
-    pauses: Pauses = field(default_factory=Pauses)
+    pauses: Pauses = field(default_factory=Pauses)  # from the first metrics on
     _documents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,9 +79,6 @@ class ServerState:
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
         self.turns = Places(4 * limits.requests_at_once, 1, limits.request_seconds)
-        each = limits.requests_at_once
-        self.working = Places(4 * each, each, limits.request_seconds)
-        self.bodies = BodyPlaces(limits)
 
     def document_at(self, path: str) -> str:
         """Return the OpenAPI document as JSON, for an app mounted at a path."""
@@ -114,15 +90,10 @@ class ServerState:
 
     @contextmanager
     def export_place(self, token: str, limit: int) -> Iterator[None]:
-        """Hold one of the places for an export until its last byte is sent.
-
-        Raises:
-            HttpError: 503, no place is free, or the token has reached its limit.
-        """
+        """Hold one of the places for an export until its last byte is sent."""
         own = self.exporting[token] >= self.limits.exports_at_once
         if own or self.exporting.total() >= limit:
-            msg = "Many exports are under way."
-            raise HttpError(503, "busy", msg, {"Retry-After": "5"})
+            raise HttpError("busy", "Many exports are under way.", {"Retry-After": "5"})
         self.exporting[token] += 1
         try:
             yield
@@ -131,44 +102,24 @@ class ServerState:
             self.exporting += Counter()  # drops tokens without exports
 
 
-def in_admin(method: Callable[..., Any]) -> bool:
-    """Whether a method is one of `MemoryService.admin`."""
-    return method.__qualname__.startswith(MemoryAdmin.__name__)
-
-
 @dataclass(frozen=True)
 class RequestContext:
-    """An authorized request.
-
-    Attributes:
-        state: The state of the server.
-        operation: The operation.
-        names: The names in the path.
-        query: The values in the query.
-        body: The body.
-        token: The client's token; None for a public operation.
-        still_admitted: Returns whether the token is still valid.
-        mounted_at: The path at which the app is mounted.
-    """
+    """An authorized request."""
 
     state: ServerState
     operation: Operation
-    names: dict[str, str]
+    names: dict[str, str]  # in the path
     query: dict[str, Any]
     body: dict[str, Any]
-    token: Token | None = None
-    still_admitted: Callable[[], bool] = lambda: True
-    mounted_at: str = ""
+    token: Token | None = None  # None for a public operation
+    still_admitted: Callable[[], bool] = lambda: True  # the token is still valid
+    mounted_at: str = ""  # the path of the app
 
     @property
     def memory(self) -> MemoryService:
-        """The memory service, with the rights of the token.
-
-        Raises:
-            HttpError: 400, the server has no memory service.
-        """
+        """The memory service, with the rights of the token."""
         if self.state.memory is None:
-            raise HttpError(400, "not_configured", NO_MEMORY)
+            raise HttpError("not_configured", NO_MEMORY)
         if self.token is None:
             return self.state.memory
         return self.state.memory.restricted(self.token.rights)
@@ -188,15 +139,11 @@ class RequestContext:
         }
 
     async def ask(self, **more: Any) -> Any:
-        """Call the operation's method; `more` replaces arguments of the request.
-
-        Raises:
-            HttpError: 400, the server has no memory service.
-            VecallError: The method's.
-        """
+        """Call the operation's method; `more` replaces arguments of the request."""
         method = self.operation.calls
         assert method is not None, "the operation calls no method"
-        owner = self.memory.admin if in_admin(method) else self.memory
+        is_admin = method.__qualname__.startswith(MemoryAdmin.__name__)
+        owner = self.memory.admin if is_admin else self.memory
         return await getattr(owner, method.__name__)(**{**self.arguments, **more})
 
     @property
@@ -211,68 +158,40 @@ class RequestContext:
         return {"app_name": self.names["app"], "user_id": self.names["user"]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """An operation of the HTTP API.
 
     The fields of one that `calls` a method are the arguments of that method: their
     names, types, bounds, defaults and docs are read from it (`vecall.server.schemas`).
-
-    Attributes:
-        id: The operation id of the OpenAPI document.
-        method: The HTTP method.
-        path: The path, with names in braces.
-        access: The token it needs.
-        handler: The function that runs it.
-        calls: The method that it calls.
-        left_out: The arguments of this method that a request does not have.
-        renamed: The fields of arguments with another name.
-        defaults: The defaults of arguments that differ from those of the method.
-        summary: A sentence that describes it; default: the method's.
-        status: The status of success.
-        answer: The name of the response's schema, or its media type; None: no body.
-        body: The name of the body's schema.
-        body_limit: The limit on the bytes of the body.
-        schema: The schema of the body; None: a shared one.
-        query: The schemas of the query parameters.
-        needs: The required query parameters.
-        arguments: The argument of each field that is one of the method.
-        whole: The fields that are integers, which JSON may write as 5.0.
-        errors: The statuses of its own errors.
-        timed: Whether it has a timeout.
-        repeat: When a client may repeat a request.
     """
 
     id: str
+    path: str  # with names in braces
+    answer: str | None = None  # the name of its schema, or a media type; None: no body
+    _: KW_ONLY
     method: str
-    path: str
     access: Access
     handler: Callable[[RequestContext], Awaitable[Response]]
     calls: Callable[..., Awaitable[Any]] | None = None
-    left_out: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    summary: str = ""
-    status: int = 200
-    answer: str | None = None
-    body: str | None = None
+    left_out: tuple[str, ...] = ()  # arguments of the method that a request lacks
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # other than its own
+    summary: str = ""  # default: that of the method or handler
+    status: int = 200  # of success
+    body: str | None = None  # the name of its schema
     body_limit: Literal["small", "text", "batch"] = "small"
-    schema: Schema | None = None
+    schema: Schema | None = None  # of the body; None: a shared one
     query: dict[str, Schema] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    whole: frozenset[str] = frozenset()
-    errors: tuple[int, ...] = ()
-    timed: bool = True
+    needs: tuple[str, ...] = ()  # required query parameters
+    arguments: Mapping[str, str] = field(default_factory=dict)  # by field
+    whole: frozenset[str] = frozenset()  # integers, which JSON may write as 5.0
+    errors: tuple[int, ...] = ()  # the statuses of its own errors
+    timed: bool = True  # has a timeout
     repeat: Repeat = "never"
 
 
 class Router:
-    """Finds operations by path and method.
-
-    Args:
-        operations: All operations.
-    """
+    """Finds operations by path and method."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         """Index the operations by path."""
@@ -289,9 +208,6 @@ class Router:
         """Return the operation of a request, and the names in its path.
 
         HEAD finds the operation of GET; the server omits the body.
-
-        Raises:
-            HttpError: 400 a name is not UTF-8, 404 no such path, 405 no such method.
         """
         segments = _raw_path(request).split("/")
         method = "GET" if request.method == "HEAD" else request.method
@@ -308,8 +224,8 @@ class Router:
             allowed |= {"HEAD"} if "GET" in allowed else set()
             msg = "The method is not allowed here."
             headers = {"Allow": ", ".join(sorted(allowed))}
-            raise HttpError(405, "method_not_allowed", msg, headers)
-        raise HttpError(404, "not_found", "There is nothing at this path.")
+            raise HttpError("method_not_allowed", msg, headers)
+        raise HttpError("not_found", "There is nothing at this path.")
 
 
 def _raw_path(request: HttpRequest) -> str:
@@ -336,5 +252,4 @@ def _decoded_path_names(names: dict[str, str]) -> dict[str, str]:
     try:
         return {key: unquote(name, errors="strict") for key, name in names.items()}
     except UnicodeDecodeError:
-        msg = "A name in the path is not UTF-8."
-        raise HttpError(400, "bad_path", msg) from None
+        raise HttpError("bad_path", "A name in the path is not UTF-8.") from None

@@ -33,8 +33,6 @@ from vecall.limits import HttpLimits
 from vecall.server.responses import HttpError, as_response
 from vecall.system import is_own, rights_of_others
 
-# A listening socket with a limit on connections in their TLS handshake.
-
 
 class Listener(socket.socket):
     """Closes the oldest of too many connections in their TLS handshake.
@@ -62,15 +60,8 @@ class Listener(socket.socket):
         return connection, address
 
     def begun(self, number: int) -> None:
-        """Stop counting a connection: the server handles it from now on.
-
-        Args:
-            number: Its file descriptor.
-        """
+        """Stop counting a connection, which the server handles from now on."""
         self._begun.pop(number, None)
-
-
-# Closes idle and slow connections when there are too many.
 
 
 _log = logging.getLogger("vecall.server")
@@ -91,12 +82,7 @@ Rooms = dict[ReadPhase, dict["GuardedProtocol", None]]
 
 
 def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
-    """Return uvicorn's protocol with limits on headers and connections.
-
-    Args:
-        limits: The limits.
-        listener: Takes the connections.
-    """
+    """Return uvicorn's protocol with limits on headers and connections."""
 
     class Guarded(GuardedProtocol):
         allowed = limits
@@ -109,9 +95,7 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
 class _Connection(h11.Connection):
     """Returns the head of a response with its body: one packet, one send.
 
-    Args:
-        limit: The most bytes of headers.
-        hold: Called when a head was not returned: no body may come for a long time.
+    `hold` is called when a head was not returned: no body may come for a long time.
     """
 
     def __init__(self, limit: int, hold: Callable[[], object]) -> None:
@@ -174,7 +158,7 @@ class GuardedProtocol(H11Protocol):
 
     def _find_room(self) -> None:
         """Move the connection to the group of its read phase."""
-        wait = self._wait()
+        wait = self._phase_now()
         if wait is not self._room:
             self._leave_room()
             self._room, self._since = wait, self.loop.time()
@@ -213,7 +197,7 @@ class GuardedProtocol(H11Protocol):
         """Start a timeout for a client that does not read its response."""
         super().pause_writing()
         seconds = self.allowed.request_seconds
-        self._stalled = self.loop.call_later(seconds, self._give_up)
+        self._stalled = self.loop.call_later(seconds, self._abort_untaken)
         self._find_room()
 
     def resume_writing(self) -> None:
@@ -226,7 +210,7 @@ class GuardedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer malformed HTTP and too large headers with a JSON error."""
-        error = HttpError(400, "bad_request", "The request is not valid HTTP.")
+        error = HttpError("bad_request", "The request is not valid HTTP.")
         response = as_response(error, "-")
         headers = [*response.raw_headers, (b"connection", b"close")]
         head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
@@ -242,7 +226,7 @@ class GuardedProtocol(H11Protocol):
         if head and not self.transport.is_closing():
             self.transport.write(head)
 
-    def _wait(self) -> ReadPhase | None:
+    def _phase_now(self) -> ReadPhase | None:
         """Return what the connection waits for; None if the server must act."""
         cycle: Any = self.cycle  # None before the first request
         answered = cycle is None or cycle.response_complete
@@ -254,7 +238,7 @@ class GuardedProtocol(H11Protocol):
             return ReadPhase.REQUEST
         return None
 
-    def _give_up(self) -> None:
+    def _abort_untaken(self) -> None:
         _log.info("a connection was closed: its answer was not taken")
         self.transport.abort()
 
@@ -274,37 +258,18 @@ _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """The address of the server, and its TLS files.
-
-    Attributes:
-        host: The address.
-        port: The port; 0 selects a free port.
-        certificate: The file of the TLS certificate chain.
-        key: The file of its private key.
-        client_ca: The file of the CA certificates for clients. Clients need a
-            certificate signed by one of them. None: no client certificates.
-        insecure: Whether to allow a non-loopback address without TLS, for use behind a
-            proxy that terminates TLS.
-        hosts: Allowed values of the Host header in addition to the loopback ones.
-    """
+    """The address of the server, and its TLS files."""
 
     host: str = "127.0.0.1"
-    port: int = 8765
-    certificate: Path | None = None
+    port: int = 8765  # 0 selects a free one
+    certificate: Path | None = None  # of the TLS certificate chain
     key: Path | None = None
-    client_ca: Path | None = None
-    insecure: bool = False
-    hosts: Collection[str] = ()
+    client_ca: Path | None = None  # signs the certificates that clients then need
+    insecure: bool = False  # other machines without TLS, behind a proxy that has it
+    hosts: Collection[str] = ()  # of the Host header, besides the loopback ones
 
     def check(self, *, tokens: int) -> None:
-        """Check that other machines can reach the server only over TLS.
-
-        Args:
-            tokens: The number of tokens.
-
-        Raises:
-            ConfigError: A non-loopback address without TLS, hosts or tokens.
-        """
+        """Refuse a non-loopback address without TLS, hosts or a number of tokens."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("TLS needs both a certificate and a key")
         if self.client_ca is not None and self.certificate is None:
@@ -336,11 +301,7 @@ def is_loopback(host: str) -> bool:
 class Drain:
     """Whether a server takes new requests. For some seconds after a signal it need not.
 
-    Args:
-        seconds: How long it goes on answering after the first signal.
-
-    Raises:
-        ConfigError: It is no number of seconds.
+    So long it goes on answering the others.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -414,17 +375,9 @@ def serve(
     started: Callable[[str], None],
     drain: Drain | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Serve an app of `create_app` at a checked address until SIGTERM or SIGINT.
 
-    Args:
-        app: The app from `create_app`.
-        binding: The address, already checked.
-        limits: The limits of the app.
-        started: Called with the URL once the server accepts connections.
-        drain: What `create_app` was given the method `is_accepting` of.
-
-    Raises:
-        ConfigError: The address, the certificate or the key cannot be used.
+    `started` is called with the URL once the server accepts connections.
     """
     listener = listen(binding)
     listener.limit = limits.max_connections
@@ -450,7 +403,7 @@ def serve(
         ssl_cert_reqs=ssl.CERT_NONE if binding.client_ca is None else ssl.CERT_REQUIRED,
     )
     _load_certificates(config, listener)
-    logging.getLogger("uvicorn.error").addFilter(_without_trace)
+    logging.getLogger("uvicorn.error").addFilter(_drop_exception)
     # A garbage collection visits only what comes from now on, not the modules, which
     # takes 10 ms. A thread that asks for the GIL gets it after 0.5 ms, not 5.
     gc.collect()
@@ -473,7 +426,7 @@ def _load_certificates(config: uvicorn.Config, listener: Listener) -> None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
 
 
-def _without_trace(record: logging.LogRecord) -> bool:
+def _drop_exception(record: logging.LogRecord) -> bool:
     """Log the type of an error, not its message, which may contain user text."""
     record.exc_info = None
     return True
@@ -484,9 +437,6 @@ def listen(binding: Binding) -> Listener:
 
     A response is sent as head and body. Without TCP_NODELAY the body would wait some
     40 ms until the client acknowledges the head.
-
-    Raises:
-        ConfigError: The address cannot be used.
     """
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     try:
@@ -499,25 +449,17 @@ def listen(binding: Binding) -> Listener:
     return listener
 
 
-# Deletes exports that a killed server of an older version left in the temp folder.
-#
-# Older versions created `vecall-????????/export.jsonl` in that folder. This version
-# creates no named file.
-
-
+# What a killed server of an older version left; this one creates no named file.
 _FOLDERS = "vecall-????????"
 _FILE = "export.jsonl"
 _AGE_S = 86_400.0  # a server of an older version may still be running
 
 
 def remove_old_exports(folder: Path | None = None) -> int:
-    """Delete abandoned exports; return how many.
+    """Delete exports that a killed server left in a folder for temporary files.
 
     A folder is deleted if it belongs to this user, only this user may enter it, the
-    export is its only file, and it is at least a day old.
-
-    Args:
-        folder: The folder to search; None: the system's folder of temporary files.
+    export is its only file, and it is at least a day old. Return how many were.
     """
     count = 0
     for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):

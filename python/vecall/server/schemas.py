@@ -25,159 +25,45 @@ from vecall.server.requests import EACH_ALONE, Schema, changes, closed, ref
 from vecall.server.responses import CODES
 from vecall.server.routing import PATH_ARGUMENTS, Operation
 from vecall.server.tokens import Token
-from vecall.store import State
 from vecall.tools import PreloadFormat
 from vecall.types import (
     UNSET,
     AppSummary,
+    Conflict,
+    Consolidation,
     Content,
+    DuplicateGroup,
     Explanation,
     FilterLike,
     ForgetProposal,
-    LeftOutReason,
+    LeftOut,
     ListedSession,
     MemoryEntry,
     MemoryFigures,
+    Revision,
+    SimilarMemory,
     Unset,
     UserSummary,
 )
 from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
-# The schemas of filters.
+_WORD: Schema = {"type": "string"}
+_NULL: Schema = {"type": "null"}
+_NUMBER: Schema = {"type": "number"}
+_DONE: Schema = {"type": "integer", "minimum": 0}
+_SHARE: Schema = {**_NUMBER, "minimum": 0, "maximum": 1}
+_LABEL: Schema = {**_WORD, "maxLength": 512}
+FLAG: Schema = {"type": "boolean"}
+YES: Schema = {**FLAG, "enum": [True]}
+_NAME = ref("Name")
+_META = ref("Metadata")
+_TIME = ref("Time")
+_MEMORY = ref("Memory")
 
 
 def _list_of(items: Schema, most: int = MOST_VALUES, least: int = 1) -> Schema:
     bounds = {"minItems": least} if least else {}
     return {"type": "array", "items": items, **bounds, "maxItems": most}
-
-
-def _one_of(words: Iterable[Any]) -> Schema:
-    return {"type": "string", "enum": list(words)}
-
-
-_NAMES: Schema = {"anyOf": [ref("Name"), _list_of(ref("Name"), MOST_NAMES)]}
-_IDS: Schema = {"anyOf": [ref("Name"), _list_of(ref("Name"), MOST_IDS)]}
-_CONDITIONS = {
-    "session_id": ref("Name"),
-    "after": ref("Time"),
-    "before": ref("Time"),
-    **dict.fromkeys(LABEL_FIELDS, _NAMES),
-    "not_id": _IDS,
-}
-SCALARS: list[Schema] = [
-    {"type": kind} for kind in ("string", "number", "boolean", "null")
-]
-_ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
-_VALUE: Schema = ref("Operand")
-_OPERATORS: Schema = {
-    **closed(
-        {
-            **dict.fromkeys(("$eq", "$ne"), _VALUE),
-            **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), _ORDERED),
-            **dict.fromkeys(("$in", "$nin"), _list_of(_VALUE)),
-            "$contains": ref("Scalar"),
-            **dict.fromkeys(("$all", "$any"), _list_of(ref("Scalar"))),
-            "$exists": {"type": "boolean"},
-            "$not": {"anyOf": [_VALUE, ref("Operators")]},
-        }
-    ),
-    "minProperties": 1,
-}
-_TIME_OPERATORS: Schema = {
-    **closed(
-        {
-            **dict.fromkeys(("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"), ref("Time")),
-            **dict.fromkeys(("$in", "$nin"), _list_of(ref("Time"))),
-            "$exists": {"type": "boolean"},
-            "$not": {"anyOf": [ref("Time"), ref("TimeOperators")]},
-        }
-    ),
-    "minProperties": 1,
-}
-_TIME_CONDITION: Schema = {"anyOf": [ref("Time"), ref("TimeOperators")]}
-_VALUES: Schema = {
-    "type": "object",
-    "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
-    "or operators with operands; $timestamp and $updated_at, times of the memory; "
-    "$and, $or and $not around such conditions.",
-    "properties": {
-        **dict.fromkeys(("$and", "$or"), _list_of(ref("MetadataConditions"))),
-        "$not": ref("MetadataConditions"),
-        **dict.fromkeys(TIMES, _TIME_CONDITION),
-    },
-    "propertyNames": {
-        "pattern": r"^(?!\$[A-Za-z])|"
-        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
-    },
-    "additionalProperties": {"anyOf": [_VALUE, ref("Operators")]},
-    "minProperties": 1,
-    "maxProperties": MOST_KEYS,
-}
-FILTER = closed(
-    {
-        **_CONDITIONS,
-        "metadata": ref("MetadataConditions"),
-        "min_trust": _one_of(TRUST_TIERS),
-    }
-)
-
-FILTER_SCHEMAS: dict[str, Schema] = {
-    "Scalar": {"anyOf": SCALARS},
-    "Operand": {"anyOf": [*SCALARS, _list_of(ref("Scalar"), least=0)]},
-    "Operators": _OPERATORS,
-    "TimeOperators": _TIME_OPERATORS,
-    "MetadataConditions": _VALUES,
-    "Filter": FILTER,
-}
-"""The schemas by name."""
-
-
-_WORD: Schema = {"type": "string"}
-_LABEL: Schema = {"type": "string", "maxLength": 512}
-_NULL: Schema = {"type": "null"}
-_SHARED: dict[str, Schema] = {
-    "Name": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 512,
-        "description": "At most 512 bytes in UTF-8, without NUL.",
-    },
-    "Metadata": {
-        "type": "object",
-        "description": 'JSON values; the key "ttl" makes a memory expire.',
-    },
-    "Time": {
-        "description": "Seconds since 1970, or ISO 8601 with an offset.",
-        "anyOf": [{"type": "number"}, {"type": "string"}],
-    },
-}
-_NUMBERS: Schema = {
-    **_list_of({"type": "number"}, 8192),
-    "description": "A vector by the model of the file.",
-}
-_VECTOR: Schema = {
-    **_NUMBERS,
-    "description": "The query's vector by the model of the file.",
-}
-_SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-SECONDS: Schema = {"type": "number"}
-_DONE: Schema = {"type": "integer", "minimum": 0}
-
-FLAG: Schema = {"type": "boolean"}
-YES: Schema = {"type": "boolean", "enum": [True]}
-
-
-NAME = _NAME = ref("Name")
-_META = ref("Metadata")
-_TIME = ref("Time")
-
-
-def _or_null(schema: Schema) -> Schema:
-    return {"anyOf": [_NULL, *schema.get("anyOf", [schema])]}
-
-
-def _open(properties: dict[str, Schema], *required: str) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def _batch_schema(items: Schema, limits: HttpLimits) -> Schema:
@@ -188,11 +74,100 @@ def _array_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _whole(properties: dict[str, Schema]) -> Schema:
+def _one_of(words: Iterable[Any]) -> Schema:
+    return {**_WORD, "enum": list(words)}
+
+
+def _any_of(*schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas)}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return _any_of(_NULL, *schema.get("anyOf", [schema]))
+
+
+def _open(properties: dict[str, Schema], *required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _whole(**properties: Schema) -> Schema:
     """Return the schema of an object that has all of its fields."""
     return _open(properties, *properties)
 
 
+# The schemas of filters.
+
+
+def _operators(
+    name: str, operand: Schema, ordered: Schema, **more: Schema
+) -> dict[str, Schema]:
+    """Return the operators of a condition as a schema, by its name."""
+    fields = {
+        **dict.fromkeys(("$eq", "$ne"), operand),
+        **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), ordered),
+        **dict.fromkeys(("$in", "$nin"), _list_of(operand)),
+        **more,
+        "$exists": FLAG,
+        "$not": _any_of(operand, ref(name)),
+    }
+    return {name: {**closed(fields), "minProperties": 1}}
+
+
+_SCALARS = [_WORD, _NUMBER, FLAG, _NULL]
+_ORDERED = _any_of(_NUMBER, _WORD)
+_CONDITIONS: Schema = {
+    "type": "object",
+    "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
+    "or operators with operands; $timestamp and $updated_at, times of the memory; "
+    "$and, $or and $not around such conditions.",
+    "properties": {
+        **dict.fromkeys(("$and", "$or"), _list_of(ref("MetadataConditions"))),
+        "$not": ref("MetadataConditions"),
+        **dict.fromkeys(TIMES, _any_of(_TIME, ref("TimeOperators"))),
+    },
+    "propertyNames": {
+        "pattern": r"^(?!\$[A-Za-z])|"
+        r"^\$(and|or|not|timestamp|updated_at)(?![\s\S])",
+    },
+    "additionalProperties": _any_of(ref("Operand"), ref("Operators")),
+    "minProperties": 1,
+    "maxProperties": MOST_KEYS,
+}
+_FILTER = closed(
+    {
+        "session_id": _NAME,
+        "after": _TIME,
+        "before": _TIME,
+        **dict.fromkeys(LABEL_FIELDS, _any_of(_NAME, _list_of(_NAME, MOST_NAMES))),
+        "not_id": _any_of(_NAME, _list_of(_NAME, MOST_IDS)),
+        "metadata": ref("MetadataConditions"),
+        "min_trust": _one_of(TRUST_TIERS),
+    }
+)
+_OF_FILTERS: dict[str, Schema] = {
+    "Scalar": _any_of(*_SCALARS),
+    "Operand": _any_of(*_SCALARS, _list_of(ref("Scalar"), least=0)),
+    **_operators(
+        "Operators",
+        ref("Operand"),
+        _ORDERED,
+        **{"$contains": ref("Scalar")},
+        **dict.fromkeys(("$all", "$any"), _list_of(ref("Scalar"))),
+    ),
+    **_operators("TimeOperators", _TIME, _TIME),
+    "MetadataConditions": _CONDITIONS,
+    "Filter": _FILTER,
+}
+"""The schemas by name."""
+
+
+# The schemas of memories and turns, as they come in.
+
+
+_NUMBERS: Schema = {
+    **_list_of(_NUMBER, 8192),
+    "description": "A vector by the model of the file.",
+}
 _MESSAGE_PARTS = _list_of({"type": "object"}, 1024, least=0)
 _PARTS = {"parts": _MESSAGE_PARTS, "role": _LABEL}
 _PART_LIST: Schema = {
@@ -201,6 +176,7 @@ _PART_LIST: Schema = {
 }
 _NEW_CONTENT = ref("NewContent")
 _NEW_PARTS = [_PART_LIST, closed(_PARTS, "parts")]
+_NEW_TEXT: Schema = {**_WORD, "minLength": 1}
 _TOLD = {
     "content": _NEW_CONTENT,
     "text": {**_NEW_CONTENT, "description": "Another name for content."},
@@ -215,115 +191,61 @@ _TOLD = {
     "trust": _LABEL,
     "custom_metadata": _META,
     "importance": _SHARE,
+    **dict.fromkeys(("id", "event_id", "session_id", "app_name", "user_id"), _NAME),
 }
-_OF = dict.fromkeys(("id", "event_id", "session_id", "app_name", "user_id"), _NAME)
 _NEW_MEMORY = closed(
     {
         **_TOLD,
-        **_OF,
         "parts": _PART_LIST,
         "valid_until": _TIME,
         "supersedes": _NAME,
         **{name: {} for name in ENTRY.ignored},
     }
 )
-_NEW_MEMORY_OR_TEXT: Schema = {
-    "anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]
-}
 _NEW_EVENT = closed(
     {
         **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
         **_TOLD,
-        **_OF,
-        "content": {"anyOf": [_NULL, _WORD, *_NEW_PARTS]},
+        "content": _any_of(_NULL, _WORD, *_NEW_PARTS),
         "parts": _or_null(_PART_LIST),
         "id": _or_null(_WORD),
         "event_id": _or_null(_WORD),
     }
 )
-_MEMORY = _open(
-    {
-        "id": _WORD,
-        "content": ref("Content"),
-        "author": _WORD,
-        "timestamp": SECONDS,
-        "session_id": _WORD,
-        "event_id": _WORD,
-        "kind": _WORD,
-        "source": _WORD,
-        "trust": _WORD,
-        "custom_metadata": {"type": "object"},
-        "importance": _SHARE,
-        "score": {"type": "number"},
-        "similarity": {"type": "number"},
-        "confidence": _SHARE,
-        "explanation": {
-            "type": "object",
-            "additionalProperties": {"type": "number"},
-        },
-        "created_at": SECONDS,
-        "updated_at": SECONDS,
-        "valid_until": SECONDS,
-        "supersedes": _WORD,
-        "scope": _WORD,
-    },
-    "id",
-    "content",
-    "scope",
-)
-_REVISION = _open(
-    {
-        "memory": ref("Memory"),
-        "state": _one_of([*get_args(State), "overwritten"]),
-        "at": SECONDS,
-        "why": _WORD,
-        "by": _WORD,
-        "uses": _DONE,
-        "expires_at": SECONDS,
-    },
-    "memory",
-    "state",
-)
-_LEFT_OUT = _open(
-    {
-        "index": _DONE,
-        "reason": _one_of(get_args(LeftOutReason)),
-        "detail": _WORD,
-    },
-    "index",
-    "reason",
-)
 
 
-def _error_schema_of_codes(codes: Iterable[str]) -> Schema:
+# The schemas of answers.
+
+
+def error_schema(codes: Iterable[str]) -> Schema:
+    """Return the schema of the error responses with some codes."""
     code = _one_of(sorted(codes))
-    fields = {"code": code, "message": _WORD, "request_id": _WORD}
-    return _whole({"error": _whole(fields)})
+    return _whole(error=_whole(code=code, message=_WORD, request_id=_WORD))
 
 
-def error_schema(status: int) -> Schema:
-    """Return the schema of the error responses with an HTTP status."""
-    return _error_schema_of_codes(CODES[status])
-
-
-_PRELOADED = _whole(
-    {"memory": ref("Memory"), "fate": _one_of(["shown", "unsure", "no_room"])}
-)
 _KINDS: dict[Any, Schema] = {
     str: _WORD,
     int: _DONE,
-    float: {"type": "number"},
+    float: _NUMBER,
     bool: YES,
-    MemoryEntry: ref("Memory"),
+    MemoryEntry: _MEMORY,
+    Conflict: ref("Conflict"),
+    DuplicateGroup: ref("DuplicateGroup"),
 }
 
 
-def _record(kind: type[Any], without: str = "") -> Schema:
-    """Return the schema of a dataclass in a response, without its None and False."""
+def _record(kind: type[Any], without: str = "", **instead: Schema) -> Schema:
+    """Return the schema of a dataclass in a response, without its None and False.
+
+    `instead` has the schemas of fields whose type says too little.
+    """
     hints = get_type_hints(kind)
-    names = [name for name in kind.__dataclass_fields__ if name != without]
-    fields = {name: _in_answer(hints[name]) for name in names}
-    always = [n for n in names if NoneType not in get_args(hints[n])]
+    fields = {
+        name: instead.get(name) or _in_answer(hints[name])
+        for name in kind.__dataclass_fields__
+        if name != without
+    }
+    always = [n for n in fields if NoneType not in get_args(hints[n])]
     return _open(fields, *(name for name in always if hints[name] is not bool))
 
 
@@ -333,122 +255,136 @@ def _in_answer(hint: Any) -> Schema:
     if get_origin(hint) is Literal:
         return _one_of(args)
     if get_origin(hint) in (list, tuple):
-        return {"type": "array", "items": _in_answer(first)}
+        return _array_of(_in_answer(first))
     if get_origin(hint) is dict:
         return {"type": "object", "additionalProperties": _in_answer(args[1])}
     return _KINDS[first]
 
 
-def _page_of(name: str, kind: type[Any]) -> Schema:
-    return _open({name: _array_of(_record(kind)), "next": _WORD}, name)
+def _page_of(name: str, items: Schema) -> Schema:
+    return _open({name: _array_of(items), "next": _WORD}, name)
+
+
+def _cut_list(name: str, items: Schema) -> Schema:
+    return _open({name: _array_of(items), "truncated": YES}, name)
+
+
+def _all_of(schema: Schema) -> Schema:
+    """Return the schema of an object that has all fields of another."""
+    return _whole(**schema["properties"])
+
+
+_SHOWN: dict[str, Schema] = {
+    "Memory": {
+        **_record(
+            MemoryEntry,
+            content=ref("Content"),
+            custom_metadata={"type": "object"},
+            importance=_SHARE,
+            confidence=_SHARE,
+            explanation={"type": "object", "additionalProperties": _NUMBER},
+        ),
+        "required": ["id", "content", "scope"],
+    },
+    "Found": _cut_list("memories", _MEMORY),
+    "Page": _page_of("memories", _MEMORY),
+    "Apps": _page_of("apps", _record(AppSummary)),
+    "Users": _page_of("users", _record(UserSummary)),
+    "Sessions": _page_of("sessions", _record(ListedSession)),
+    "Explanation": _record(Explanation),
+    "Preload": closed(
+        {
+            "query": {**_WORD, "description": "The user's message."},
+            "max_entries": {"type": "integer", "minimum": 1, "maximum": 100},
+            "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+            "min_confidence": _SHARE,
+            "format": _one_of(get_args(PreloadFormat)),
+        },
+        "query",
+    ),
+    "Preloaded": _open(
+        {
+            "block": _WORD,
+            "tokens": _DONE,
+            "floor": _SHARE,
+            "memories": _array_of(
+                _whole(memory=_MEMORY, fate=_one_of(["shown", "unsure", "no_room"]))
+            ),
+        },
+        "block",
+        "tokens",
+        "memories",
+    ),
+    "Figures": _record(MemoryFigures),
+    "Proposal": _record(ForgetProposal),
+    "TokenRights": _record(Token, without="sha256"),
+    "Revision": _record(Revision),
+    "History": _cut_list("revisions", ref("Revision")),
+    "Consolidation": _all_of(
+        _record(Consolidation, similarity=_any_of(_NUMBER, _NULL), dry_run=FLAG)
+    ),
+    "Conflict": _record(Conflict, score=_SHARE),
+    "Conflicts": _whole(conflicts=_array_of(ref("Conflict"))),
+    "SimilarMemory": _record(SimilarMemory, score=_SHARE),
+    "DuplicateGroup": _all_of(
+        _record(DuplicateGroup, similarity=_any_of(_NUMBER, _NULL))
+    ),
+    "Ids": _whole(ids=_array_of(_WORD)),
+    "Added": _open(
+        {
+            "ids": _array_of(_or_null(_WORD)),
+            "left_out": _array_of(_record(LeftOut)),
+            "similar": _array_of(_array_of(ref("SimilarMemory"))),
+        },
+        "ids",
+    ),
+    "Counted": _whole(count=_DONE),
+    "Touched": _whole(touched=_DONE),
+    "Marked": _whole(marked=_DONE),
+    "Deleted": _whole(deleted=_DONE),
+    "Backup": _whole(name=_WORD, bytes=_DONE),
+    "Health": _whole(status=_one_of(["ok"])),
+    "Document": {"type": "object"},
+    "ExportLine": {
+        "type": "object",
+        "description": "The header, or the only field names the kind of the line.",
+    },
+    "Error": error_schema(chain.from_iterable(CODES.values())),
+}
 
 
 def shared_schemas(
     operations: Sequence[Operation], limits: HttpLimits
 ) -> dict[str, Schema]:
-    """Return all schemas by name; the operations are those of `declared`."""
-    ids = _whole({"ids": _array_of(_WORD)})
-    added = _open(
-        {
-            "ids": _array_of(_or_null(_WORD)),
-            "left_out": _array_of(_LEFT_OUT),
-            "similar": {"type": "array", "items": _array_of(ref("SimilarMemory"))},
-        },
-        "ids",
-    )
-    compared = {"score": _SHARE, "says": _one_of(["same", "update"])}
-    pair = {"earlier": ref("Memory"), "later": ref("Memory"), **compared}
-    similar = {"memory": ref("Memory"), **compared}
+    """Return all schemas by name; the operations are those of `with_fields`."""
     ingest = closed({"sessionId": _NAME, "session_id": _NAME})
-    new_content = [{"type": "string", "minLength": 1}, *_NEW_PARTS]
     return {
-        **_SHARED,
-        **FILTER_SCHEMAS,
+        "Name": {
+            **_NEW_TEXT,
+            "maxLength": 512,
+            "description": "At most 512 bytes in UTF-8, without NUL.",
+        },
+        "Metadata": {
+            "type": "object",
+            "description": 'JSON values; the key "ttl" makes a memory expire.',
+        },
+        "Time": {
+            "description": "Seconds since 1970, or ISO 8601 with an offset.",
+            **_ORDERED,
+        },
+        **_OF_FILTERS,
         **{
             operation.body: operation.schema
             for operation in operations
             if operation.body is not None and operation.schema is not None
         },
-        "NewContent": {"anyOf": new_content},
-        "Content": {"anyOf": [_WORD, _open(_PARTS, "parts")]},
+        "NewContent": _any_of(_NEW_TEXT, *_NEW_PARTS),
+        "Content": _any_of(_WORD, _open(_PARTS, "parts")),
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
-        "Turns": closed(turns(limits)),
-        "Memory": _MEMORY,
-        "Found": _open(
-            {"memories": _array_of(ref("Memory")), "truncated": YES}, "memories"
-        ),
-        "Page": _open(
-            {"memories": _array_of(ref("Memory")), "next": _WORD}, "memories"
-        ),
-        "Apps": _page_of("apps", AppSummary),
-        "Users": _page_of("users", UserSummary),
-        "Sessions": _page_of("sessions", ListedSession),
-        "Explanation": _record(Explanation),
-        "Preload": closed(
-            {
-                "query": {"type": "string", "description": "The user's message."},
-                "max_entries": {"type": "integer", "minimum": 1, "maximum": 100},
-                "max_tokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
-                "min_confidence": _SHARE,
-                "format": _one_of(get_args(PreloadFormat)),
-            },
-            "query",
-        ),
-        "Preloaded": _open(
-            {
-                "block": _WORD,
-                "tokens": _DONE,
-                "floor": _SHARE,
-                "memories": _array_of(_PRELOADED),
-            },
-            "block",
-            "tokens",
-            "memories",
-        ),
-        "Figures": _record(MemoryFigures),
-        "Proposal": _record(ForgetProposal),
-        "TokenRights": _record(Token, without="sha256"),
-        "Revision": _REVISION,
-        "History": _open(
-            {"revisions": _array_of(ref("Revision")), "truncated": YES}, "revisions"
-        ),
-        "Consolidation": _whole(
-            {
-                "merged": _DONE,
-                "folded": _DONE,
-                "summaries": _array_of(_WORD),
-                "groups": _array_of(ref("DuplicateGroup")),
-                "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
-                "dry_run": {"type": "boolean"},
-                "conflicts": _array_of(ref("Conflict")),
-            }
-        ),
-        "Conflict": _whole(pair),
-        "Conflicts": _whole({"conflicts": _array_of(ref("Conflict"))}),
-        "SimilarMemory": _whole(similar),
-        "DuplicateGroup": _whole(
-            {
-                "kept": _WORD,
-                "merged": _array_of(_WORD),
-                "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
-            }
-        ),
-        "Ids": ids,
-        "Added": added,
-        "Counted": _whole({"count": _DONE}),
-        "Touched": _whole({"touched": _DONE}),
-        "Marked": _whole({"marked": _DONE}),
-        "Deleted": _whole({"deleted": _DONE}),
-        "Backup": _whole({"name": _WORD, "bytes": _DONE}),
-        "Health": _open({"status": _one_of(["ok"])}, "status"),
-        "Document": {"type": "object"},
-        "ExportLine": {
-            "type": "object",
-            "description": "The header, or the only field names the kind of the line.",
-        },
-        "Error": _error_schema_of_codes(chain.from_iterable(CODES.values())),
+        "Turns": closed(turn_fields(limits)),
+        **_SHOWN,
     }
 
 
@@ -458,23 +394,22 @@ def shared_schemas(
 _NOT_ASKED = {"app_name", "user_id", "scope", "scopes", "ranking", "summarizer"}
 """Arguments that the path names, or that a client does not choose."""
 
+_RENAMED = {"top_k": "k", "memory_ids": "ids"}
+"""The fields of arguments with another name."""
+
 _BY_TYPE: dict[frozenset[Any], Schema] = {
     frozenset({bool}): FLAG,
     frozenset({int}): {"type": "integer"},
-    frozenset({float}): SECONDS,
-    frozenset({str}): NAME,
+    frozenset({float}): _NUMBER,
+    frozenset({str}): _NAME,
     frozenset(get_args(FilterLike)): ref("Filter"),
     frozenset(get_args(Time)): _TIME,
     frozenset(get_args(Content)): _NEW_CONTENT,
     frozenset({Mapping[str, Any]}): _META,
     frozenset({Sequence[float], NDArray[np.generic]}): _NUMBERS,
-    frozenset({str, tzinfo}): NAME,
-    frozenset({str, Sequence[str]}): {
-        "anyOf": [NAME, {"type": "array", "items": NAME, "maxItems": 100}]
-    },
-    frozenset({float, timedelta, str}): {
-        "anyOf": [{"type": "number"}, {"type": "string"}, _NULL]
-    },
+    frozenset({str, tzinfo}): _NAME,
+    frozenset({str, Sequence[str]}): _any_of(_NAME, _list_of(_NAME, 100, least=0)),
+    frozenset({float, timedelta, str}): _any_of(_NUMBER, _WORD, _NULL),
 }
 _BY_NAME: dict[str, Schema] = {
     "query": {**_WORD, "description": "Any text."},
@@ -482,7 +417,7 @@ _BY_NAME: dict[str, Schema] = {
 }
 
 
-def turns(limits: HttpLimits) -> dict[str, Schema]:
+def turn_fields(limits: HttpLimits) -> dict[str, Schema]:
     """Return the fields of turns; each is checked alone."""
     said = {**_batch_schema(ref("NewEvent"), limits), EACH_ALONE: True}
     return {"events": said, "messages": said}
@@ -497,20 +432,22 @@ def _declared_by(
     return types, inspect.signature(method).parameters
 
 
-def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Operation:
+def with_fields(
+    operation: Operation, limits: HttpLimits, of_memory: Limits
+) -> Operation:
     """Return an operation with the fields that the method it calls declares."""
     method = operation.calls
-    if method is None:
-        return operation
-    told = inspect.getdoc(method) or ""
+    told = inspect.getdoc(method or operation.handler) or ""
     summary = operation.summary or " ".join(told.split("\n\n")[0].split("\n"))
+    if method is None:
+        return replace(operation, summary=summary)
     hints, parameters = _declared_by(method)
     in_path = {PATH_ARGUMENTS[name] for name in path_names(operation)}
     of_names = {
-        "memories": _batch_schema(_NEW_MEMORY_OR_TEXT, limits),
+        "memories": _batch_schema(_any_of(_NEW_TEXT, ref("NewMemory")), limits),
         "vectors": _batch_schema(_or_null(_NUMBERS), limits),
         "filter": ref("Filter"),
-        **turns(limits),
+        **turn_fields(limits),
         **_BY_NAME,
     }
     fields: dict[str, Schema] = {}
@@ -519,14 +456,14 @@ def declared(operation: Operation, limits: HttpLimits, of_memory: Limits) -> Ope
     for name, given in parameters.items():
         if name == "self" or name in _NOT_ASKED | in_path | {*operation.left_out}:
             continue
-        field = operation.renamed.get(name, name)
+        field = _RENAMED.get(name, name)
         arguments[field] = name
         default = operation.defaults.get(name, given.default)
         if default is given.empty:
             needs.append(field)
         schema = of_names.get(name) or _schema_of(hints[name], limits, of_memory)
         if name == "filter" and name in needs:  # nothing is not everything
-            schema = {**FILTER, "minProperties": 1}
+            schema = {**_FILTER, "minProperties": 1}
         if given.default is UNSET and NoneType in get_args(hints[name]):
             schema = _or_null(schema)
         if default and isinstance(default, int | str | tuple):
@@ -632,18 +569,14 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
 
 def _operation_document(operation: Operation) -> dict[str, Any]:
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": NAME}
+        {"name": name, "in": "path", "required": True, "schema": _NAME}
         for name in path_names(operation)
     ]
-    parameters += [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in operation.needs,
-            "schema": schema,
-        }
-        for name, schema in operation.query.items()
-    ]
+    for name, schema in operation.query.items():
+        is_needed = name in operation.needs
+        parameters.append(
+            {"name": name, "in": "query", "required": is_needed, "schema": schema}
+        )
     document = {
         "operationId": operation.id,
         "summary": operation.summary,
@@ -668,7 +601,7 @@ def _operation_responses(operation: Operation) -> dict[str, Any]:
     for status in sorted(_error_statuses(operation)):
         document: dict[str, Any] = {
             "description": _SAYS[status],
-            "content": {"application/json": {"schema": error_schema(status)}},
+            "content": {"application/json": {"schema": error_schema(CODES[status])}},
         }
         if status in _HEADERS:
             header = {"required": True, "schema": {"type": "string"}}

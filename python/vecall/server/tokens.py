@@ -238,11 +238,7 @@ def to_json(token: Token) -> dict[str, Any]:
 
 
 def from_json(text: str) -> list[Token]:
-    """Read the tokens of a file.
-
-    Raises:
-        ConfigError: It is not a token file.
-    """
+    """Read the tokens of a file, or raise ConfigError."""
     msg = 'tokens: expected a JSON file with a list "tokens"'
     try:
         items = json.loads(text)["tokens"]
@@ -254,9 +250,7 @@ def from_json(text: str) -> list[Token]:
             raise
         raise ConfigError(msg) from None
     finite = (type(number) in (int, float) and abs(number) < inf for number in numbers)
-    if not all(finite):
-        raise ConfigError(msg)
-    if not all(type(flag) is bool for flag in flags):
+    if not all(finite) or not all(type(flag) is bool for flag in flags):
         raise ConfigError(msg)
     return tokens
 
@@ -275,10 +269,6 @@ _Version = tuple[int, int, int] | None
 _SAVED_EVERY_S = 60.0  # the use of a token, at most
 _COLLECTED_S = 1.0
 _LATEST = 10**11  # in the year 5138
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
 
 
 class TokenFile:
@@ -313,10 +303,10 @@ class TokenFile:
                 _log.error("tokens: the file cannot be used; all requests are refused")
         token = self._tokens.find(bearer)
         if token is not None:
-            self._note(token.id)
+            self._note_use(token.id)
         return token
 
-    def _note(self, id_: str) -> None:
+    def _note_use(self, id_: str) -> None:
         """Note a use; have it saved together with others, not for every request."""
         now = self._uses[id_] = time.time()
         if abs(now - self._saved.get(id_, 0.0)) < _SAVED_EVERY_S:
@@ -341,12 +331,12 @@ class TokenFile:
             for id_, at in uses.items():
                 latest[id_] = max(round(at), latest.get(id_, 0))
             latest = {id_: at for id_, at in latest.items() if id_ in known}
-            self._replace(_beside(self._path, ".used"), json.dumps(latest) + "\n")
+            self._replace(self._beside(".used"), json.dumps(latest) + "\n")
 
     def last_uses(self) -> dict[str, int]:
         """Return when tokens were last used, in seconds since 1970, by their id."""
         try:
-            handle = open_to_read(_beside(self._path, ".used"), follow=False)
+            handle = open_to_read(self._beside(".used"), follow=False)
             with os.fdopen(handle, encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, RecursionError, ValueError):
@@ -418,8 +408,11 @@ class TokenFile:
             msg = f"tokens: the file cannot be written: {error.strerror}"
             raise StorageError(msg) from error
 
+    def _beside(self, suffix: str) -> Path:
+        return self._path.with_name(self._path.name + suffix)
+
     def _replace(self, path: Path, text: str) -> None:
-        fresh = _beside(path, ".new")
+        fresh = path.with_name(path.name + ".new")
         fresh.unlink(missing_ok=True)  # left by a killed command
         handle = open_private(fresh, os.O_WRONLY | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -431,8 +424,7 @@ class TokenFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the file against changes of other commands."""
-        path = _beside(self._path, ".lock")
-        handle = open_private(path, os.O_RDWR)
+        handle = open_private(self._beside(".lock"), os.O_RDWR)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise ConfigError("tokens: the lock is not a file")

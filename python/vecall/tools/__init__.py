@@ -122,13 +122,12 @@ def memory_tools(
         return found
     who = (restricted(memory, Rights(min_trust=floor)), app_name, user_id)
     said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}
-    writing: list[MemoryTool] = []
-    if Remember.serves(memory):
-        writing.append(Remember(*who, **said))
-    if UpdateMemory.serves(memory):
-        writing.append(UpdateMemory(*who, **said))
-    if ForgetMemory.serves(memory):
-        writing.append(ForgetMemory(*who, on_missing=on_missing, **look))
+    kinds: list[tuple[type[MemoryTool], dict[str, Any]]] = [
+        (Remember, said),
+        (UpdateMemory, said),
+        (ForgetMemory, {"on_missing": on_missing, **look}),
+    ]
+    writing = [kind(*who, **given) for kind, given in kinds if kind.serves(memory)]
     if not writing:
         msg = "write: this memory service has no method by which a tool could write"
         raise ConfigError(msg)

@@ -7,7 +7,7 @@ import inspect
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -35,8 +35,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.filters.rights import Rights
-from vecall.ingest.parts import is_instruction
-from vecall.limits import Limits, Share, Within
+from vecall.limits import Limits, Owner, Share, Within
 from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.service.memory_service import MemoryService
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
@@ -57,7 +56,7 @@ def limits_of(memory: object) -> Limits:
     return limits if isinstance(limits, Limits) else Limits()
 
 
-def can(memory: object, *names: str) -> bool:
+def has_methods(memory: object, *names: str) -> bool:
     """Return whether a service has the named methods and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
@@ -69,9 +68,9 @@ def can(memory: object, *names: str) -> bool:
     return all(callable(getattr(memory, name, None)) for name in names)
 
 
-def require(memory: object, who: str, *names: str) -> None:
+def require_methods(memory: object, who: str, *names: str) -> None:
     """Raise ConfigError if a service lacks methods that a tool or a call needs."""
-    if not can(memory, *names):
+    if not has_methods(memory, *names):
         needed = " and ".join(names)
         msg = f"{who}: this memory service has no {needed}, which is needed"
         raise ConfigError(msg)
@@ -101,14 +100,14 @@ def checked_filter(memory: object, condition: object) -> Filter | None:
 
     if isinstance(memory, VectorStoreMemoryService):
         scope_of_filter("app", "user", checked, memory.store)
-    elif memory is not None and not takes(
+    elif memory is not None and not takes_argument(
         getattr(memory, "search_memory", None), "filter"
     ):
         raise ConfigError("filter: this memory service's search takes none")
     return checked
 
 
-def takes(method: object, name: str) -> bool:
+def takes_argument(method: object, name: str) -> bool:
     """Return whether a method takes an argument of this name."""
     known = _argument_names(getattr(method, "__func__", method))
     return known is None or name in known
@@ -125,12 +124,14 @@ def _argument_names(function: Any) -> frozenset[str] | None:
     return None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(parameters)
 
 
-def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def taken_by(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a method takes."""
-    return {name: value for name, value in arguments.items() if takes(method, name)}
+    return {
+        name: value for name, value in arguments.items() if takes_argument(method, name)
+    }
 
 
-def found_by(response: object) -> SearchMemoryResponse:
+def as_search_response(response: object) -> SearchMemoryResponse:
     """Return a search result of any service as vecall's own types."""
     if isinstance(response, SearchMemoryResponse):
         return response
@@ -172,9 +173,6 @@ def _time_in_seconds(given: object) -> float | None:
     if isinstance(given, int | float) and not isinstance(given, bool):
         return to_seconds(given, "timestamp")
     return None
-
-
-# The arguments of all tools. Their schemas, checks, defaults and signatures follow.
 
 
 _LONGEST_NUMBER = 64  # characters
@@ -336,7 +334,8 @@ ARGUMENTS: dict[str, Argument] = {
 
 
 OnMissing = Literal["error", "empty"]
-Answer = Mapping[str, Any]
+Answer = dict[str, Any]
+Given = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
 
@@ -396,10 +395,11 @@ class MemoryTool(ABC):
             raise ConfigError('on_missing: must be "error" or "empty"')
         self._limits = limits_of(memory)
         if memory is not None:
-            require(memory, self.name, *self._needs)
+            require_methods(memory, self.name, *self._needs)
         self._memory = memory
         self.app_name = check_name(app_name, "app_name", self._limits)
         self.user_id = check_name(user_id, "user_id", self._limits)
+        self._owner: Owner = {"app_name": self.app_name, "user_id": self.user_id}
         self._on_missing = on_missing
         if memory is None and on_missing == "empty":
             _log.warning("%s has no memory service and finds nothing", self.name)
@@ -407,7 +407,7 @@ class MemoryTool(ABC):
     @classmethod
     def serves(cls, memory: MemoryProtocol | None) -> bool:
         """Return whether a service has the methods that the tool needs."""
-        return memory is None or can(memory, *cls._needs)
+        return memory is None or has_methods(memory, *cls._needs)
 
     @property
     def _arguments(self) -> dict[str, Argument]:
@@ -444,7 +444,7 @@ class MemoryTool(ABC):
         declared = self.declaration()
         return None if declared is None else {"type": "function", "function": declared}
 
-    async def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, /, **arguments: Any) -> Answer:
         """Answer a model's call, as `call` does."""
         return await self.call(arguments)
 
@@ -465,7 +465,7 @@ class MemoryTool(ABC):
             if self._on_missing == "error":
                 msg = f"{self.name}: no memory service is configured"
                 raise MemoryNotConfiguredError(msg)
-            return copy.deepcopy(dict(self._without_memory))
+            return copy.deepcopy(self._without_memory)
         untyped: object = arguments
         if not isinstance(untyped, Mapping):
             return {"error": "arguments: expected an object"}
@@ -535,9 +535,7 @@ class MemoryTool(ABC):
         return "\n".join(lines)
 
     @abstractmethod
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         """Answer a call; `given` has arguments that are as the schema says."""
 
 
@@ -618,12 +616,12 @@ async def search_with_fallback(
         ConfigError: The service's search does not support a floor or the filter.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    known = taken(memory.search_memory, given)
+    known = taken_by(memory.search_memory, given)
     if missing := given.keys() - known.keys() - {"top_k"}:
         msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
         raise ConfigError(msg)
     try:
-        found = found_by(await memory.search_memory(**known))
+        found = as_search_response(await memory.search_memory(**known))
         return found.with_memories(found.memories[: arguments.get("top_k")]), False
     except EmbedderError as error:
         if not isinstance(memory, MemoryService):
@@ -636,28 +634,3 @@ async def search_with_fallback(
 
 Placement = Literal["user", "system"]
 Message = dict[str, Any]
-
-
-def insert_block(
-    messages: Sequence[Message], block: str, placement: Placement
-) -> list[Message]:
-    """Return messages with the block inserted; the arguments are not changed.
-
-    "user" appends it as a separate user message. "system" appends it to the system
-    text, or adds a system message if there is none.
-    """
-    given = list(messages)
-    if not block:
-        return given
-    if placement == "user":
-        return [*given, {"role": "user", "content": block}]
-    for at, message in enumerate(given):
-        if is_instruction(message.get("role")):
-            content = message.get("content")
-            if isinstance(content, list):
-                content = [*content, {"type": "text", "text": block}]
-            else:
-                content = f"{content}\n\n{block}" if content else block
-            given[at] = {**message, "content": content}
-            return given
-    return [{"role": "system", "content": block}, *given]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 from vecall.content import as_list
@@ -11,18 +10,18 @@ from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedErro
 from vecall.filters.rights import Rights, may_correct
 from vecall.lexical.features import asks_list
 from vecall.protocols import MemoryProtocol
-from vecall.text import strip_invisible
 from vecall.tools.base import (
     DEFAULT_LIMIT,
     Answer,
+    Given,
     MemoryTool,
     OnMissing,
     at_least_one,
     checked_filter,
     restricted,
     search_with_fallback,
-    taken,
-    takes,
+    taken_by,
+    takes_argument,
 )
 from vecall.tools.output import (
     DEFAULT_MAX_TOKENS,
@@ -31,12 +30,13 @@ from vecall.tools.output import (
     Piece,
     ShownMemories,
     as_json,
-    bounded,
     checked_look,
+    cleaned,
     cost_of,
+    cut_to_fit,
     from_character,
     key_of,
-    shown,
+    show_memories,
 )
 from vecall.types import Filter, FilterLike, MemoryEntry
 from vecall.validation import check_name, check_query
@@ -102,7 +102,7 @@ class SearchTool(MemoryTool):
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
         )
 
-    async def _found(
+    async def _search(
         self,
         memory: Any,
         query: object,
@@ -110,7 +110,7 @@ class SearchTool(MemoryTool):
         turn: Hashable,
         condition: Filter | None = None,
         widest: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Return up to `most` memories; of a list, up to `widest` half as good."""
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
@@ -118,8 +118,7 @@ class SearchTool(MemoryTool):
         asked = max(most, _MOST_OF_LIST) if is_list else most
         found, is_by_words = await search_with_fallback(
             memory,
-            app_name=self.app_name,
-            user_id=self.user_id,
+            **self._owner,
             query=query,
             top_k=min(asked + len(known), self._limits.max_top_k),
             filter=self._filter if condition is None else condition,
@@ -128,11 +127,11 @@ class SearchTool(MemoryTool):
         alike = most
         if is_list:
             best = found.memories[0].score if found.memories else None
-            alike = max(most, _alike(fresh, best))
+            alike = max(most, _count_alike(fresh, best))
             most = min(alike, max(most, widest or 0))
-        memories, left_out = await shown(fresh[:most], query, self._look)
+        memories, left_out = await show_memories(fresh[:most], query, self._look)
         left_out += len(fresh[most:alike])
-        answer: dict[str, Any] = {"memories": memories}
+        answer: Answer = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out
         again = sum(key_of(each) in known for each in found.memories[:most])
@@ -147,7 +146,7 @@ class SearchTool(MemoryTool):
         return answer
 
 
-def _alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
+def _count_alike(memories: Sequence[MemoryEntry], best: float | None) -> int:
     """Return how many of the memories match at least half as well as the best one."""
     if best is None or best <= 0.0:
         return 0  # another library's score
@@ -217,14 +216,11 @@ class ExpandSession(MemoryTool):
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         id_ = check_name(given["id"], "id", self._limits)
         try:
             found = await memory.expand_session(
-                app_name=self.app_name,
-                user_id=self.user_id,
+                **self._owner,
                 memory_id=id_,
                 turns_before=given["turns_before"],
                 turns_after=given["turns_after"],
@@ -233,21 +229,19 @@ class ExpandSession(MemoryTool):
             raise InvalidArgumentError(NO_MEMORY) from None
         if all(each.id != id_ for each in found):
             raise InvalidArgumentError(NO_MEMORY)
-        pieces = self._pieces(found, id_, given["begin"])
+        pieces = self._pieces_around(found, id_, given["begin"])
         memories = [as_json(piece, self._look) for piece in pieces]
-        answer: dict[str, Any] = {"memories": memories, "note": NOTE}
+        answer: Answer = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):
             answer["left_out"] = left_out
         return answer
 
-    def _pieces(
+    def _pieces_around(
         self, found: Sequence[MemoryEntry], id_: str, begin: int
     ) -> list[Piece]:
         """Return the requested memory, and as many other turns as fit."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
-        pieces = [
-            Piece(replace(each, content=strip_invisible(each.text))) for each in found
-        ]
+        pieces = [Piece(cleaned(each)) for each in found]
         look = self._look
         most = look.max_tokens
         cost = cost_of(look)
@@ -257,7 +251,7 @@ class ExpandSession(MemoryTool):
         needed = min(sum(cost(Piece(each)) for each in others), room - share)
         requested = from_character(pieces[at], begin, room - needed, cost)
         left = room - cost(requested)
-        beside = bounded(others, "", left, cost) if others else []
+        beside = cut_to_fit(others, "", left, cost) if others else []
         shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
@@ -315,13 +309,11 @@ class RecallMemory(SearchTool):
         )
         self._max_limit = at_least_one(max_limit, "max_limit")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
         asked = given.get("limit", DEFAULT_LIMIT)
         most = int(max(1, min(self._max_limit, asked)))
         widest = None if "limit" in given else self._max_limit
-        return await self._found(memory, given.get("query"), most, turn, widest=widest)
+        return await self._search(memory, given.get("query"), most, turn, widest=widest)
 
 
 class LoadMemory(SearchTool):
@@ -364,10 +356,8 @@ class LoadMemory(SearchTool):
         )
         self._max_entries = at_least_one(max_entries, "max_entries")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
-    ) -> dict[str, Any]:
-        return await self._found(memory, given.get("query"), self._max_entries, turn)
+    async def _answer(self, memory: Any, given: Given, turn: Hashable, /) -> Answer:
+        return await self._search(memory, given.get("query"), self._max_entries, turn)
 
 
 class ForgetMemory(MemoryTool):
@@ -427,9 +417,7 @@ class ForgetMemory(MemoryTool):
         self._look = checked_look(**look)
         self._max_entries = at_least_one(max_entries, "max_entries")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         if ("query" in given) == ("token" in given):
             raise InvalidArgumentError("query, token: expected exactly one of them")
         if "token" in given:
@@ -439,20 +427,19 @@ class ForgetMemory(MemoryTool):
             raise InvalidArgumentError(msg)
         return await self._propose(memory, check_query(given["query"]))
 
-    async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
+    async def _propose(self, memory: Any, query: str) -> Answer:
         proposal = await memory.propose_forget(
-            app_name=self.app_name,
-            user_id=self.user_id,
+            **self._owner,
             query=query,
             top_k=min(self._max_entries, self._limits.max_top_k),
         )
         if not proposal.memories:
             return {"status": "nothing_found", "memories": []}
-        memories, left_out = await shown(proposal.memories, query, self._look)
+        memories, left_out = await show_memories(proposal.memories, query, self._look)
         if left_out:
             # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
-        answer: dict[str, Any] = {
+        answer: Answer = {
             "status": "confirm",
             "token": proposal.token,
             "memories": [
@@ -464,16 +451,14 @@ class ForgetMemory(MemoryTool):
             answer["choose"] = True
         return answer
 
-    async def _confirm(self, memory: Any, token: str, ids: object) -> dict[str, Any]:
+    async def _confirm(self, memory: Any, token: str, ids: object) -> Answer:
         chosen = None if ids is None else as_list(ids, "ids")
         try:
             check_name(token, "token", self._limits)
         except InvalidArgumentError:
             return {"status": "unknown_token"}  # not in the format of a token
         try:
-            count = await memory.confirm_forget(
-                app_name=self.app_name, user_id=self.user_id, token=token, ids=chosen
-            )
+            count = await memory.confirm_forget(**self._owner, token=token, ids=chosen)
         except NotFoundError:
             return {"status": "unknown_token"}
         return {"status": "forgotten", "count": count}
@@ -504,7 +489,7 @@ class WritingTool(MemoryTool):
         self._source = check_name(source, "source", self._limits)
 
 
-def checked_text(given: Mapping[str, Any]) -> str:
+def checked_text(given: Given) -> str:
     """Return the argument `text`, which must not be blank."""
     text: str = given["text"]
     if not text.strip():
@@ -556,9 +541,7 @@ class Remember(WritingTool):
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         text, kind = checked_text(given), given.get("kind")
         entry = {
             "text": text,
@@ -574,27 +557,24 @@ class Remember(WritingTool):
         more: dict[str, Any] = {"restore": True, "similar": True}
         if "supersedes" in given:
             older = as_list(given["supersedes"], "supersedes")
-            if older and not takes(memory.add_memory, "supersedes"):
+            if older and not takes_argument(memory.add_memory, "supersedes"):
                 msg = "supersedes: this memory service replaces no memories"
                 raise InvalidArgumentError(msg)
             if not await self._may_replace(memory, older):
-                return dict(self._without_memory)
+                return {**self._without_memory}
             more["supersedes"] = older
         try:
             ids = await memory.add_memory(
-                app_name=self.app_name,
-                user_id=self.user_id,
-                memories=[entry],
-                **taken(memory.add_memory, more),
+                **self._owner, memories=[entry], **taken_by(memory.add_memory, more)
             )
         except WriteRejectedError:
             ids = []
         if ids is None:
             return {"status": "remembered"}  # this service returns no ids
         if not ids or ids[0] is None:
-            return dict(self._without_memory)
+            return {**self._without_memory}
         answer = {"status": "remembered", "id": ids[0]}
-        similar = await self._similar(getattr(ids, "similar", ()))
+        similar = await self._show_similar(getattr(ids, "similar", ()))
         return {**answer, "similar": similar, "note": NOTE} if similar else answer
 
     async def _may_replace(self, memory: Any, ids: list[Any]) -> bool:
@@ -602,9 +582,7 @@ class Remember(WritingTool):
         for id_ in ids:
             checked = check_name(id_, "supersedes", self._limits)
             try:
-                known = await memory.get_memory(
-                    app_name=self.app_name, user_id=self.user_id, memory_id=checked
-                )
+                known = await memory.get_memory(**self._owner, memory_id=checked)
             except NotFoundError:
                 msg = "supersedes: this user has no such memory"
                 raise InvalidArgumentError(msg) from None
@@ -612,21 +590,22 @@ class Remember(WritingTool):
                 return False
         return True
 
-    async def _similar(self, found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    async def _show_similar(
+        self, found: Sequence[Sequence[Any]]
+    ) -> list[dict[str, Any]]:
         """Return the memories that the model may replace, as JSON values."""
         offered = [
             each
             for each in (found[0] if found else ())
             if may_correct(each.memory.trust, self._trust)
         ]
-        memories, _ = await shown([each.memory for each in offered], "", self._look)
+        memories, _ = await show_memories(
+            [each.memory for each in offered], "", self._look
+        )
         return [
             {**memory, "score": round(each.score, 2), "says": each.says}
             for memory, each in zip(memories, offered, strict=False)
         ]
-
-
-_NOT_UPDATED = {"status": "not_updated"}
 
 
 class UpdateMemory(WritingTool):
@@ -659,28 +638,23 @@ class UpdateMemory(WritingTool):
     )
     _takes = ("id", "text", "importance")
     _required = ("id", "text")
-    _without_memory: ClassVar[Answer] = _NOT_UPDATED
+    _without_memory: ClassVar[Answer] = {"status": "not_updated"}
     _needs = ("get_memory", "update_memory")
 
-    async def _answer(
-        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
+    async def _answer(self, memory: Any, given: Given, _turn: Hashable, /) -> Answer:
         text = checked_text(given)
-        which = {
-            "app_name": self.app_name,
-            "user_id": self.user_id,
-            "memory_id": check_name(given["id"], "id", self._limits),
-        }
+        id_ = check_name(given["id"], "id", self._limits)
+        which = {**self._owner, "memory_id": id_}
         changes = {"content": text, "author": self._author, "source": self._source}
         if "importance" in given:
             changes["importance"] = given["importance"]
         try:
             known = await memory.get_memory(**which)
             if not may_correct(known.trust, self._trust):
-                return dict(_NOT_UPDATED)
+                return {**self._without_memory}
             await memory.update_memory(**which, **changes)
         except NotFoundError:
             raise InvalidArgumentError(NO_MEMORY) from None
         except WriteRejectedError:
-            return dict(_NOT_UPDATED)
-        return {"status": "updated", "id": given["id"]}
+            return {**self._without_memory}
+        return {"status": "updated", "id": id_}

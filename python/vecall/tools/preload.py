@@ -6,33 +6,35 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from vecall.content import text_parts
 from vecall.errors import ConfigError
+from vecall.ingest.parts import is_instruction
 from vecall.lexical.small_talk import asking
 from vecall.limits import UNASKED_RELEVANCE
 from vecall.prompts.render import counter, render
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import (
     Answer,
+    Given,
     MemoryTool,
     Message,
     Placement,
     RunOwner,
     at_least_one,
     checked_filter,
-    insert_block,
     search_with_fallback,
-    takes,
+    takes_argument,
 )
 from vecall.tools.output import (
     DEFAULT_MAX_TOKENS,
+    INLINE_CHARACTERS,
     ShownBlock,
     ShownMemories,
-    bounded,
+    cut_to_fit,
     key_of,
     marked,
     pieces_of,
@@ -95,7 +97,7 @@ async def search_unasked(
         ConfigError: The service's search does not support the filter.
     """
     is_number = floor is not None and not isinstance(floor, Unset)
-    if is_number and takes(memory.search_memory, "min_confidence"):
+    if is_number and takes_argument(memory.search_memory, "min_confidence"):
         arguments["min_confidence"] = floor
     found, _ = await search_with_fallback(memory, **arguments)
     return worth_telling(memory, arguments["query"], found, floor)
@@ -127,8 +129,6 @@ def worth_telling(
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 
 _log = logging.getLogger("vecall")
-
-_INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
 class PreloadMemory(MemoryTool):
@@ -216,11 +216,8 @@ class PreloadMemory(MemoryTool):
         self._min_confidence = checked_floor(min_confidence)
         self._max_tokens = max_tokens
         self._count = counter(count_tokens)
-        self._look: dict[str, Any] = {
-            "format": format,
-            "scores": scores,
-            "secret": secret,
-        }
+        self._look: dict[str, Any]
+        self._look = {"format": format, "scores": scores, "secret": secret}
         # Raise errors of the options now, not at the first turn.
         render([], **self._look, max_tokens=max_tokens, count_tokens=count_tokens)
 
@@ -246,7 +243,7 @@ class PreloadMemory(MemoryTool):
         if turn is not None and (known := self.turns.get(user, turn)):
             return known.block
         query = " ".join(text_parts(text))
-        given = await self._given(memory, query) if query.strip() else ShownBlock()
+        given = await self._recall(memory, query) if query.strip() else ShownBlock()
         self.turns.put(user, turn, given)
         return given.block
 
@@ -263,48 +260,59 @@ class PreloadMemory(MemoryTool):
             the end. With "system" the block is appended to the system text, or is a new
             system message if there is none.
         """
-        return insert_block(messages, block, self.placement)
+        given = list(messages)
+        if not block:
+            return given
+        if self.placement == "user":
+            return [*given, {"role": "user", "content": block}]
+        for at, message in enumerate(given):
+            if is_instruction(message.get("role")):
+                content = message.get("content")
+                if isinstance(content, list):
+                    content = [*content, {"type": "text", "text": block}]
+                else:
+                    content = f"{content}\n\n{block}" if content else block
+                given[at] = {**message, "content": content}
+                return given
+        return [{"role": "system", "content": block}, *given]
 
-    async def _given(self, memory: Any, query: str) -> ShownBlock:
+    async def _recall(self, memory: Any, query: str) -> ShownBlock:
         try:
             found = await search_unasked(
                 memory,
                 self._min_confidence,
-                app_name=self.app_name,
-                user_id=self.user_id,
+                **self._owner,
                 query=query,
                 top_k=min(self._max_entries, self._limits.max_top_k),
                 filter=self._filter,
             )
-            if sum(len(each.text) for each in found) >= _INLINE_CHARACTERS:
-                return await asyncio.to_thread(self._shown, found, query)
-            return self._shown(found, query)
+            if sum(len(each.text) for each in found) >= INLINE_CHARACTERS:
+                return await asyncio.to_thread(self._fit_block, found, query)
+            return self._fit_block(found, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
             return ShownBlock()
 
-    def _shown(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
+    def _fit_block(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
         if self._max_tokens is None:
             pieces = pieces_of(given)
         else:
             one = MemoryEntry(".")
-            frame = 2 * self._block_cost([one]) - self._block_cost([one, one])
-            pieces = bounded(
+            frame = 2 * self._cost(one) - self._cost(one, one)
+            pieces = cut_to_fit(
                 given,
                 query,
                 self._max_tokens - frame,
-                lambda piece: self._block_cost([marked(piece)]) - frame,
+                lambda piece: self._cost(marked(piece)) - frame,
             )
         found = list(map(marked, pieces))
         is_cut = {
             id(each) for each, piece in zip(found, pieces, strict=True) if piece.cut
         }
-        shown = [
-            each for each in found if self._fits_budget(render([each], **self._look))
-        ]
+        shown = [each for each in found if self._fits_budget(self._render(each))]
         while shown:
-            block = render(shown, **self._look)
+            block = self._render(*shown)
             if self._fits_budget(block):
                 return ShownBlock(block, frozenset(map(key_of, shown)))
             # Drop a cut text before a whole one.
@@ -313,16 +321,17 @@ class PreloadMemory(MemoryTool):
             del shown[places[_least_relevant_index([shown[at] for at in places])]]
         return ShownBlock()
 
-    def _block_cost(self, memories: Sequence[MemoryEntry]) -> int:
-        return self._count(render(memories, **self._look))
+    def _render(self, *memories: MemoryEntry) -> str:
+        return render(memories, **self._look)
+
+    def _cost(self, *memories: MemoryEntry) -> int:
+        return self._count(self._render(*memories))
 
     def _fits_budget(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
-    async def _answer(
-        self, _memory: Any, _given: Mapping[str, Any], _turn: Hashable, /
-    ) -> dict[str, Any]:
-        return dict(self._without_memory)
+    async def _answer(self, _memory: Any, _recall: Given, _turn: Hashable, /) -> Answer:
+        return {**self._without_memory}
 
 
 def _least_relevant_index(memories: Sequence[MemoryEntry]) -> int:

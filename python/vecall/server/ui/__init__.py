@@ -26,7 +26,7 @@ FILES = {
 def page_operations() -> list[Operation]:
     """Return the operations that serve the page; they are no part of the HTTP API."""
     return [
-        Operation(id="page", method="GET", path=path, access="public", handler=file)
+        Operation("page", path, method="GET", access="public", handler=file)
         for path in FILES
     ]
 
