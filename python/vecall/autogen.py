@@ -205,7 +205,7 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
                     query=text,
                     top_k=self._top_k,
                 )
-                shown = [each for each in found if not _is_in(each, messages)]
+                shown = [each for each in found if not _is_in_context(each, messages)]
         except Exception as error:
             _log.warning("nothing was recalled: %s", type(error).__name__)
         count = counter(None)
@@ -312,7 +312,7 @@ def _last_question(messages: Sequence[Any]) -> str:
     return ""
 
 
-def _is_in(entry: MemoryEntry, messages: Sequence[Any]) -> bool:
+def _is_in_context(entry: MemoryEntry, messages: Sequence[Any]) -> bool:
     mark = f' id="{entry.id}"'
     return any(
         isinstance(message, SystemMessage) and mark in message.content

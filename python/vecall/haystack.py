@@ -40,7 +40,6 @@ with needs_extra(__name__, "haystack-ai", "haystack"):
 
 __all__ = ["VecallBM25Retriever", "VecallDocumentStore", "VecallEmbeddingRetriever"]
 
-
 _K1, _B, _DELTA = 1.5, 0.75, 0.5  # the defaults of Haystack's own store
 
 
@@ -117,14 +116,11 @@ def _comparison_condition(
     if not isinstance(field, str) or not re.fullmatch(r"meta\.\w+", field, re.ASCII):
         return None
     values = value if operator == "in" and isinstance(value, list) else [value]
-    if operator not in {"==", "in"} or not all(map(_is_plain, values)):
+    are_plain = all(isinstance(v, str) and not _DATE.match(v) for v in values)
+    if operator not in {"==", "in"} or not are_plain:
         return None
     name = field.removeprefix("meta.")
     return {"document": {"meta": {name: {"$in": list(values)}}}}
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str) and not _DATE.match(value)
 
 
 def _different_field_values(
@@ -475,30 +471,16 @@ class VecallDocumentStore:
     filter_documents_async = on_thread(filter_documents)
     write_documents_async = on_thread(write_documents)
     delete_documents_async = on_thread(delete_documents)
-    delete_all_documents_async = on_thread(
-        delete_all_documents, "delete_all_documents_async"
-    )
+    delete_all_documents_async = on_thread(delete_all_documents)
     delete_by_filter_async = on_thread(delete_by_filter)
     update_by_filter_async = on_thread(update_by_filter)
-    embedding_retrieval_async = on_thread(
-        embedding_retrieval, "embedding_retrieval_async"
-    )
+    embedding_retrieval_async = on_thread(embedding_retrieval)
     bm25_retrieval_async = on_thread(bm25_retrieval)
-    count_documents_by_filter_async = on_thread(
-        count_documents_by_filter, "count_documents_by_filter_async"
-    )
-    count_unique_metadata_by_filter_async = on_thread(
-        count_unique_metadata_by_filter, "count_unique_metadata_by_filter_async"
-    )
-    get_metadata_fields_info_async = on_thread(
-        get_metadata_fields_info, "get_metadata_fields_info_async"
-    )
-    get_metadata_field_min_max_async = on_thread(
-        get_metadata_field_min_max, "get_metadata_field_min_max_async"
-    )
-    get_metadata_field_unique_values_async = on_thread(
-        get_metadata_field_unique_values, "get_metadata_field_unique_values_async"
-    )
+    count_documents_by_filter_async = on_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = on_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = on_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = on_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = on_thread(get_metadata_field_unique_values)
 
 
 def _checked_secret_path(path: Secret) -> str:

@@ -30,7 +30,6 @@ with needs_extra(__name__, "openai-agents", "openai-agents"):
 
 __all__ = ["IngestingSession", "VecallSession", "memory_tools", "recall_filter"]
 
-
 _PLACE = "openai-agents"
 
 
