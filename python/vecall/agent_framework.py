@@ -11,7 +11,7 @@ from vecall.concurrency.join import run_async
 from vecall.content import turn_id
 from vecall.errors import ConfigError, needs_extra
 from vecall.ingest.parts import is_spoken, is_user
-from vecall.item_collections import ItemLog, read_converted
+from vecall.item_collections import ItemLog, read_as
 from vecall.service.memory_service import MemoryService
 from vecall.tools import RunMemory, RunOwner, UnaskedFloor
 from vecall.types import UNSET, Event, Filter
@@ -99,7 +99,7 @@ class VecallContextProvider(ContextProvider):
         """Add the block of memories for the input to the context; store the input."""
         del session, state
         await self._recall(agent, context)
-        stored = await self._remember_messages(context, context.input_messages)
+        stored = await self._store_messages(context, context.input_messages)
         if stored:
             self._stored[context] = stored
 
@@ -114,7 +114,7 @@ class VecallContextProvider(ContextProvider):
             *(response.messages if response is not None else ()),
         ]
         stored = self._stored.pop(context, ())
-        await self._remember_messages(
+        await self._store_messages(
             context, [each for each in messages if _key_of(each) not in stored]
         )
 
@@ -136,9 +136,7 @@ class VecallContextProvider(ContextProvider):
         if block:
             context.extend_messages(self, [Message("user", [block])])
 
-    async def _remember_messages(
-        self, context: Any, messages: Iterable[Any]
-    ) -> set[Any]:
+    async def _store_messages(self, context: Any, messages: Iterable[Any]) -> set[Any]:
         """Store the texts of messages as memories; return the keys of the messages."""
         if self._store is None:
             return set()
@@ -246,7 +244,7 @@ class VecallHistoryProvider(HistoryProvider):
         """Return the stored messages of a session, in order."""
         del state, kwargs  # for providers of other kinds
         log = self._log_of(session_id)
-        messages = await read_converted(log, _messages_of)
+        messages = await read_as(log, _messages_of)
         if not self.skip_excluded:
             return messages
         return [m for m in messages if not m.additional_properties.get("_excluded")]

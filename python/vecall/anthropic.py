@@ -9,7 +9,7 @@ from typing import Any
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import VecallError, needs_extra
-from vecall.item_collections import opened, repeated
+from vecall.item_collections import opened, retry_conflicts
 from vecall.service._user_items_sync import SyncUserItems
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
@@ -85,7 +85,7 @@ class Files:
             raise FileError("Unknown command.")
         _check_fields(command)
         given = [getattr(command, field) for field in _FIELDS[name]]
-        return repeated(partial(self._commands[name], *given), _ATTEMPTS)
+        return retry_conflicts(partial(self._commands[name], *given), _ATTEMPTS)
 
     def clear(self) -> str:
         """Delete all files."""
@@ -110,9 +110,7 @@ class Files:
             raise FileError(f"File {path} already exists")
         self._require_directories(names, path)
         _check_text(text)
-        self._change_tree(
-            [Put(_file_namespace(names), names[-1], text, if_version=0)], tree
-        )
+        self._change_tree([Put(_folder_of(names), names[-1], text, if_version=0)], tree)
         return f"File created successfully at: {path}"
 
     def _replace_text(self, path: str, old: str, new: str) -> str:
@@ -182,7 +180,7 @@ class Files:
             moved = [*new, *names[len(old) :]]
             # An edit since then is moved too, by another attempt.
             operations.append(Drop(item.namespace, item.key, if_version=item.version))
-            operations.append(Put(_file_namespace(moved), moved[-1], item.value))
+            operations.append(Put(_folder_of(moved), moved[-1], item.value))
         self._change_tree(operations, tree)
         return f"Successfully renamed {old_path} to {new_path}"
 
@@ -201,7 +199,7 @@ class Files:
         return 0 if item is None else item.version
 
     def _read_file(self, names: Sequence[str]) -> Item | None:
-        (item,) = self._items.get([(_file_namespace(names), names[-1])])
+        (item,) = self._items.get([(_folder_of(names), names[-1])])
         return item
 
     def _files_below(self, names: Sequence[str]) -> list[Item]:
@@ -237,7 +235,7 @@ class Files:
     def _require_directories(self, names: Sequence[str], path: str) -> None:
         """Refuse a path below a file."""
         above = [names[:count] for count in range(1, len(names))]
-        places = [(_file_namespace(each), each[-1]) for each in above]
+        places = [(_folder_of(each), each[-1]) for each in above]
         if any(item is not None for item in self._items.get(places)):
             raise FileError(f"A part of the path {path} is a file, not a directory")
 
@@ -294,7 +292,7 @@ def _names_in_path(path: str) -> list[str]:
     return found
 
 
-def _file_namespace(names: Sequence[str]) -> tuple[str, ...]:
+def _folder_of(names: Sequence[str]) -> tuple[str, ...]:
     return (*_FILES, *names[:-1])
 
 

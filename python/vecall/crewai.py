@@ -266,8 +266,7 @@ class VecallStorage(LazyItems):
         if limit <= 0 or offset < 0:
             return []
         items = sorted(
-            self._items_below(scope_prefix),
-            key=lambda item: -float(item.value["created"]),
+            self._items_below(scope_prefix), key=lambda item: -item.value["created"]
         )
         return self._records_of_items(items[offset : offset + limit])
 
@@ -349,11 +348,7 @@ class VecallStorage(LazyItems):
 
         def drop() -> int:
             nonlocal chosen
-            found = (
-                chosen
-                if chosen is not None
-                else filter(is_meant, self._items_by_id(ids))
-            )
+            found = chosen or filter(is_meant, self._items_by_id(ids))
             chosen = None  # another attempt reads them again
             operations: list[Put | Drop] = []
             for item in found:
@@ -377,9 +372,7 @@ class VecallStorage(LazyItems):
         """Set the time of the last access of records to now; others are ignored."""
         now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat()
         for batch in in_batches(dict.fromkeys(record_ids), _BATCH):
-            there = [
-                item.key for item in self._get_items(SCOPES, batch) if item is not None
-            ]
+            there = [item.key for item in filter(None, self._get_items(SCOPES, batch))]
             self._items.write([Put(TOUCHED, each, now) for each in there])
 
     asave = on_thread(save, "a{}")
@@ -396,9 +389,7 @@ class VecallStorage(LazyItems):
         for batch in in_batches(dict.fromkeys(ids), _BATCH):
             keys, seen = batch, set[tuple[str, int]]()
             while keys:
-                scopes = [
-                    item for item in self._get_items(SCOPES, keys) if item is not None
-                ]
+                scopes = list(filter(None, self._get_items(SCOPES, keys)))
                 places = [((*RECORDS, *item.value), item.key) for item in scopes]
                 items = self._items.get(places)
                 found += [item for item in items if item is not None]

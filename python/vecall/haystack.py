@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from vecall.concurrency.join import on_thread
 from vecall.errors import ConflictError, InvalidTypeError, VecallError, needs_extra
-from vecall.item_collections import ItemCollection, embedding_of, repeated
+from vecall.item_collections import ItemCollection, embedding_of, retry_conflicts
 from vecall.lexical import words
 from vecall.limits import Limits
 from vecall.types import Item, Put
@@ -98,9 +98,7 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     decides the rest.
     """
     if "field" in filters:
-        return _comparison_condition(
-            filters["field"], filters["operator"], filters["value"]
-        )
+        return _text_condition(filters["field"], filters["operator"], filters["value"])
     parts = [where_of(each) for each in filters["conditions"]]
     known = [part for part in parts if part is not None]
     if filters["operator"] == "AND" and known:
@@ -110,9 +108,7 @@ def where_of(filters: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _comparison_condition(
-    field: Any, operator: Any, value: Any
-) -> dict[str, Any] | None:
+def _text_condition(field: Any, operator: Any, value: Any) -> dict[str, Any] | None:
     if not isinstance(field, str) or not re.fullmatch(r"meta\.\w+", field, re.ASCII):
         return None
     values = value if operator == "in" and isinstance(value, list) else [value]
@@ -258,9 +254,7 @@ class VecallDocumentStore:
             raise ValueError("documents: expected a list of documents")
         with _translated_errors():
             if policy == DuplicatePolicy.OVERWRITE:
-                self._documents.write(
-                    [self._put_of_document(each) for each in documents]
-                )
+                self._documents.write([self._put_of(each) for each in documents])
                 return len(documents)
             if policy == DuplicatePolicy.SKIP:
                 return self._write_new(documents)
@@ -268,9 +262,7 @@ class VecallDocumentStore:
             try:
                 if any(known):
                     raise ConflictError(_DUPLICATE)
-                self._documents.write(
-                    [self._put_of_document(each, 0) for each in documents]
-                )
+                self._documents.write([self._put_of(each, 0) for each in documents])
             except ConflictError as error:
                 raise DuplicateDocumentError(_DUPLICATE) from error
             return len(documents)
@@ -281,22 +273,20 @@ class VecallDocumentStore:
         def write() -> int:
             known = self._documents.get(unique)
             new = [
-                self._put_of_document(each, 0)
+                self._put_of(each, 0)
                 for each, stored in zip(unique.values(), known, strict=True)
                 if stored is None
             ]
             self._documents.write(reversed(new))
             return len(new)
 
-        return repeated(write, _ATTEMPTS)
+        return retry_conflicts(write, _ATTEMPTS)
 
-    def _put_of_document(
-        self, document: Document, if_version: int | None = None
-    ) -> Put:
+    def _put_of(self, document: Document, if_version: int | None = None) -> Put:
         value = document.to_dict(flatten=False)
         embedding = value.pop("embedding", None)
         times: list[Any] = []
-        value["meta"] = _with_times_as_texts(value["meta"], (), times)
+        value["meta"] = _times_as_texts(value["meta"], (), times)
         if times:
             value[_TIMES] = times
         return self._documents.put_of(document.id, value, embedding, if_version)
@@ -329,7 +319,7 @@ class VecallDocumentStore:
         def changed(item: Item) -> Put:
             document = document_of(item)
             new = replace(document, meta={**document.meta, **meta})
-            return self._put_of_document(new, item.version)
+            return self._put_of(new, item.version)
 
         with _translated_errors():
             return self._documents.change(*_condition_and_test(filters), changed)
@@ -537,21 +527,15 @@ def document_of(
     return Document.from_dict(value)
 
 
-def _with_times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
+def _times_as_texts(value: Any, place: tuple[Any, ...], times: list[Any]) -> Any:
     """Return metadata with dates and times as texts, and note where those are."""
     if isinstance(value, date):
         times.append(["datetime" if isinstance(value, datetime) else "date", *place])
         return value.isoformat()
     if isinstance(value, dict):
-        return {
-            k: _with_times_as_texts(each, (*place, k), times)
-            for k, each in value.items()
-        }
+        return {k: _times_as_texts(v, (*place, k), times) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [
-            _with_times_as_texts(each, (*place, n), times)
-            for n, each in enumerate(value)
-        ]
+        return [_times_as_texts(v, (*place, n), times) for n, v in enumerate(value)]
     return value
 
 

@@ -46,7 +46,7 @@ def in_batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def repeated(work: Callable[[], T], attempts: int) -> T:
+def retry_conflicts(work: Callable[[], T], attempts: int) -> T:
     """Do work again if it met another write."""
     for _ in range(attempts - 1):
         with suppress(ConflictError):
@@ -109,7 +109,7 @@ class LazyItems:
         for offset in range(0, _PAGE + 1, size):
             page = self._items.find(
                 namespace,
-                vector=np.asarray(vector, np.float32),
+                vector=vector,
                 where=where,
                 limit=size,
                 offset=offset,
@@ -242,7 +242,7 @@ class ItemCollection(LazyItems):
                 done.update(item.key for item in batch)
             return len(done)
 
-        return repeated(change, _ATTEMPTS)
+        return retry_conflicts(change, _ATTEMPTS)
 
     def drop_of(self, item: Item) -> Drop:
         """Return the deletion of a document in the version that was read."""
@@ -285,18 +285,14 @@ class ItemLog:
     """
 
     def __init__(
-        self,
-        memory: MemoryService,
-        app_name: str,
-        user_id: str,
-        namespace: tuple[str, ...],
+        self, memory: MemoryService, app_name: str, user_id: str, place: tuple[str, ...]
     ) -> None:
         """Bind the list to one user; reads and writes nothing."""
         user = memory.user(app_name, user_id)
         self._items = memory.items._items
         self._limits = memory.limits
         self._owner = user.app_name, user.user_id
-        self._place = namespace
+        self._place = place
 
     async def read(self, last: int | None = None) -> list[Any]:
         """Return the values in order, or so many last ones; below 0 is all."""
@@ -404,9 +400,7 @@ class ItemLog:
     async def _drop_removed(self, state: _State) -> bool:
         """Write a state and delete removed items; False if the list changed."""
         end = min(state.oldest + _MOST, state.first)
-        gone = [
-            Drop(self._place, _key_at(number)) for number in range(state.oldest, end)
-        ]
+        gone = [Drop(self._place, _key_at(n)) for n in range(state.oldest, end)]
         return await self._commit(state._replace(oldest=end), gone)
 
     async def _commit(self, after: _State, operations: Sequence[Put | Drop]) -> bool:
@@ -422,9 +416,7 @@ class ItemLog:
         return True
 
 
-async def read_converted(
-    log: ItemLog, convert: Callable[[list[Any]], list[T]]
-) -> list[T]:
+async def read_as(log: ItemLog, convert: Callable[[list[Any]], list[T]]) -> list[T]:
     """Return the values of a list, converted; of a long one on another thread."""
     values = await run_async(log.read())
     if len(values) > _INLINE:

@@ -503,8 +503,7 @@ class VecallStore(BaseStore, ClosesOnExit):
         if len(ops) == 1 and not isinstance(ops[0], PutOp):  # most calls
             return [await self._run_reading_operation(ops[0], through)]
         ops = [
-            await _storable_put(op, through) if isinstance(op, PutOp) else op
-            for op in ops
+            await _storable(op, through) if isinstance(op, PutOp) else op for op in ops
         ]
         filters = [where_of(op) if isinstance(op, SearchOp) else None for op in ops]
         last = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
@@ -683,7 +682,7 @@ class VecallStore(BaseStore, ClosesOnExit):
             self._memory.close()
 
 
-async def _storable_put(op: PutOp, through: Calls) -> PutOp:
+async def _storable(op: PutOp, through: Calls) -> PutOp:
     """Return a write with a key and a value that items take."""
     try:
         value = with_times_as_texts(op.value)

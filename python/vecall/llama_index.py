@@ -237,17 +237,15 @@ class VecallMemoryBlock(BaseMemoryBlock[str]):
         Returns:
             The shorter block, of the same type; None if no bullet is left.
         """
-        is_text = isinstance(content, str)
-        text = (
-            content if is_text else "\n".join(getattr(b, "text", "") for b in content)
-        )
+        plain = isinstance(content, str)
+        text = content if plain else "\n".join(getattr(b, "text", "") for b in content)
         most = estimate_tokens(text) - tokens_to_truncate
         bullets = _BULLET.split(text)
         while len(bullets) > 1:
             bullets.pop()
             shorter = "\n".join(bullets)
             if len(bullets) > 1 and estimate_tokens(shorter) <= most:
-                return shorter if is_text else [TextBlock(text=shorter)]
+                return shorter if plain else [TextBlock(text=shorter)]
         return None
 
 
@@ -304,9 +302,7 @@ class VecallVectorStore(BasePydanticVectorStore):
         if not isinstance(given, str | Path | MemoryService):
             msg = "memory: expected a path or a service; `to_dict` has no service"
             raise InvalidTypeError(msg)
-        documents = ItemCollection(
-            memory, app_name, user_id, ("llama-index", collection)
-        )
+        stored = ItemCollection(memory, app_name, user_id, ("llama-index", collection))
         super().__init__(
             memory=memory,
             collection=collection,
@@ -315,7 +311,7 @@ class VecallVectorStore(BasePydanticVectorStore):
             stores_text=stores_text,
             is_embedding_query=is_embedding_query,
         )
-        self._documents = documents
+        self._documents = stored
 
     @field_serializer("memory")  # type: ignore[misc]
     def _memory_as_text(self, memory: Any) -> str | None:

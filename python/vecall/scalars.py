@@ -161,9 +161,7 @@ shortened = _Short().repr
 
 def shown(value: object, **held: object) -> str:
     """Return the class of an object and what it holds, except for None."""
-    parts = [
-        f"{name}={shortened(each)}" for name, each in held.items() if each is not None
-    ]
+    parts = [f"{n}={shortened(each)}" for n, each in held.items() if each is not None]
     return f"{type(value).__name__}({', '.join(parts)})"
 
 

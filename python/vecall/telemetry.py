@@ -267,10 +267,8 @@ def observed(
             watch = telemetry.begin(operation)
             given: Any = exact_arguments(args)
             if kwargs:
-                named: Any = zip(
-                    kwargs, exact_arguments(tuple(kwargs.values())), strict=True
-                )
-                kwargs = dict(named)  # type: ignore[assignment]
+                named: Any = exact_arguments(tuple(kwargs.values()))
+                kwargs = dict(zip(kwargs, named, strict=True))  # type: ignore[assignment]
             try:
                 result = await method(self, *given, **kwargs)
             except BaseException as error:

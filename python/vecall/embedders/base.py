@@ -313,11 +313,8 @@ class ProviderEmbedder:
         if self._batch is not None:
             return self._batch(list(texts))
         vectors = [self._one(text) for text in texts]
-        return (
-            _await_vectors(vectors)
-            if any(map(inspect.isawaitable, vectors))
-            else vectors
-        )
+        must_wait = any(map(inspect.isawaitable, vectors))
+        return _await_vectors(vectors) if must_wait else vectors
 
     async def _embed_async(self, texts: Sequence[str]) -> Any:
         if self._batch is not None:

@@ -54,7 +54,7 @@ class _VectorCache:
         self.misses = 0
 
     @contextmanager
-    def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
+    def divide_keys(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
         """Divide the keys between this call, the cache and other calls.
 
         If the block raises an exception, the waiters of `mine` receive it. If the block
@@ -68,9 +68,7 @@ class _VectorCache:
             yield turn
         except BaseException as error:
             failure = error if isinstance(error, Exception) else _AbandonedError()
-            self._settle_futures(
-                turn.mine, lambda _, future: future.set_exception(failure)
-            )
+            self._settle(turn.mine, lambda _, future: future.set_exception(failure))
             raise
 
     def _assign_key(self, turn: _Turn, key: bytes) -> None:
@@ -85,7 +83,7 @@ class _VectorCache:
             turn.mine[key] = future  # first: an interrupt then still settles the future
             self._in_flight[key] = future
 
-    def keep(self, turn: _Turn, vectors: Vectors) -> None:
+    def store_vectors(self, turn: _Turn, vectors: Vectors) -> None:
         """Store the vectors of `turn.mine`, and resolve its futures."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
@@ -93,9 +91,9 @@ class _VectorCache:
             while len(self._vectors) > self._limit:
                 self._vectors.popitem(last=False)
         turn.found.update(new)
-        self._settle_futures(turn.mine, lambda key, future: future.set_result(new[key]))
+        self._settle(turn.mine, lambda key, future: future.set_result(new[key]))
 
-    def count(self, hits: int, misses: int) -> None:
+    def count_hits(self, hits: int, misses: int) -> None:
         """Add to the counters of hits and misses."""
         with self._lock:
             self.hits += hits
@@ -106,7 +104,7 @@ class _VectorCache:
         with self._lock:
             self._vectors.clear()
 
-    def _settle_futures(
+    def _settle(
         self,
         futures: dict[bytes, Future[bytes]],
         settle: Callable[[bytes, Future[bytes]], None],
@@ -214,10 +212,10 @@ class CachedEmbedder(WrappedEmbedder):
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with cache.turn(list(missing)) as turn:
+            with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = embed([missing[key] for key in turn.mine])
-                    cache.keep(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
@@ -232,10 +230,10 @@ class CachedEmbedder(WrappedEmbedder):
         found: dict[bytes, bytes] = {}
         embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with cache.turn(list(missing)) as turn:
+            with cache.divide_keys(list(missing)) as turn:
                 if turn.mine:
                     result = await embed([missing[key] for key in turn.mine])
-                    cache.keep(turn, self._checked(result, turn))
+                    cache.store_vectors(turn, self._checked(result, turn))
             embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
@@ -262,7 +260,7 @@ class CachedEmbedder(WrappedEmbedder):
     def _join_vectors(
         self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], embedded: int
     ) -> Vectors:
-        self._cache().count(len(keys) - embedded, embedded)
+        self._cache().count_hits(len(keys) - embedded, embedded)
         joined = b"".join(found[key] for key, _ in keys)
         vectors = np.frombuffer(joined, np.float32).reshape(len(keys), self.dimensions)
         return vectors.copy()

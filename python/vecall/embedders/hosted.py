@@ -38,12 +38,7 @@ class _Hosted:
     _most_texts: ClassVar[int]
     _client: PerProcess[Any]
 
-    def __init__(
-        self,
-        model: str,
-        dimensions: int | None,
-        **most: int,
-    ) -> None:
+    def __init__(self, model: str, dimensions: int | None, **most: int) -> None:
         native = self._native.get(model)
         wanted = native if dimensions is None else dimensions
         if wanted is None:
@@ -246,9 +241,9 @@ class OpenAIEmbedder(_Hosted):
         Raises:
             EmbedderError: The request failed, or its response is invalid.
         """
-        return self._embed_in_batches(texts, self._send)
+        return self._embed_in_batches(texts, self._request_vectors)
 
-    def _send(self, texts: list[str]) -> list[Any]:
+    def _request_vectors(self, texts: list[str]) -> list[Any]:
         rows = self._client().embeddings.create(input=texts, **self._body).data
         by_index = {row.index: row.embedding for row in rows}
         if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
@@ -387,13 +382,13 @@ class GeminiEmbedder(_Hosted):
         return self._embed(texts, _QUERY)
 
     def _embed(self, texts: Sequence[str], task: str) -> Vectors:
-        vectors = self._embed_in_batches(texts, partial(self._send, task))
+        vectors = self._embed_in_batches(texts, partial(self._request_vectors, task))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         norms[norms == 0] = 1
         vectors /= norms
         return vectors
 
-    def _send(self, task: str, texts: list[str]) -> list[Any]:
+    def _request_vectors(self, task: str, texts: list[str]) -> list[Any]:
         from google.genai import types
 
         in_words = self._model.removeprefix("models/").startswith(_TASK_AS_PREFIX)

@@ -419,12 +419,8 @@ class SentenceTransformerEmbedder(_PackageEmbedder):
         if model_id is None:
             raise ConfigError("model_id: expected with a model object")
         super().__init__(model_id, batch_size)
-        # The first name is the newer one.
-        names = ("get_embedding_dimension", "get_sentence_embedding_dimension")
-        measure = next(
-            getattr(self._model, n) for n in names if hasattr(self._model, n)
-        )
-        dimensions = measure()
+        newer = getattr(self._model, "get_embedding_dimension", None)
+        dimensions = (newer or self._model.get_sentence_embedding_dimension)()
         if type(dimensions) is not int:
             raise ConfigError("model: it does not say the dimensions of its vectors")
         self.dimensions = dimensions

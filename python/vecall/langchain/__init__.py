@@ -14,7 +14,7 @@ import numpy as np
 
 from vecall.concurrency.join import run_async, run_sync
 from vecall.errors import EmbedderError, InvalidArgumentError, needs_extra
-from vecall.item_collections import ItemLog, opened, read_converted
+from vecall.item_collections import ItemLog, opened, read_as
 from vecall.service.memory_service import MemoryService
 from vecall.types import Drop, Item, Put
 from vecall.validation import check_name
@@ -62,7 +62,7 @@ class VecallChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return the messages, in order."""
-        return await read_converted(self._log, _messages_of)
+        return await read_as(self._log, _messages_of)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end, all or none but what is too large.
@@ -230,9 +230,7 @@ class VecallVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
         """Return the nearest documents to a vector."""
-        return [
-            document for document, _ in self._nearest_documents(embedding, k, **options)
-        ]
+        return [each for each, _ in self._nearest_documents(embedding, k, **options)]
 
     def _nearest_documents(
         self,

@@ -67,9 +67,7 @@ class AsyncMemory(ClosesOnExit):
         given: object = extract
         if given is not None and not callable(given):
             raise ConfigError("extract: expected a function from messages to facts")
-        self._memory, self._owned = opened(
-            memory, app_name, "anyone", embedder=embedder
-        )
+        self._memory, self._owned = opened(memory, app_name, "any", embedder=embedder)
         self._service: Any = self._memory if self._awaits else self._memory.sync
         self._app = app_name
         self._extract = extract
@@ -124,19 +122,17 @@ class AsyncMemory(ClosesOnExit):
             raise ConfigError("memory_type and prompt are not supported; see extract")
         names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
         scope = entries.scope_of(names, "add")
-        expires = entries.expiration(expiration_date)
+        expires = entries.checked_date(expiration_date)
         given = entries.messages_of(messages)
         if infer or (infer is None and self._extract is not None):
-            given = await self._fact_messages(given)
+            given = await self._facts_in(given)
         own = {} if metadata is None else metadata
-        made = [
-            entries.entry_of(each, scope, own, timestamp, expires) for each in given
-        ]
-        ids = await self._call_user(scope.owner, "add", made, verbatim=True)
+        new = [entries.entry_of(each, scope, own, timestamp, expires) for each in given]
+        ids = await self._call_user(scope.owner, "add", new, verbatim=True)
         return {
             "results": [
                 {
-                    "id": entries.packed(scope.owner, memory_id),
+                    "id": entries.pack_id(scope.owner, memory_id),
                     "memory": message.text,
                     "event": "ADD",
                     "actor_id": message.actor,
@@ -199,7 +195,7 @@ class AsyncMemory(ClosesOnExit):
     async def get(self, memory_id: str) -> dict[str, Any] | None:
         """Return one memory; None if there is none with this id."""
         try:
-            owner, own = entries.unpacked(memory_id)
+            owner, own = entries.unpack_id(memory_id)
         except MemoryIdError:
             return None
         found = await self._find_memory(owner, own)
@@ -249,7 +245,7 @@ class AsyncMemory(ClosesOnExit):
             InvalidArgumentError: Nothing to change, or an invalid value.
             ConflictError: Other updates changed it meanwhile, 100 times.
         """
-        owner, own = entries.unpacked(memory_id)
+        owner, own = entries.unpack_id(memory_id)
         new = data if text is None else text
         set_expiry = not isinstance(expiration_date, Unset)
         if new is None and metadata is None and not set_expiry:
@@ -258,8 +254,8 @@ class AsyncMemory(ClosesOnExit):
         changed: dict[str, Any] = {} if new is None else {"content": new}
         expires = None
         if set_expiry:
-            expires = entries.expiration(expiration_date)
-            changed["valid_until"] = entries.end_of(expires)
+            expires = entries.checked_date(expiration_date)
+            changed["valid_until"] = entries.end_of_day(expires)
         for attempt in range(1, _ATTEMPTS + 1):
             entry = await self._find_memory(owner, own)
             if entry is None:
@@ -285,7 +281,7 @@ class AsyncMemory(ClosesOnExit):
         Raises:
             MemoryNotFoundError: There is none with this id.
         """
-        owner, own = entries.unpacked(memory_id)
+        owner, own = entries.unpack_id(memory_id)
         if not await self._call_user(owner, "delete", own):
             raise entries.not_found()
         return {"message": "Memory deleted successfully!"}
@@ -313,18 +309,16 @@ class AsyncMemory(ClosesOnExit):
     async def history(self, memory_id: str) -> list[dict[str, Any]]:
         """Return the changes of a memory, oldest first; none of a deleted one."""
         try:
-            owner, own = entries.unpacked(memory_id)
+            owner, own = entries.unpack_id(memory_id)
             found = await self._call_user(owner, "history", own)
         except (NotFoundError, MemoryIdError):
             return []
-        return entries.changes(found, memory_id)
+        return entries.to_history(found, memory_id)
 
     async def reset(self) -> None:
         """Delete all memories of the app permanently."""
-        admin = self._service.admin
-        await self._finish(
-            admin.delete_app(app_name=self._app, confirm=True, forget=True)
-        )
+        delete_app = self._service.admin.delete_app
+        await self._finish(delete_app(app_name=self._app, confirm=True, forget=True))
 
     def close(self) -> None:
         """Close the file, if this object opened it."""
@@ -347,10 +341,8 @@ class AsyncMemory(ClosesOnExit):
         found = await asyncio.to_thread(extract, messages)
         return await found if inspect.isawaitable(found) else found
 
-    async def _find_memory(
-        self, owner: entries.Owner, memory_id: str
-    ) -> MemoryEntry | None:
-        (found,) = await self._call_user(owner, "get_many", [memory_id])
+    async def _find_memory(self, owner: entries.Owner, own: str) -> MemoryEntry | None:
+        (found,) = await self._call_user(owner, "get_many", [own])
         return cast("MemoryEntry | None", found)
 
     async def _matching_memories(
@@ -363,9 +355,7 @@ class AsyncMemory(ClosesOnExit):
 
         return [each async for new in in_pages(page, _PAGE, most) for each in new]
 
-    async def _fact_messages(
-        self, given: list[entries.Message]
-    ) -> list[entries.Message]:
+    async def _facts_in(self, given: list[entries.Message]) -> list[entries.Message]:
         if self._extract is None:
             raise ConfigError(
                 "infer: needs a model; give extract=, a function from messages to "

@@ -77,13 +77,13 @@ def scope_of(names: Mapping[str, Any], where: str) -> Scope:
     raise InvalidArgumentError(msg)
 
 
-def packed(owner: Owner, memory_id: str) -> str:
+def pack_id(owner: Owner, memory_id: str) -> str:
     """Return the id for callers."""
     name = base64.urlsafe_b64encode(owner.name.encode()).decode().rstrip("=")
     return f"{_SHORT[owner.kind]}.{name}.{memory_id}"
 
 
-def unpacked(memory_id: object) -> tuple[Owner, str]:
+def unpack_id(memory_id: object) -> tuple[Owner, str]:
     """Return the owner and vecall's id of an id for callers."""
     parts = memory_id.split(".", 2) if isinstance(memory_id, str) else []
     if len(parts) == 3 and parts[0] in _LONG and parts[2]:
@@ -182,7 +182,7 @@ def entry_of(
         author=message.actor or message.role,
         session_id=scope.run_id,
         timestamp=None if timestamp is None else utc_seconds(timestamp, "timestamp"),
-        valid_until=end_of(expires),
+        valid_until=end_of_day(expires),
         custom_metadata={**prefixed(metadata), **given},
     )
 
@@ -198,7 +198,7 @@ def prefixed(metadata: object) -> dict[str, Any]:
     return {PREFIX + key: value for key, value in metadata.items()}
 
 
-def expiration(given: object) -> str | None:
+def checked_date(given: object) -> str | None:
     """Return a date as YYYY-MM-DD."""
     if given is None:
         return None
@@ -210,7 +210,7 @@ def expiration(given: object) -> str | None:
     raise InvalidArgumentError("expiration_date: expected a date as YYYY-MM-DD")
 
 
-def end_of(day: str | None) -> float | None:
+def end_of_day(day: str | None) -> float | None:
     """Return the end of a day in UTC, in seconds since 1970."""
     if day is None:
         return None
@@ -239,7 +239,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
         if key.startswith(PREFIX)
     }
     found: dict[str, Any] = {
-        "id": packed(owner, str(entry.id)),
+        "id": pack_id(owner, str(entry.id)),
         "memory": entry.text,
         "hash": hashlib.md5(
             entry.text.encode("utf-8", "surrogatepass"), usedforsecurity=False
@@ -258,7 +258,7 @@ def shown(entry: MemoryEntry, owner: Owner, *, explain: bool = False) -> dict[st
     return found
 
 
-def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any]]:
+def to_history(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any]]:
     """Return a memory's revisions in the form of mem0's history, oldest first."""
     rows: list[dict[str, Any]] = []
     before: str | None = None
@@ -425,10 +425,7 @@ def checked_count(top_k: object) -> int:
 
 
 def refuse_unsupported(
-    names: Mapping[str, object],
-    rerank: bool,
-    reference_date: object,
-    show_expired: bool,
+    names: Mapping[str, object], rerank: bool, reference_date: object, expired: bool
 ) -> None:
     """Refuse what mem0 also refuses, and what vecall does not support."""
     if "limit" in names:
@@ -438,6 +435,6 @@ def refuse_unsupported(
             "user_id, agent_id and run_id belong into filters; other arguments are "
             "top_k, filters, threshold and explain"
         )
-    if rerank or reference_date is not None or show_expired:
+    if rerank or reference_date is not None or expired:
         msg = "rerank, reference_date and show_expired are not supported"
         raise InvalidArgumentError(msg)

@@ -150,9 +150,7 @@ class VecallMemory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], turns: list[tuple[str, str]]
     ) -> None:
         if self._remember:
-            events = (
-                Event(text, author=author) for author, text in turns if text.strip()
-            )
+            events = (Event(text, author=who) for who, text in turns if text.strip())
             await self._run.remember(ctx, events, _conversation_of(ctx))
 
 

@@ -39,7 +39,7 @@ with needs_extra(__name__, "pydantic-ai-harness", "pydantic-ai-harness"):
 _DOTS = "..."
 
 
-def _snippet_around_words(content: str, words: list[str], size: int) -> str:
+def _snippet_around(content: str, words: list[str], size: int) -> str:
     """Return the part of a text around the first word that it has."""
     if len(content) <= size:
         return content
@@ -58,7 +58,7 @@ _FILES = ("pydantic-ai", "files")  # and the segments of the path, but the last 
 _RECEIPTS = ("pydantic-ai", "receipts")
 _MOST_RECEIPTS = 1_024
 _PRUNE_ONE_IN = 64  # operations
-_MOST_PRUNED = 10_000  # receipts
+_PRUNED = 10_000  # receipts
 _MOST_FILES = 20_000  # of a listing
 _MOST_METADATA = 4_096  # characters of their JSON
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -253,9 +253,7 @@ class VecallMemoryStore:
                 room = left - len(name)
                 if room <= 0:
                     break
-                snippet = _snippet_around_words(
-                    files[name][:max_file_chars], words, room
-                )
+                snippet = _snippet_around(files[name][:max_file_chars], words, room)
                 matches.append(
                     MemorySearchMatch(
                         path=prefix + name, snippet=snippet, score=float(-rank)
@@ -316,9 +314,7 @@ class VecallMemoryStore:
         """Delete old receipts, after one in 64 operations."""
         if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
             return
-        old = await self._items.find(
-            _RECEIPTS, limit=_MOST_PRUNED, offset=_MOST_RECEIPTS
-        )
+        old = await self._items.find(_RECEIPTS, limit=_PRUNED, offset=_MOST_RECEIPTS)
         drops = [Drop(item.namespace, item.key) for item in old]
         await self._items.write(drops)
 
